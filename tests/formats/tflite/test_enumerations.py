@@ -10,7 +10,7 @@ import pytest
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.tflite.container import schema
-from graphport.formats.tflite.container.encode import Encoder, number_of
+from graphport.formats.tflite.container.encode import Encoder, union_number
 from graphport.formats.tflite.container.reader import read
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def written(place: Path, word: str, operator: dict[str, Any], **code: Any) -> Pa
 def options(table: str, **fields: Any) -> dict[str, Any]:
     union = "options" if table in schema.UNIONS["options"] else "options_2"
     name = "builtin_options" if union == "options" else "builtin_options2"
-    return {f"{name}_type": number_of(union, table), name: (table, fields)}
+    return {f"{name}_type": union_number(union, table), name: (table, fields)}
 
 
 def codes(path: Path) -> list[str]:

@@ -1,9 +1,9 @@
 """TFLite (LiteRT): operators and tensors in one FlatBuffer.
 
-A raw graph speaks `tflite.CONV_2D`: the operator's name is the word, its options are attributes with the names of the
-schema. How tensors are quantized stands with the operators that use them, in the attributes `quantized` (operands) and
-`quantized_results`: element type, axis, scales and zero points. A custom operator is the word `custom.NAME`, with its
-bytes. Bodies of control flow are graphs that are given what they read.
+The op type of a dialect node is `tflite.CONV_2D`; its attributes are the options of the schema, by name. Quantization
+parameters are attributes of the operators that use a tensor, `quantized` (operands) and `quantized_results`: element
+type, axis, scales and zero points. A custom operator has the op type `custom.NAME` and an attribute with its bytes.
+Bodies of control flow are graphs whose inputs are all values that they use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""LiteRT on the processor, which is handed the model as a TFLite file.
+"""LiteRT on the CPU, which receives the model as a TFLite file.
 
-LiteRT runs in a process of its own: some of its kernels end the process that they are in.
+LiteRT runs in a separate process: some of its kernels abort the process.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _QUICK = "quick"
 
 
 def prepare(graph: Graph, *, export: Export, quick: bool = False) -> LiteRTSession:
-    """A session on `graph`, which is loaded at once.
+    """Create a session for `graph`, which is loaded at once.
 
-    It computes by LiteRT's own kernels, unless it has to be `quick`: by XNNPACK's, which are the default.
+    It uses LiteRT's builtin kernels; with `quick` XNNPACK's, which are LiteRT's default.
 
     Raises:
-        DiagnosticError: RUN0003 with what TFLite cannot say, or with LiteRT's words where it does not load the model.
+        DiagnosticError: RUN0003 TFLite cannot express the graph, or LiteRT rejects the model.
     """
     return LiteRTSession(graph, export, quick=quick)
 
 
 class LiteRTSession:
-    """The models that LiteRT has made of a graph: with its outputs, and with all values."""
+    """LiteRT models of a graph: with the graph's outputs, and with all values as outputs."""
 
     def __init__(self, graph: Graph, export: Export, *, quick: bool = False) -> None:
         self._graph = graph
@@ -57,11 +57,11 @@ class LiteRTSession:
 
 
 def _loaded(graph: Graph, export: Export, *, every_value: bool, quick: bool) -> Worker:
-    """LiteRT with `graph` in it."""
+    """Load `graph` into LiteRT."""
     twin = rewrite.copy(graph)
     twin.set_outputs(returned(twin, every_value=every_value))
     for value in twin.inputs:
-        # What a model keeps from run to run is given and returned here.
+        # States are graph inputs and outputs here.
         if value.has_notes:
             value.notes.pop(TENSOR, None)
             unmark(value)
@@ -79,14 +79,16 @@ def _loaded(graph: Graph, export: Export, *, every_value: bool, quick: bool) -> 
 
 def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
     reasons = "; ".join(finding.message for finding in findings)
-    return DiagnosticError(Diagnostic("RUN0003", f"LiteRT is handed TFLite: {reasons}", None, "choose another backend"))
+    return DiagnosticError(
+        Diagnostic("RUN0003", f"LiteRT requires a TFLite file: {reasons}", None, "choose another backend")
+    )
 
 
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _load(path: str, *modes: str) -> Callable[[list[Any]], Sequence[Any]]:
-    """What computes the outputs of the model at `path`; by the kernels that LiteRT likes where `modes` say so."""
+    """Load the model at `path`; with LiteRT's default kernels if `modes` request them."""
     from ai_edge_litert import interpreter
 
     runtime: Any = interpreter  # it has no types
@@ -95,7 +97,7 @@ def _load(path: str, *modes: str) -> Callable[[list[Any]], Sequence[Any]]:
         kernels = kinds.AUTO if _QUICK in modes else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         model = runtime.Interpreter(model_content=Path(path).read_bytes(), experimental_op_resolver_type=kernels)
     except Exception as error:
-        raise RefusedError(_words(error)) from error
+        raise RefusedError(_error_text(error)) from error
 
     def compute(arrays: list[Any]) -> list[Any]:
         try:
@@ -106,21 +108,21 @@ def _load(path: str, *modes: str) -> Callable[[list[Any]], Sequence[Any]]:
             for port, array in zip(model.get_input_details(), arrays, strict=True):
                 model.set_tensor(port["index"], array)
             model.invoke()
-            return [_found(model, port) for port in model.get_output_details()]
+            return [_read_result(model, port) for port in model.get_output_details()]
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_error_text(error)) from error
 
     return compute
 
 
-def _found(model: Any, port: Mapping[str, Any]) -> Any:
-    """A result; one without elements it does not give."""
+def _read_result(model: Any, port: Mapping[str, Any]) -> Any:
+    """Return a result; LiteRT returns no array for zero-size results."""
     if not all(port["shape"]):
         return np.zeros(port["shape"], port["dtype"])
     return np.array(model.get_tensor(port["index"]))
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error).strip().replace("\n", " ")[:500] or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""LiteRT on a TFLite file: with its default delegate (XNNPACK), or strict with its own kernels alone."""
+"""Run a TFLite file by LiteRT: with its default delegate (XNNPACK), or strictly with builtin kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LACKING = ("Didn't find op", "Encountered unresolved custom op", "not supported
 
 
 class _Interpreted:
-    """A file in LiteRT."""
+    """A file loaded into LiteRT."""
 
     def __init__(self, path: str, settings: Settings) -> None:
         self._path, self._threads = path, settings.threads
@@ -33,7 +33,7 @@ class _Interpreted:
     def _load(self) -> None:
         try:
             self._model = self._loaded()
-            # What has open extents may have none that fit before somebody gives an input.
+            # Open dims may have no valid size before the inputs are known.
             if not any(None in port.shape for port in map(_port, self._model.get_input_details()) if port.shape):
                 self._model.allocate_tensors()
         except Exception as error:
@@ -46,7 +46,7 @@ class _Interpreted:
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
             if self._keeps_variables:
-                # Only an interpreter that is new begins with what the file says.
+                # Only a new interpreter starts with the file's initial states.
                 self._model = self._loaded()
             for port, value in zip(self._model.get_input_details(), inputs, strict=True):
                 if tuple(port["shape"]) != value.shape:
@@ -56,13 +56,13 @@ class _Interpreted:
             for port, value in zip(self._model.get_input_details(), inputs, strict=True):
                 self._model.set_tensor(port["index"], value)
             self._model.invoke()
-            return [_found(self._model, each) for each in self._model.get_output_details()], states
+            return [_read_result(self._model, each) for each in self._model.get_output_details()], states
         except Exception as error:
             raise _refusal(error) from error
 
 
-def _found(model: Any, details: Any) -> Any:
-    """A result; one without elements it does not give."""
+def _read_result(model: Any, details: Any) -> Any:
+    """Return a result; LiteRT returns no array for zero-size results."""
     if not all(details["shape"]):
         return np.zeros(details["shape"], details["dtype"])
     return np.array(model.get_tensor(details["index"]))

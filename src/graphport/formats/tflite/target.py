@@ -1,4 +1,4 @@
-"""LiteRT's kernels for signed bytes and for 16 bits: weights symmetric, biases in steps of the product."""
+"""Quantization target LiteRT: int8 and int16 kernels; symmetric weights, biases in the scale of the product."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TFLITE = Target(
         | {"LeakyRelu", "HardSwish", "Relu", "Sigmoid", "Tanh", "Softmax", "Resize"}
     ),
     fused=frozenset({"Relu", "Clip"}),
-    # Their kernels change no scale.
+    # Kernels of data movements keep the scale.
     shared=frozenset({"AveragePool", "Concat", "Max", "Min", "Resize"}),
     per_channel=LAYERS,
     activation=DType.INT8,
     activations=frozenset({DType.INT8, DType.INT16}),
-    # Kernels that read 16 bits give 16 bits, and what one of eight gave gains nothing by them: all have them or none.
+    # int16 kernels produce int16, which a preceding int8 result does not benefit from: all operands or none.
     wide=DType.INT16,
     weights=frozenset({DType.INT8}),
     has_blocks=False,
@@ -28,7 +28,7 @@ TFLITE = Target(
     rounds_rows=True,
     has_whole=True,
     constants=True,
-    # Kernels of 16 bits subtract no zero points.
+    # int16 kernels have no zero points.
     centred=frozenset({DType.INT16}),
     fixed=(
         *((op, DType.INT8, 1 / 256, -128) for op in ("Sigmoid", "Softmax")),

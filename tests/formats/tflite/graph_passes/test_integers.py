@@ -12,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.tflite.container.notes import TENSOR
 from graphport.formats.tflite.container.tensors import Tensor
-from graphport.formats.tflite.graph_passes.integers import integers, reals_of
+from graphport.formats.tflite.graph_passes.integers import float_bias_of, integers
 from graphport.formats.tflite.graph_passes.kernels import KERNELS
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
@@ -71,7 +71,7 @@ def test_what_is_added_is_in_steps_of_the_products():
         net = Net()
         bias, expected = biases(net)[name]
         value = bias if isinstance(bias, Value) else net.constant(bias)
-        found = reals_of(value)
+        found = float_bias_of(value)
         assert found is not None
         np.testing.assert_allclose(found.reshape(-1), expected, rtol=1e-9)
         graph = net.returned(net.rounded(convolved(net, value), OUT))
@@ -98,10 +98,10 @@ def test_a_bias_that_nobody_knows_is_none():
         net.real(net.constant(PLAIN), FILTERS),
         net.put("DEQUANTIZE", net.constant(BIAS.astype(np.int32)), shape=(4,)),
     ):
-        assert reals_of(value) is None
+        assert float_bias_of(value) is None
     custom = net.put("CAST", np.arange(4), shape=(4,))
     made(custom).dialect = "custom"
-    assert reals_of(custom) is None
+    assert float_bias_of(custom) is None
 
 
 def test_filters_lie_as_the_operator_reads_them():

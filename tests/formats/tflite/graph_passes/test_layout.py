@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.graph_passes.layout import turn
+from graphport.formats.tflite.graph_passes.layout import move_transposes_down
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from tests.formats.tflite.graph_passes.test_scales import ONE, SHAPE, Net, X, words
@@ -93,7 +93,7 @@ def net_of(word: str, order: Any, axis: int, place: int = 0) -> tuple[Net, list[
 
 def same(net: Net, x: Any) -> list[str]:
     expected = computed(canonical(rewrite.copy(net.graph)), {"x": x})
-    turn(net.graph)
+    move_transposes_down(net.graph)
     found = words(net.graph)
     for one, other in zip(computed(canonical(rewrite.copy(net.graph)), {"x": x}), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -119,7 +119,7 @@ def cannot(change: Any, word: str = "SUM", axis: int = 1) -> None:
     change(net, node)
     net.graph.set_outputs([*results, *net.graph.outputs])
     before = words(net.graph)
-    turn(net.graph)
+    move_transposes_down(net.graph)
     assert words(net.graph)[: before.index(word) + 1] == before[: before.index(word) + 1], word
 
 
@@ -153,7 +153,7 @@ def test_an_order_that_a_run_tells_stays():
     order = net.graph.add_input("order", TensorFact(DType.INT32, (4,)))
     value = net.put("ABS", net.put("TRANSPOSE", net.x, order))
     net.returned(net.put("TRANSPOSE", value, ints(0, 1, 2, 3)))
-    turn(net.graph)
+    move_transposes_down(net.graph)
     assert words(net.graph)[:2] == ["TRANSPOSE", "ABS"]
 
 
@@ -197,7 +197,7 @@ def test_a_shape_that_a_run_tells_stays():
         elif kind == "custom":
             value.producer.dialect = "custom"  # pyright: ignore[reportOptionalMemberAccess]
         net.returned(net.put("TRANSPOSE", value, ints(0, 2, 1), shape=(1, 25, 4)))
-        turn(net.graph)
+        move_transposes_down(net.graph)
         found = words(net.graph)
         if kind == "stored":
             assert found == ["RESHAPE"]

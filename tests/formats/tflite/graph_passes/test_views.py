@@ -10,9 +10,9 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.formats.tflite.graph_passes.gelu import fuse_gelus
 from graphport.formats.tflite.graph_passes.spectra import part_spectra
 from graphport.formats.tflite.graph_passes.views import drop_identities, reshape_what_stays, shape_from_root
-from graphport.formats.tflite.graph_passes.wholes import fuse_gelus
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify

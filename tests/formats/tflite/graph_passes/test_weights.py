@@ -11,7 +11,12 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.tflite.graph_passes import weights as tflite_weights
-from graphport.formats.tflite.graph_passes.weights import clamp_results, shape_constants, transpose_fill, turn_stored
+from graphport.formats.tflite.graph_passes.weights import (
+    clamp_results,
+    shape_constants,
+    transpose_fill,
+    transpose_stored_constants,
+)
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 
@@ -57,7 +62,7 @@ def turned(net, *, told: Any = TOLD, order: Any = (2, 0, 1), maker="DEQUANTIZE")
 def test_stored_numbers_are_turned_around(told, axis):
     net = Net()
     _, result = turned(net, told=told)
-    assert net.after(turn_stored, result) == ["DEQUANTIZE"]
+    assert net.after(transpose_stored_constants, result) == ["DEQUANTIZE"]
     (made,) = net.graph
     assert made.output is result
     assert made.operands[0].storage.dtype is DType.INT8
@@ -69,29 +74,29 @@ def test_what_somebody_else_reads_as_it_was_stays_beside():
     net = Net()
     reals, result = turned(net)
     other = net.put("RELU", reals, shape=W.shape)
-    words = net.after(turn_stored, result, other)
+    words = net.after(transpose_stored_constants, result, other)
     assert sorted(words) == ["DEQUANTIZE", "DEQUANTIZE", "RELU"]
 
 
 def test_what_is_no_stored_constant_is_turned_at_run_time():
     net = Net()
     reals, result = turned(net)
-    assert net.after(turn_stored, result, reals) == ["DEQUANTIZE", "TRANSPOSE"]
+    assert net.after(transpose_stored_constants, result, reals) == ["DEQUANTIZE", "TRANSPOSE"]
     net = Net()
     _, result = turned(net, maker="RELU")
-    assert net.after(turn_stored, result) == ["RELU", "TRANSPOSE"]
+    assert net.after(transpose_stored_constants, result) == ["RELU", "TRANSPOSE"]
     net = Net()
     result = net.put("TRANSPOSE", net.put("DEQUANTIZE", net.x), net.constant([1, 0]), shape=(3, 2))
-    assert net.after(turn_stored, result) == ["DEQUANTIZE", "TRANSPOSE"]
+    assert net.after(transpose_stored_constants, result) == ["DEQUANTIZE", "TRANSPOSE"]
     net = Net()
     reals = net.put("DEQUANTIZE", net.constant(W), shape=W.shape)
     order = net.graph.add_input("o", TensorFact(DType.INT32, (3,)))
     result = net.put("TRANSPOSE", reals, order, shape=(4, 2, 3))
-    assert net.after(turn_stored, result) == ["DEQUANTIZE", "TRANSPOSE"]
+    assert net.after(transpose_stored_constants, result) == ["DEQUANTIZE", "TRANSPOSE"]
     net = Net()
     _, result = turned(net)
     net.graph.last.restate("TRANSPOSE", "custom", {})
-    assert net.after(turn_stored, result) == ["DEQUANTIZE", "TRANSPOSE"]
+    assert net.after(transpose_stored_constants, result) == ["DEQUANTIZE", "TRANSPOSE"]
 
 
 @pytest.mark.parametrize("word", ["RESHAPE", "SQUEEZE", "EXPAND_DIMS"])

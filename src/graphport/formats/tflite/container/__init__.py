@@ -1,1 +1,1 @@
-"""Files of TFLite: FlatBuffers to graphs of the dialect `tflite`, and back."""
+"""Convert TFLite FlatBuffers to graphs of the dialect `tflite`, and back."""

@@ -1,4 +1,4 @@
-"""Which operators XNNPACK takes over from LiteRT's own kernels: those that it does not take part a net into pieces."""
+"""Estimate which operators the XNNPACK delegate executes instead of LiteRT's builtin kernels."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ float16: ADD CONCATENATION COS DEQUANTIZE FLOOR GELU LOGISTIC MAXIMUM MINIMUM MU
     TRANSPOSE
 float16 partly: PAD STRIDED_SLICE
 """
-"""What XNNPACK took in LiteRT 2.3.0 of the operators that LiteRT runs, by the element type of what they compute on.
+"""Operators that XNNPACK executed in LiteRT 2.3.0, by the element type of the computation.
 
-`partly` are those of which it left some: with activations other than clamps, windows and padding of some kinds, new or
-removed axes, beta, two bits.
+`partly` lists operators of which it executed some: depending on the activation (clamps only), on window and padding,
+on inserted or removed axes, on beta, or on 2-bit weights.
 """
 _INTEGERS = frozenset((DType.INT8, DType.UINT8))
 
 
 class Kernel(NamedTuple):
-    """Operators of one kind and one version in a file, and whether XNNPACK takes them: `yes`, `partly` or `no`."""
+    """Operators of one type and version in a file, and whether XNNPACK executes them: `yes`, `partly` or `no`."""
 
     operator: str
     version: int
@@ -48,8 +48,8 @@ class Kernel(NamedTuple):
 
 
 def kernels(graph: Graph) -> list[Kernel]:
-    """The operators of a raw graph, most frequent first; bodies count once."""
-    found = Counter((node.word, _version(node), _taken(node)) for inner in walk(graph) for node in inner)
+    """List the operators of a dialect graph, most frequent first; bodies count once."""
+    found = Counter((node.word, _version(node), _classify_node(node)) for inner in walk(graph) for node in inner)
     return [Kernel(*row[:2], count, row[2]) for row, count in found.most_common()]
 
 
@@ -68,18 +68,18 @@ def _version(node: Node) -> int:
     return version if isinstance(version, int) else 1
 
 
-def _taken(node: Node) -> str:
-    entries = _entries(node.attributes.get("quantized"))
+def _classify_node(node: Node) -> str:
+    entries = _quantization_list(node.attributes.get("quantized"))
     for place, value in enumerate(node.inputs):
         fact = None if value is None else value.fact
         if value is None or value.is_constant or not isinstance(fact, TensorFact) or fact.dtype is None:
             continue
         if fact.dtype in _INTEGERS and (place >= len(entries) or entries[place] is None):
-            # Bytes that stand for nothing.
+            # Integers without quantization parameters.
             return "no"
         return _rows().get((node.word, str(fact.dtype)), "no")
     return "no"
 
 
-def _entries(attribute: Any) -> list[Any]:
+def _quantization_list(attribute: Any) -> list[Any]:
     return list(cast("tuple[Any, ...]", attribute)) if isinstance(attribute, tuple) else []

@@ -1,4 +1,4 @@
-"""Element types of tensors by their numbers in the schema."""
+"""Element types of tensors by their number in the schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from graphport.core.dtypes import DType
 
 RESOURCE, VARIANT = 13, 14
-"""Types of handles: their tensors have no numbers."""
+"""Types of resource handles: tensors without elements."""
 
 TYPES = MappingProxyType(
     dict(
@@ -40,5 +40,5 @@ TYPES = MappingProxyType(
         )
     )
 )
-NUMBERS = MappingProxyType({dtype: number for number, dtype in TYPES.items() if dtype is not None})
-"""The number of an element type; those that are not here have none."""
+TYPE_NUMBERS = MappingProxyType({dtype: number for number, dtype in TYPES.items() if dtype is not None})
+"""Number of each element type that the schema has."""

@@ -1,4 +1,4 @@
-"""Tables of the schema as the bytes of a FlatBuffer: each behind what points to it, weights streamed behind all."""
+"""Encode tables of the schema as a FlatBuffer: each table after its reference, weights streamed at the end."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Table = tuple[str, dict[str, Any]]
-"""The name of a table, and its fields; those that are absent or have their default are not written."""
+"""Table name and fields; absent fields and fields with their default value are not written."""
 
-_ALIGNED = 16
-_MOST = (1 << 31) - 1
-"""Where a FlatBuffer ends: offsets are signed in some readers."""
+_ALIGNMENT = 16
+MAX_FLATBUFFER_BYTES = (1 << 31) - 1
+"""Maximum size of a FlatBuffer in bytes: some readers use signed 32-bit offsets."""
 
 
 class Data:
-    """Bytes of a buffer that are written behind everything else."""
+    """Bytes of a buffer, written after all tables."""
 
     def __init__(self, length: int, pieces: Any) -> None:
         self.length = length
         self._pieces = pieces
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """The bytes in pieces."""
+        """Iterate over the bytes in blocks."""
         yield from self._pieces()
 
 
-MOST = _MOST - (1 << 26)
-"""Bytes of weights that lie within a file; more of them lie behind it, with room for everything else before them."""
+MAX_INLINE_BYTES = MAX_FLATBUFFER_BYTES - (1 << 26)
+"""Maximum bytes of weights inside the FlatBuffer; larger weights follow it, which leaves room for all tables."""
 
 
 class Trailing:
-    """Bytes that lie behind the FlatBuffer, to which an offset of 64 bits leads."""
+    """Bytes that follow the FlatBuffer, referenced by a 64-bit offset."""
 
     def __init__(self, data: Data) -> None:
         self.data = data
 
 
 class Encoder:
-    """Lays a table and all that it leads to out in bytes."""
+    """Encoder of a table and of all tables that it references."""
 
     def __init__(self) -> None:
         self._bytes = bytearray(8)
@@ -55,23 +55,23 @@ class Encoder:
         """Write the whole file.
 
         Raises:
-            OverflowError: it takes more than offsets of 32 bits reach.
+            OverflowError: the file exceeds the range of 32-bit offsets.
         """
         struct.pack_into("<I4s", self._bytes, 0, 0, IDENTIFIER)
         self._point(0, self._table(*root))
         at = len(self._bytes)
         offsets: list[tuple[int, Data]] = []
         for field, data in self._late:
-            start = at + (-(at + 4)) % _ALIGNED
-            if start + 4 + data.length > _MOST:
-                message = f"the weights reach beyond byte {_MOST}"
+            start = at + (-(at + 4)) % _ALIGNMENT
+            if start + 4 + data.length > MAX_FLATBUFFER_BYTES:
+                message = f"the FlatBuffer exceeds the maximum size of {MAX_FLATBUFFER_BYTES} bytes"
                 raise OverflowError(message)
             self._point(field, start)
             offsets.append((start, data))
             at = start + 4 + data.length
         behind: list[tuple[int, Data]] = []
         for field, data in self._apart:
-            at += -at % _ALIGNED
+            at += -at % _ALIGNMENT
             struct.pack_into("<Q", self._bytes, field, at)
             behind.append((at, data))
             at += data.length
@@ -93,7 +93,7 @@ class Encoder:
         self._bytes += b"\0" * ((-(len(self._bytes) + behind)) % size)
 
     def _table(self, name: str, values: dict[str, Any]) -> int:
-        fields = [field for field in TABLES[name] if _is_stated(field, values)]
+        fields = [field for field in TABLES[name] if _has_nondefault_value(field, values)]
         offsets: dict[int, int] = {}
         size = 4
         for field in sorted(fields, key=lambda field: -_width(field)):
@@ -118,7 +118,7 @@ class Encoder:
                 try:
                     struct.pack_into(f"<{field.kind}", self._bytes, place, value)
                 except struct.error as error:
-                    message = f"{field.name} is {value}, which its field cannot hold"
+                    message = f"{field.name} is {value}, outside of the range of its field"
                     remedy = "bind smaller extents, or choose another format"
                     raise DiagnosticError(Diagnostic("TFL0305", message, None, remedy)) from error
             elif isinstance(value, Data):
@@ -161,11 +161,11 @@ def _width(field: Field) -> int:
     return SIZES[field.kind] if field.is_scalar else 4
 
 
-def _is_stated(field: Field, values: dict[str, Any]) -> bool:
+def _has_nondefault_value(field: Field, values: dict[str, Any]) -> bool:
     value = values.get(field.name)
     return value is not None and not (field.is_scalar and value == field.default)
 
 
-def number_of(union: str, table: str) -> int:
-    """The number of a table among those of a union."""
+def union_number(union: str, table: str) -> int:
+    """Return the number of a table in a union."""
     return UNIONS[union].index(table)

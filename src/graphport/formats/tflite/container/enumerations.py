@@ -1,4 +1,4 @@
-"""Enumerations: fields of tables that hold the number of a member."""
+"""Check enumerations: fields of tables that hold the number of a member."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def enumeration_faults(record: Record) -> Iterator[tuple[str, str]]:
-    """The fields of a table that hold the number of no member: what is wrong, and what was expected."""
+    """Yield the error and the expected members of each field whose number belongs to no member."""
     for field in schema.TABLES[record.table]:
         numbers = record.get(field.name)
         if numbers is None or not field.is_number or field.kind == "f":
             continue
         members = schema.ENUMS.get(f"{record.table}.{field.name}") or schema.ENUMS.get(field.name)
         count = len(TYPES) if field.name in schema.ELEMENT_TYPES else None if members is None else len(members)
-        # StableHLO has vectors of paddings: they are no enumeration.
+        # StableHLO has vectors of paddings, which are not enumerations.
         if count is None or (field.is_vector and field.name == "padding"):
             continue
         wrong = [int(number) for number in np.atleast_1d(numbers) if not 0 <= number < count]

@@ -1,4 +1,4 @@
-"""Numbers of tensors in files beside a model."""
+"""Elements of tensors in external files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNPACKED = frozenset((None, "", "unpacked"))
 
 
 class External:
-    """The external buffers of a file, by their numbers; each group is a file, mapped once."""
+    """The external buffers of a model by number; each buffer group is a file, mapped once."""
 
     def __init__(self, model: Record, findings: Findings, path: Path | None) -> None:
         self._findings = findings
@@ -31,11 +31,11 @@ class External:
         self._files: dict[int, MappedFile | None] = {}
 
     def storage(self, tensor: Record, dtype: DType | None, shape: Sequence[int], place: str) -> Storage | None:
-        """The numbers of a tensor; `None` after findings."""
+        """Return the elements of a tensor; `None` after an error was reported."""
         number = tensor["external_buffer"]
         location = self._buffers.get(number)
         if location is None or not 0 <= location["group"] < len(self._groups):
-            self._findings.error("TFL0107", f"there is no external buffer {number}, or no group of it", place)
+            self._findings.error("TFL0107", f"external buffer {number} or its buffer group does not exist", place)
             return None
         if (
             dtype is None
@@ -52,8 +52,8 @@ class External:
         start, length = location["offset"], location["length"]
         storage = FileStorage(file, 0, dtype, tuple(shape))
         if start + length > file.size or storage.nbytes > length:
-            message = f"{storage.nbytes} bytes are wanted of bytes {start} to {start + length} of {file.size}"
-            self._findings.error("TFL0107", message, place, "the file is cut short, or belongs to another model")
+            message = f"bytes {start} to {start + length} of {file.size}: expected {storage.nbytes} bytes"
+            self._findings.error("TFL0107", message, place, "the file is truncated or belongs to another model")
             return None
         storage.start = start
         return storage

@@ -1,4 +1,4 @@
-"""What is wrong with a file, collected while it is read."""
+"""Collect the errors of a file while it is read."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Sp
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
 
-_MOST = 50
-"""Errors after which nothing more is looked for."""
+MAX_ERRORS = 50
+"""Number of errors after which reading stops."""
 
 
 class Findings:
-    """Findings on one file, with the places that they are at."""
+    """Diagnostics of one file with their locations."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.found: list[Diagnostic] = []
 
     def span(self, place: str | None) -> Span:
-        """A place in the file."""
+        """Return a location in the file."""
         return Span(self.source, place=place)
 
     def error(self, code: str, message: str, place: str | None = None, help: str | None = None) -> None:
-        """Note an error.
+        """Add an error.
 
         Raises:
-            DiagnosticError: there are many by now.
+            DiagnosticError: the maximum number of errors is reached.
         """
         self.found.append(Diagnostic(code, message, self.span(place), help))
-        if len(self.found) > _MOST:
+        if len(self.found) > MAX_ERRORS:
             self.settle()
 
     def warning(self, code: str, message: str, place: str | None = None, help: str | None = None) -> None:
-        """Note a warning."""
-        if len(self.found) <= _MOST:
+        """Add a warning."""
+        if len(self.found) <= MAX_ERRORS:
             self.found.append(Diagnostic(code, message, self.span(place), help, Severity.WARNING))
 
     def settle(self) -> list[Diagnostic]:
-        """The warnings.
+        """Return the warnings.
 
         Raises:
             DiagnosticError: there are errors.

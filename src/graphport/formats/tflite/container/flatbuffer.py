@@ -1,7 +1,7 @@
-"""FlatBuffers as they lie in a file: tables by the schema, every offset checked before it is followed.
+"""Read FlatBuffers: tables by schema; each offset is checked before it is followed.
 
-Nothing in a file can be trusted: a table, its vtable, each of its fields, each vector and text lies within the file,
-and no more memory is taken than the file has bytes.
+Files are untrusted: each table, vtable, field, vector and string must be inside the file, and memory use is limited by
+the size of the file.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from graphport.formats.tflite.container.schema import SIZES, TABLES, UNIONS, Fie
 if TYPE_CHECKING:
     from graphport.core.storage import Bytes, MappedFile
 
-_MOST_DEPTH = 16
-"""Tables within tables: the schema itself nests them five deep."""
+MAX_TABLE_DEPTH = 16
+"""Maximum depth of nested tables; the schema nests five levels."""
 
 
 class CorruptFileError(Exception):
-    """The file breaks a rule of FlatBuffers; the text says which, and where."""
+    """A violation of the FlatBuffer format; the message contains what is wrong and where."""
 
 
 class Record(dict[str, Any]):
-    """A table that was read: fields by name, absent ones with their defaults."""
+    """A decoded table: fields by name, absent ones with their defaults."""
 
     def __init__(self, table: str, at: int) -> None:
         super().__init__()
@@ -33,31 +33,34 @@ class Record(dict[str, Any]):
         self.at = at
 
     def records(self, name: str) -> list[Record]:
-        """A vector of tables, empty where it is absent."""
+        """Return a vector of tables; empty if absent."""
         return self[name] or []
 
 
 class FlatBuffer:
-    """A file that is read table by table."""
+    """A file that is decoded table by table."""
 
     def __init__(self, file: MappedFile | Bytes) -> None:
         self.file = file
         self.size = file.size
-        # Tables that share the bytes of others would make a small file a large graph.
+        # Tables that overlap would let a small file expand to a large graph.
         self._left = 8 * file.size + 4096
 
     def root(self, table: str) -> Record:
-        """The table that everything hangs from.
+        """Decode the root table.
 
         Raises:
-            CorruptFileError: anything that it leads to does not lie in the file.
+            CorruptFileError: a referenced object is outside of the file.
         """
         return self.record(table, self._follow(0))
 
     def record(self, table: str, at: int, depth: int = 0) -> Record:
-        """The table at byte `at` with all that it leads to; vectors of bytes are extents, of numbers arrays."""
-        if depth > _MOST_DEPTH:
-            message = f"tables lie more than {_MOST_DEPTH} deep in each other at byte {at}"
+        """Decode the table at byte `at` and all tables that it references.
+
+        Byte vectors are extents, numeric vectors arrays.
+        """
+        if depth > MAX_TABLE_DEPTH:
+            message = f"tables are nested more than {MAX_TABLE_DEPTH} levels deep at byte {at}"
             raise CorruptFileError(message)
         vtable, length, size = self._vtable(at)
         self._spend(size + length)
@@ -71,18 +74,18 @@ class FlatBuffer:
                 continue
             width = SIZES[field.kind] if field.is_scalar else 4
             if offset < 4 or offset + width > size:
-                message = f"{field.name} of the {table} at byte {at} lies outside of it"
+                message = f"field {field.name} of the {table} at byte {at} is outside of the table"
                 raise CorruptFileError(message)
             found[field.name] = self._field(found, field, at + offset, depth)
         return found
 
     def view(self, start: int, length: int) -> memoryview:
-        """Bytes of the file."""
+        """Return bytes of the file without a copy."""
         return self.file.view(start, length)
 
     def _field(self, record: Record, field: Field, at: int, depth: int) -> Any:
         if field.is_scalar:
-            return self._number(field.kind, at)
+            return self._scalar(field.kind, at)
         if field.kind.startswith("@") and not field.is_vector:
             return self._union(record, field, at, depth)
         target = self._follow(at)
@@ -96,18 +99,16 @@ class FlatBuffer:
         names = UNIONS[field.target]
         number: int = record[f"{field.name}_type"]
         if number >= len(names):
-            message = f"{field.name} of the {record.table} at byte {record.at} is of type {number}, which is none"
+            message = f"{field.name} of the {record.table} at byte {record.at} has the unknown union type {number}"
             raise CorruptFileError(message)
         return None if number == 0 else self.record(names[number], self._follow(at), depth + 1)
 
     def _vector(self, field: Field, at: int, depth: int) -> Any:
-        count = self._number("I", at)
+        count = self._scalar("I", at)
         width = SIZES.get(field.kind, 4)
         start = at + 4
         if start + count * width > self.size:
-            message = (
-                f"{field.name} at byte {at} is said to have {count} entries, which reach beyond the end of the file"
-            )
+            message = f"{field.name} at byte {at} has length {count}, beyond the end of the file"
             raise CorruptFileError(message)
         if field.kind == "B":
             return Extent(start, count)
@@ -120,51 +121,51 @@ class FlatBuffer:
         return [self.record(field.target, place, depth + 1) for place in offsets]
 
     def _text(self, at: int) -> str:
-        count = self._number("I", at)
+        count = self._scalar("I", at)
         if at + 4 + count > self.size:
-            message = f"the text at byte {at} is said to have {count} bytes, which reach beyond the end of the file"
+            message = f"the string at byte {at} has {count} bytes, beyond the end of the file"
             raise CorruptFileError(message)
         self._spend(count)
         return self._bytes(at + 4, count).decode("utf-8", "backslashreplace")
 
     def _vtable(self, at: int) -> tuple[int, int, int]:
-        """Where the vtable of a table lies, its length, and the length of the table."""
-        vtable = at - self._number("i", at)
-        length = self._number("H", vtable)
-        size = self._number("H", vtable + 2)
+        """Return the position of the vtable of a table, its length and the length of the table."""
+        vtable = at - self._scalar("i", at)
+        length = self._scalar("H", vtable)
+        size = self._scalar("H", vtable + 2)
         if length < 4 or length % 2 or vtable + length > self.size:
             message = f"the vtable at byte {vtable} has {length} bytes"
             raise CorruptFileError(message)
         if size < 4 or at + size > self.size:
-            message = f"the table at byte {at} is said to have {size} bytes"
+            message = f"the table at byte {at} declares a size of {size} bytes"
             raise CorruptFileError(message)
         return vtable, length, size
 
     def _follow(self, at: int) -> int:
-        offset = self._number("I", at)
+        offset = self._scalar("I", at)
         if offset == 0 or at + offset + 4 > self.size:
-            message = f"the offset {offset} at byte {at} leads out of the file"
+            message = f"the offset {offset} at byte {at} points outside of the file"
             raise CorruptFileError(message)
         return at + offset
 
-    def _number(self, kind: str, at: int) -> Any:
+    def _scalar(self, kind: str, at: int) -> Any:
         return struct.unpack(f"<{kind}", self._bytes(at, SIZES[kind]))[0]
 
     def _bytes(self, at: int, length: int) -> bytes:
         if at < 0 or at + length > self.size:
-            message = f"byte {at} is not in the file, which has {self.size}"
+            message = f"byte {at} is outside of the file, which has {self.size} bytes"
             raise CorruptFileError(message)
         return bytes(self.file.view(at, length))
 
     def _spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
-            message = f"its tables share more bytes than a file of {self.size} bytes has use for"
+            message = f"its tables overlap: decoding them needs too many times the {self.size} bytes of the file"
             raise CorruptFileError(message)
 
 
 class Extent(tuple[int, int]):
-    """Where bytes lie in the file: start and length."""
+    """A byte range of the file: start and length."""
 
     __slots__ = ()
 
@@ -173,12 +174,12 @@ class Extent(tuple[int, int]):
 
     @property
     def start(self) -> int:
-        """The first byte."""
+        """Position of the first byte."""
         return self[0]
 
     @property
     def length(self) -> int:
-        """How many there are."""
+        """Number of bytes."""
         return self[1]
 
 

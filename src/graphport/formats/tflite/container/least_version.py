@@ -1,4 +1,4 @@
-"""The least version of an operator that can say what a node says, after LiteRT's `op_version.cc` of August 2026."""
+"""Minimum operator version that supports a node's types and options, after LiteRT's `op_version.cc` of August 2026."""
 
 from __future__ import annotations
 
@@ -80,11 +80,10 @@ CAST: 8 int2; 8 out:int2; 8 uint4; 8 out:uint4; 7 bfloat16; 7 out:bfloat16; 6 in
 WHERE: 1 bool; 2
 GELU: 3 float16; 2 int8; 2 uint8
 """
-"""Operators, and their versions: the first of which all claims hold, and 1 if there is none.
+"""Versions of each operator with their conditions: the first version whose conditions all hold, 1 if there is none.
 
-Claims: an element type, of operand 0 or of the one before the colon; `rank` of any operand, `rank0` of the first;
-an option that is not 0. `axis` are scales for each entry of an axis, `plain` integers that stand for nothing but
-themselves.
+Conditions: an element type of operand 0 or of the operand before the colon; `rank` of any operand, `rank0` of the
+first; an option that is not 0. `axis` means per-axis scales, `plain` integers without quantization parameters.
 """
 
 _TYPES = frozenset(map(str, DType))
@@ -101,12 +100,12 @@ def _rows() -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
 
 
 def version_of(node: Node) -> int:
-    """The version of a node's operator."""
+    """Return the minimum version of a node's operator."""
     rows = _rows().get(node.word, ())
-    return next((version for version, claims in rows if all(_holds(node, claim) for claim in claims)), 1)
+    return next((version for version, claims in rows if all(_meets_condition(node, claim) for claim in claims)), 1)
 
 
-def _holds(node: Node, claim: str) -> bool:
+def _meets_condition(node: Node, claim: str) -> bool:
     place, colon, wanted = claim.rpartition(":")
     if colon or wanted in _TYPES:
         dtype = _dtype(node.output if place == "out" else node.operand(int(place or 0)))
@@ -123,18 +122,18 @@ def _is_grouped(node: Node) -> bool:
     return all(shapes) and shapes[0][-1] != shapes[1][-1]
 
 
-def _is_spread(node: Node) -> bool:
+def _is_broadcast(node: Node) -> bool:
     return _shape(node.operand(0)) != _shape(node.operand(1))
 
 
 def _has_axis(node: Node) -> bool:
-    quantizations = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
+    quantizations = [*_quantization_list(node, "quantized"), *_quantization_list(node, "quantized_results")]
     return any(each is not None and each[1] != -1 for each in quantizations)
 
 
 def _is_amplified(node: Node) -> bool:
-    """Whether a step of the product is larger than one of the result."""
-    quantizations = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
+    """Whether the scale of the product exceeds the scale of the result."""
+    quantizations = [*_quantization_list(node, "quantized"), *_quantization_list(node, "quantized_results")]
     if len(quantizations) != 3 or None in quantizations:
         return False
     x, y, z = (each[2][0] for each in quantizations)
@@ -148,16 +147,16 @@ _COUNTS: dict[str, Callable[[Node], int]] = {
 }
 _CLAIMS: dict[str, Callable[[Node], bool]] = {
     "grouped": _is_grouped,
-    "broadcast": _is_spread,
+    "broadcast": _is_broadcast,
     "axis": _has_axis,
     "amplified": _is_amplified,
-    "plain": lambda node: not any(_entries(node, "quantized")),
-    # The default is steps that are powers of two.
+    "plain": lambda node: not any(_quantization_list(node, "quantized")),
+    # The default: scales that are powers of two.
     "free_scales": lambda node: not node.attributes.get("pot_scale_int16", True),
 }
 
 
-def _entries(node: Node, name: str) -> tuple[Any, ...]:
+def _quantization_list(node: Node, name: str) -> tuple[Any, ...]:
     entries = node.attributes.get(name)
     return cast("tuple[Any, ...]", entries) if isinstance(entries, tuple) else ()
 

@@ -1,4 +1,4 @@
-"""TFLite's files as raw graphs."""
+"""Read TFLite files as dialect graphs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 DIALECT = "tflite"
 _LEAST_BYTES = 8
-_MOST_AGAIN = 1 << 18
-"""Operators and tensors of bodies that are read again: a subgraph that two others run is, and so are those it runs."""
-_MOST_NESTED = 32
+_MAX_REPEATED_NODES = 1 << 18
+"""Maximum number of operators and tensors decoded repeatedly, because several operators run the same subgraph."""
+_MAX_SUBGRAPH_DEPTH = 32
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """The least runtime that a file says it needs."""
+    """Return the minimum runtime version that the file declares."""
     metadata = graph.notes.get(METADATA) if graph.has_notes else None
     records = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
     text = records.get(LEAST_RELEASE, b"").rstrip(b"\0").decode("ascii", "replace")
@@ -43,11 +43,11 @@ def versions(graph: Graph) -> dict[str, str]:
 
 
 def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a file, and warnings; of the signature `program`, if one is named.
+    """Read the dialect graph of a file with warnings; of the signature `program`, if one is named.
 
     Raises:
-        DiagnosticError: IO0006 it cannot be read; TFL0001 and TFL0002 the file, TFL0101 to TFL0108 its tensors, TFL0201
-            to TFL0206 its operators and subgraphs, TFL0207 it has no such signature.
+        DiagnosticError: IO0006 the file cannot be read; TFL0001 and TFL0002 the file, TFL0101 to TFL0108 its tensors,
+            TFL0201 to TFL0206 its operators and subgraphs, TFL0207 it has no signature of that name.
     """
     findings = Findings(Source(str(path)))
     try:
@@ -58,21 +58,21 @@ def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[D
         buffer = FlatBuffer(file)
         with paused_collection():
             model = buffer.root("Model")
-            graph = _Reader(buffer, model, findings, Path(path)).graph(program)
+            graph = _FileReader(buffer, model, findings, Path(path)).graph(program)
             if program is None and not model["external_buffers"]:
                 note_read(graph, file)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
     except CorruptFileError as error:
-        findings.error("TFL0001", f"the file is damaged: {error}", None, "restore it")
+        findings.error("TFL0001", f"the file is corrupt: {error}", None, "restore it")
         findings.settle()
         raise
     return graph, findings.settle()
 
 
 class _Code:
-    """A kind of operators of a file."""
+    """An operator code of the file."""
 
     def __init__(self, record: Record) -> None:
         self.number: int = max(record["builtin_code"], record["deprecated_builtin_code"])
@@ -86,7 +86,7 @@ class _Code:
         self.is_known = self.builtin is not None or self.number == schema.CUSTOM
 
 
-class _Reader:
+class _FileReader:
     def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings, path: Path) -> None:
         self.buffer = buffer
         self.model = model
@@ -96,7 +96,9 @@ class _Reader:
         self.subgraphs: list[Record] = model.records("subgraphs")
         self.opened: list[int] = []
         self.outermost = Graph()
-        """It gives names: bodies see what is around them, and tensors of two subgraphs often have one name."""
+        """Scope for unique names: bodies see the values of enclosing graphs, and tensors of two subgraphs often
+        share a name.
+        """
         self._again = 0
         self._counts: dict[int, int] = {}
         self.main = 0
@@ -104,7 +106,7 @@ class _Reader:
         self._made: dict[tuple[int, int], Tensor | None] = {}
 
     def graph(self, program: str | None = None) -> Graph:
-        """The graph of the first subgraph, or of a signature, with those that it runs as bodies."""
+        """Build the graph of the first subgraph or of a signature, with its bodies."""
         if self.model["version"] != schema.VERSION:
             message = f"the schema has version {self.model['version']}"
             self.findings.error("TFL0002", message, None, f"version {schema.VERSION} is read")
@@ -123,7 +125,7 @@ class _Reader:
         return graph
 
     def _signed(self, program: str) -> Graph:
-        """The graph of a signature, whose inputs and outputs are called as it calls them."""
+        """Build the graph of a signature, with the names of the signature for inputs and outputs."""
         self.program = program
         records = {record["signature_key"] or "": record for record in self.model.records("signature_defs")}
         record = records.get(program)
@@ -141,7 +143,7 @@ class _Reader:
         return graph
 
     def subgraph(self, index: int) -> Graph:
-        """The graph of a subgraph."""
+        """Build the graph of a subgraph."""
         self._count(index)
         self.opened.append(index)
         found = _Subgraph(self, index).graph()
@@ -158,13 +160,15 @@ class _Reader:
             self._counts[index] = 1 + len(operators) + named
             return
         self._again += known
-        if self._again > _MOST_AGAIN:
-            message = f"its bodies have more than {_MOST_AGAIN} operators and tensors where they are run again"
+        if self._again > _MAX_REPEATED_NODES:
+            message = (
+                f"subgraphs that several operators run expand to more than {_MAX_REPEATED_NODES} operators and tensors"
+            )
             self.findings.error("TFL0206", message, f"subgraph[{index}]")
             self.findings.settle()
 
     def tensor(self, subgraph: int, index: int) -> Tensor | None:
-        """A tensor of a subgraph, checked once; `None` after findings."""
+        """Return a tensor of a subgraph, checked once; `None` after an error was reported."""
         key = subgraph, index
         if key not in self._made:
             place = f"subgraph[{subgraph}].tensor[{index}]"
@@ -193,16 +197,16 @@ class _Reader:
                     self.findings.error("TFL0101", message, place)
 
     def _check_others(self) -> None:
-        """Look into subgraphs that nobody runs, too: what is wrong there is wrong with the file."""
+        """Check the subgraphs that no operator runs: their errors are errors of the file."""
         for index in range(1, len(self.subgraphs)):
             for number in range(len(self.subgraphs[index].records("tensors"))):
                 self.tensor(index, number)
 
 
 class _Subgraph:
-    """Reads one subgraph."""
+    """Reader of one subgraph."""
 
-    def __init__(self, reader: _Reader, index: int) -> None:
+    def __init__(self, reader: _FileReader, index: int) -> None:
         self.reader = reader
         self.findings = reader.findings
         self.index = index
@@ -219,7 +223,7 @@ class _Subgraph:
         return f"subgraph[{self.index}]"
 
     def graph(self) -> Graph:
-        """Its graph."""
+        """Build the graph."""
         self.made.origin = self.findings.span(self.place)
         for position, index in enumerate(_indices(self.record["inputs"])):
             self._input(position, index)
@@ -259,15 +263,15 @@ class _Subgraph:
         if tensor is None:
             return
         if index in self.values:
-            self.findings.error("TFL0101", f"tensor {index} is an input twice", place)
+            self.findings.error("TFL0101", f"tensor {index} is listed twice as an input", place)
             return
         value = self._value(index, tensor)
-        # One that has numbers is given nothing else unless somebody does.
+        # An input with a buffer takes the constant unless the caller passes a value.
         value.storage = tensor.storage
         self.made.adopt_input(value)
 
     def _read(self, index: int, place: str) -> Value | None:
-        """The value of a tensor that is read; `None` after findings."""
+        """Return the value of a tensor that is read; `None` after an error was reported."""
         if index in self.values:
             return self.values[index]
         tensor = self._tensor(index, place)
@@ -279,10 +283,10 @@ class _Subgraph:
         if storage is None and _is_empty(tensor):
             storage = _zeros(tensor)
         if storage is None:
-            message = f"tensor {index} ({tensor.name}) is read, and nothing has written it"
+            message = f"tensor {index} ({tensor.name}) is used before it is written"
             if not tensor.record["external_buffer"]:
-                self.findings.error("TFL0203", message, place, "operators stand in the order in which they run")
-            # Say it once.
+                self.findings.error("TFL0203", message, place, "list operators in execution order")
+            # Report each missing producer once.
             self._value(index, tensor)
             self.made.adopt_constant(self.values[index])
             return self.values[index]
@@ -292,7 +296,7 @@ class _Subgraph:
         return self.made.adopt_constant(value)
 
     def _variable(self, index: int, tensor: Tensor, place: str) -> Value | None:
-        """A state: an input behind the others that begins with zeros."""
+        """Create a state: an additional input that is initialized with zeros."""
         fact = tensor.fact
         if not isinstance(fact, TensorFact) or not fact.is_static or tensor.storage is not None:
             self.findings.error("TFL0203", f"variable {index} has no shape", place)
@@ -308,7 +312,7 @@ class _Subgraph:
         return self.made.adopt_input(value)
 
     def _keep_states(self, outputs: Sequence[Value]) -> list[Value]:
-        """What the variables hold in the end, as outputs behind the others."""
+        """Add the final values of the variables as additional outputs."""
         found: list[Value] = []
         taken = set(outputs)
         for index, first in self.states.items():
@@ -331,12 +335,12 @@ class _Subgraph:
         code = reader.codes[kind]
         place = f"{place} {code.word}"
         if not code.is_known:
-            message = f"{code.number} is the number of no operator"
-            self.findings.error("TFL0201", message, place, "it is newer than what is known here")
+            message = f"{code.number} is no builtin operator code"
+            self.findings.error("TFL0201", message, place, "the operator may be newer than the supported schema")
             return
         if not 1 <= code.version <= newest_version(code.word):
-            message = f"version {code.version} of the operator is not known"
-            self.findings.error("TFL0201", message, place, f"versions are 1 to {newest_version(code.word)}")
+            message = f"version {code.version} of the operator is not supported"
+            self.findings.error("TFL0201", message, place, f"supported versions: 1 to {newest_version(code.word)}")
         for table in (record, record["builtin_options"], record["builtin_options2"]):
             for message, remedy in () if table is None else enumeration_faults(table):
                 self.findings.error("TFL0208", message, place, remedy)
@@ -376,19 +380,21 @@ class _Subgraph:
                 results.append(None)
                 continue
             if index in self.values and index not in self.states:
-                message = f"tensor {index} ({tensor.name}) is written twice, or after it was read"
-                self.findings.error("TFL0203", message, place, "each tensor is written once, before it is read")
+                message = f"tensor {index} ({tensor.name}) is written twice, or after its first use"
+                self.findings.error("TFL0203", message, place, "write each tensor once, before its first use")
                 results.append(None)
                 continue
             if tensor.storage is not None:
-                self.findings.error("TFL0203", f"tensor {index} ({tensor.name}) is constant, and written", place)
+                self.findings.error(
+                    "TFL0203", f"tensor {index} ({tensor.name}) is constant, but an operator writes it", place
+                )
                 results.append(None)
                 continue
             results.append(self._value(index, tensor))
         return results, quantized, tuple(types)
 
     def _next(self, index: int) -> Value:
-        """What a variable holds behind an operator that reads it."""
+        """Create the value of a variable after an operator updated it."""
         first = self.states[index]
         value = Value(self.reader.outermost.fresh(f"{first.name}.next"), first.fact)
         self.values[index] = value
@@ -401,7 +407,7 @@ class _Subgraph:
         options = record["builtin_options"] or record["builtin_options2"]
         wanted = "" if code.builtin is None else code.builtin.options
         if options is not None and wanted and options.table != wanted:
-            self.findings.error("TFL0202", f"its options are {options.table}, they should be {wanted}", place)
+            self.findings.error("TFL0202", f"its options are {options.table}, expected {wanted}", place)
             return attributes
         if wanted:
             for field in schema.TABLES[wanted]:
@@ -447,15 +453,17 @@ class _Subgraph:
             self.findings.error("TFL0204", message, place)
             return None
         if index in reader.opened:
-            self.findings.error("TFL0205", f"subgraph {index} runs itself", place, "bodies do not call themselves")
+            self.findings.error(
+                "TFL0205", f"subgraph {index} calls itself", place, "recursive subgraphs are not allowed"
+            )
             return None
-        if len(reader.opened) >= _MOST_NESTED:
-            self.findings.error("TFL0205", f"subgraphs are nested more than {_MOST_NESTED} deep", place)
+        if len(reader.opened) >= _MAX_SUBGRAPH_DEPTH:
+            self.findings.error("TFL0205", f"subgraphs are nested more than {_MAX_SUBGRAPH_DEPTH} deep", place)
             return None
         return reader.subgraph(index)
 
     def _sign(self) -> None:
-        """Note under which names a signature has inputs and outputs."""
+        """Note the names that a signature gives to inputs and outputs."""
         records: list[Record] = self.reader.model.records("signature_defs")
         for record in sorted(records, key=lambda record: (record["signature_key"] or "") != self.reader.program):
             if record["subgraph_index"] != self.index or self.index in self.reader.opened[:-1]:

@@ -1,4 +1,4 @@
-"""Telling a TFLite file by its first bytes."""
+"""Recognize TFLite files by their first bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file has the identifier of TFLite where FlatBuffers have theirs."""
+    """Whether a file has the FlatBuffer file identifier of TFLite."""
     del path
     return head[4:8] == b"TFL3"

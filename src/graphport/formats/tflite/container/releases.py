@@ -1,4 +1,4 @@
-"""Since which release of TFLite an operator's versions run, after LiteRT's `runtime_version.cc` of August 2026."""
+"""First TFLite release that runs a version of an operator, after LiteRT's `runtime_version.cc` of August 2026."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _ROWS = """
 2.9.0 2.17.0 2.19.0 2.20.0 2.21.0 2.22.0: DYNAMIC_UPDATE_SLICE
 2.9.0 2.9.0 2.23.0: GELU
 """
-"""Releases that brought version 1, 2, … of the operators behind the colon."""
+"""Releases that introduced version 1, 2, … of the operators after the colon."""
 
 
 MAX_CUSTOM_VERSION = 1 << 16
@@ -122,21 +122,21 @@ def _releases() -> dict[str, tuple[str, ...]]:
 
 
 def release_of(word: str, version: int) -> str:
-    """The first release that runs a version of an operator; nothing where LiteRT does not say."""
+    """Return the first release that runs a version of an operator; empty if LiteRT does not list it."""
     releases = _releases().get(word, ())
     found = releases[version - 1] if 0 < version <= len(releases) else ""
     return found.strip("-")
 
 
 def newest_version(word: str) -> int:
-    """The newest version of an operator that LiteRT lists; any of a custom operator, and 1 where it lists none."""
+    """Return the newest version that LiteRT lists; 1 if there is none, unlimited for a custom operator."""
     return MAX_CUSTOM_VERSION if word.startswith("custom.") else max(len(_releases().get(word, ())), 1)
 
 
 def least_release(words: list[tuple[str, int]]) -> str:
-    """The first release that runs all of these operators, each with its version."""
-    return max((release_of(*each) for each in words), key=_parts, default="")
+    """Return the first release that runs all operators in their versions."""
+    return max((release_of(*each) for each in words), key=_version_key, default="")
 
 
-def _parts(release: str) -> tuple[int, ...]:
+def _version_key(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".")) if release else ()

@@ -1,4 +1,4 @@
-"""Which operators' kernels for int8 round otherwise than QuantizeLinear, which takes halves to even."""
+"""Report operators whose int8 kernels round differently from QuantizeLinear, which rounds half to even."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Node
 
-_HALVES = 256
-"""Parts of a step: what is no multiple of these hardly comes to lie between two steps."""
+_TIE_DENOMINATOR = 256
+"""Fractions of a step for which ties are likely: other factors rarely produce exact ties."""
 
 
 def rounding_note(graph: Graph) -> list[Diagnostic]:
-    """A note (TFL0306) on the nodes of a raw graph whose integers may be a step beside what QuantizeLinear gives.
+    """Create a note (TFL0306) on nodes whose integer results may differ by one step from QuantizeLinear.
 
-    As measured in LiteRT 2.3.0, those that all its kernel sets compute so: they take halves away from zero, where
-    numbers do lie between two steps, and a few multiply by numbers of few bits.
+    Measured in LiteRT 2.3.0: all kernel sets round these operators half away from zero, where ties occur, and a few
+    multiply by factors of few bits.
     """
     nodes = [node for inner in walk(graph) for node in inner if _is_short(node) and _RULES[node.word](node)]
     if not nodes:
         return []
     listed = ", ".join(f"{word} ({count})" for word, count in Counter(node.word for node in nodes).most_common())
-    message = f"LiteRT's kernels round otherwise than QuantizeLinear in {listed}: integers may be one step apart there"
+    message = f"LiteRT's kernels round differently from QuantizeLinear in {listed}: integers may differ by one step"
     remedy = "docs/tflite.md tells how many are; layers behind may move them further"
     return [Diagnostic("TFL0306", message, nodes[0].origin, remedy, Severity.NOTE)]
 
@@ -43,21 +43,21 @@ def _is_short(node: Node) -> bool:
 
 
 def _factors(node: Node) -> list[float]:
-    """By what integers of operands are steps of the result."""
+    """Return the factors that convert operand integers to steps of the result."""
     step = np.float32(cast("Any", node.attributes["quantized_results"])[0][2][0])
     entries = cast("Any", node.attributes.get("quantized")) or ()
     return [float(np.float32(quantization[2][0]) / step) for quantization in entries if quantization is not None]
 
 
 def _may_tie(factors: list[float]) -> bool:
-    """Whether sums of integers times factors lie between two steps now and then."""
-    parts = [factor * _HALVES for factor in factors]
-    return all(part == round(part) for part in parts) and any(part % _HALVES for part in parts)
+    """Whether sums of integers times these factors can be ties."""
+    parts = [factor * _TIE_DENOMINATOR for factor in factors]
+    return all(part == round(part) for part in parts) and any(part % _TIE_DENOMINATOR for part in parts)
 
 
 def _has_even_window(node: Node) -> bool:
     cells = [cast("int", node.attributes.get(f"filter_{side}") or 1) for side in ("height", "width")]
-    # With padding (SAME is 0) windows are smaller at the edges.
+    # With padding (SAME is 0), windows at the borders are smaller.
     is_cut = not node.attributes.get("padding") and max(cells) > 1
     return is_cut or cells[0] * cells[1] % 2 == 0
 

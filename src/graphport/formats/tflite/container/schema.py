@@ -1,4 +1,4 @@
-"""The schema of TFLite's files as data: tables with their fields in order, operators and their tables of options.
+"""The schema of TFLite files as data: tables with ordered fields, operators and their option tables.
 
 Source: tflite/converter/schema/schema.fbs of LiteRT 2.3 (Apache-2.0), field by field.
 """
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 IDENTIFIER = b"TFL3"
 VERSION = 3
 CUSTOM = 32
-"""The number of operators that have a name in place of one."""
+"""Number of custom operators, which are identified by name."""
 NEWER = 127
-"""What stands in the old field of one byte where the number of an operator does not fit."""
+"""Value of the deprecated one-byte field for operators whose number exceeds it."""
 
 _TABLES = """
 Model version:I operator_codes:[*OperatorCode] subgraphs:[*SubGraph] description:s buffers:[*Buffer]
@@ -217,8 +217,9 @@ Metadata name:s buffer:I
 TensorMap name:s tensor_index:I
 SignatureDef inputs:[*TensorMap] outputs:[*TensorMap] signature_key:s - subgraph_index:I
 """
-"""A table a row: `field:type=default`. Types are NumPy's letters, `s` text, `*` a table, `@` a union, `[]` a vector;
-`-` is a field that is no more."""
+"""One table per row: `field:type=default`. Types are NumPy's letters, `s` string, `*` a table, `@` a union, `[]` a
+vector; `-` is a removed field.
+"""
 
 _OPERATORS = """
 ADD:AddOptions AVERAGE_POOL_2D:Pool2DOptions CONCATENATION:ConcatenationOptions CONV_2D:Conv2DOptions
@@ -281,7 +282,7 @@ ADD:AddOptions AVERAGE_POOL_2D:Pool2DOptions CONCATENATION:ConcatenationOptions 
   STABLEHLO_COMPOSITE:StableHLOCompositeOptions STABLEHLO_SHIFT_LEFT:StablehloShiftLeftOptions STABLEHLO_CBRT
   STABLEHLO_CASE:StablehloCaseOptions
 """
-"""Operators in the order of their numbers, each with its table of options."""
+"""Operators in the order of their numbers, each with its option table."""
 
 _OPTIONS = """
 NONE Conv2DOptions DepthwiseConv2DOptions ConcatEmbeddingsOptions LSHProjectionOptions Pool2DOptions
@@ -346,7 +347,7 @@ ENUMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         }.items()
     }
 )
-"""Members of enumerations by the field that holds one, or by table and field where others have the name."""
+"""Members of enumerations by the field that holds one, or by table and field where field names clash."""
 
 ELEMENT_TYPES = frozenset(
     (
@@ -360,12 +361,12 @@ ELEMENT_TYPES = frozenset(
         "value_dtype",
     )
 )
-"""Fields of options that hold the number of an element type."""
+"""Option fields that hold the number of an element type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a table: `kind` is a letter of NumPy, `s`, or the name of a table or union behind `*` or `@`."""
+    """A field of a table: `kind` is a NumPy letter, `s`, or the name of a table or union after `*` or `@`."""
 
     name: str
     slot: int
@@ -375,23 +376,23 @@ class Field:
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers, one or a vector."""
+        """Whether the field holds a number or a vector of numbers."""
         return self.kind in SIZES and self.kind != "?"
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it lies in the table itself."""
+        """Whether the field is stored inline in the table."""
         return not self.is_vector and len(self.kind) == 1 and self.kind != "s"
 
     @property
     def target(self) -> str:
-        """The table or union that it points to."""
+        """Name of the referenced table or union."""
         return self.kind[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A builtin operator and its table of options; `options` is empty where it has none."""
+    """A builtin operator and its option table; `options` is empty if it has none."""
 
     name: str
     number: int
@@ -399,7 +400,7 @@ class Operator:
 
 
 SIZES = MappingProxyType({"b": 1, "B": 1, "?": 1, "h": 2, "H": 2, "i": 4, "I": 4, "f": 4, "q": 8, "Q": 8})
-"""Bytes of a number by its letter."""
+"""Bytes of a number by type letter."""
 
 
 def _tables() -> dict[str, tuple[Field, ...]]:
@@ -425,10 +426,10 @@ def _fields(texts: list[str]) -> list[Field]:
 
 
 TABLES: Mapping[str, tuple[Field, ...]] = MappingProxyType(_tables())
-"""Fields of every table by its name."""
+"""Fields of each table by table name."""
 
 UNIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({name: tuple(names) for name, names in _UNIONS.items()})
-"""Tables of every union by their numbers."""
+"""Tables of each union by number."""
 
 OPERATORS: tuple[Operator, ...] = tuple(
     Operator(text.partition(":")[0], number, text.partition(":")[2]) for number, text in enumerate(_OPERATORS.split())

@@ -1,4 +1,4 @@
-"""Sparse constants as the dense ones that they stand for."""
+"""Expand sparse constants to dense tensors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SPARSE = 1
-_MOST_LEVELS = 128
-"""Dims and blocks of the largest rank that tensors have."""
+_MAX_LEVELS = 128
+"""Maximum number of levels: dims and block dims of a tensor of maximum rank."""
 
 
 def dense(
     buffer: FlatBuffer, sparsity: Record, values: np.ndarray[Any, Any], shape: Sequence[int]
 ) -> np.ndarray[Any, Any]:
-    """The tensor whose stored `values` stand at the places that `sparsity` tells, zero elsewhere.
+    """Return the dense tensor with `values` at the indices of `sparsity`, zero elsewhere.
 
-    Dims are traversed in the given order; those behind the rank of the tensor are the blocks of the dims that the block
-    map names.
+    Dims are traversed in the given order; those beyond the rank of the tensor are the block dims of the dims in the
+    block map.
 
     Raises:
-        CorruptFileError: places are not within the shape, or not as many as values.
+        CorruptFileError: indices are outside of the shape, or their count differs from the number of values.
     """
     order, levels = _order(sparsity, shape)
     sizes = _sizes(sparsity, order, shape)
@@ -38,7 +38,7 @@ def dense(
             groups, indices, origin = _compressed(buffer, record, groups, sizes[axis])
         else:
             if groups.size * sizes[axis] > max(values.size, 1):
-                message = f"it has more places than its {values.size} values"
+                message = f"it has more indices than its {values.size} values"
                 raise CorruptFileError(message)
             origin = np.repeat(np.arange(groups.size), sizes[axis])
             indices = np.tile(np.arange(sizes[axis]), groups.size)
@@ -46,10 +46,10 @@ def dense(
         positions = positions[origin]
         positions[:, axis] = indices
     if len(positions) != values.size:
-        message = f"it has {values.size} values at {len(positions)} places"
+        message = f"it has {values.size} values at {len(positions)} indices"
         raise CorruptFileError(message)
     rank = len(shape)
-    block_map = [int(axis) for axis in _numbers(buffer, sparsity["block_map"])]
+    block_map = [int(axis) for axis in _index_array(buffer, sparsity["block_map"])]
     at = positions[:, :rank].copy()
     for block, axis in enumerate(block_map):
         at[:, axis] = at[:, axis] * sizes[rank + block] + positions[:, rank + block]
@@ -62,31 +62,33 @@ def dense(
 def _order(sparsity: Record, shape: Sequence[int]) -> tuple[list[int], list[Record]]:
     order = [int(axis) for axis in (() if sparsity["traversal_order"] is None else sparsity["traversal_order"])]
     levels: list[Record] = sparsity.records("dim_metadata")
-    is_order = len(levels) == len(order) and len(shape) <= len(order) <= _MOST_LEVELS
+    is_order = len(levels) == len(order) and len(shape) <= len(order) <= _MAX_LEVELS
     if not is_order or sorted(order) != list(range(len(order))):
-        message = f"its order {order} is none of the {len(shape)} dims and {len(levels) - len(shape)} blocks"
+        message = (
+            f"its traversal order {order} does not match the {len(shape)} dims and {len(levels) - len(shape)} blocks"
+        )
         raise CorruptFileError(message)
     return order, levels
 
 
 def _sizes(sparsity: Record, order: list[int], shape: Sequence[int]) -> list[int]:
-    """The extent of each dim, counted in blocks where it has them, and of each block."""
+    """Return the size of each dim, counted in blocks where it has blocks, and of each block."""
     rank = len(shape)
     block_map = [int(axis) for axis in (() if sparsity["block_map"] is None else sparsity["block_map"])]
     if len(block_map) != len(order) - rank or any(not 0 <= axis < rank for axis in block_map):
-        message = f"its blocks {block_map} are not those of {len(order) - rank} dims"
+        message = f"its block map {block_map} does not match {len(order) - rank} block dims"
         raise CorruptFileError(message)
     sizes = [*shape, *[0] * len(block_map)]
     for block, axis in enumerate(block_map):
         level = sparsity["dim_metadata"][order.index(rank + block)]
         size = int(level["dense_size"])
         if size <= 0 or sizes[axis] % size:
-            message = f"blocks of {size} do not fill the {sizes[axis]} of dim {axis}"
+            message = f"blocks of {size} do not divide size {sizes[axis]} of dim {axis}"
             raise CorruptFileError(message)
         sizes[rank + block] = size
         sizes[axis] //= size
     if prod(sizes) > 1 << 40:
-        message = f"it stands for {prod(sizes)} elements"
+        message = f"it expands to {prod(sizes)} elements"
         raise CorruptFileError(message)
     return sizes
 
@@ -94,17 +96,17 @@ def _sizes(sparsity: Record, order: list[int], shape: Sequence[int]) -> list[int
 def _compressed(
     buffer: FlatBuffer, record: Record, groups: np.ndarray[Any, Any], size: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The positions, places along the dim, and groups of the entries of a level that lists them."""
-    segments = _numbers(buffer, record["array_segments"])
-    indices = _numbers(buffer, record["array_indices"])
+    """Return positions, indices along the dim, and segments of the elements of a compressed level."""
+    segments = _index_array(buffer, record["array_segments"])
+    indices = _index_array(buffer, record["array_indices"])
     if len(segments) < 1 or segments[0] != 0 or segments[-1] != len(indices) or (np.diff(segments) < 0).any():
-        message = f"its segments do not part the {len(indices)} indices"
+        message = f"its segments do not cover the {len(indices)} indices"
         raise CorruptFileError(message)
     if len(indices) and (indices.min() < 0 or indices.max() >= size):
-        message = f"an index lies outside of 0 to {size - 1}"
+        message = f"an index is outside of 0 to {size - 1}"
         raise CorruptFileError(message)
     if len(groups) and groups.max() + 1 >= len(segments):
-        message = f"it has {len(segments) - 1} segments, and needs {groups.max() + 1}"
+        message = f"it has {len(segments) - 1} segments, expected {groups.max() + 1}"
         raise CorruptFileError(message)
     counts = segments[groups + 1] - segments[groups]
     if counts.sum() > len(indices):
@@ -116,7 +118,7 @@ def _compressed(
     return positions, indices[positions], origin
 
 
-def _numbers(buffer: FlatBuffer, vector: Any) -> np.ndarray[Any, Any]:
+def _index_array(buffer: FlatBuffer, vector: Any) -> np.ndarray[Any, Any]:
     values = vector["values"] if isinstance(vector, Record) else vector
     if values is None:
         return np.zeros(0, np.int64)

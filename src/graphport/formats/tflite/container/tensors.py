@@ -1,4 +1,4 @@
-"""Tensors of a subgraph: shapes, numbers and quantization, held against each other."""
+"""Tensors of a subgraph: shapes, elements and quantization parameters, checked against each other."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from graphport.formats.tflite.container.findings import Findings
 
 Quantization = tuple[DType, int, tuple[float, ...], tuple[int, ...]]
-"""Element type, axis (-1 for the whole tensor), scales and zero points."""
+"""Element type, axis (-1 for per-tensor), scales and zero points."""
 
-_MOST_RANK = 64
+_MAX_RANK = 64
 _OFFSET = 1
-"""Offsets up to it mean that a buffer has its data within the table."""
+"""Offsets up to this value mean that the buffer's data is inside the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor as the file has it."""
+    """A tensor as the file describes it."""
 
     name: str
     dtype: DType | None
@@ -47,7 +47,7 @@ class Tensor:
 
 
 class Tensors:
-    """Makes the tensors of subgraphs."""
+    """Reader of tensors of all subgraphs."""
 
     def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings, path: Path | None) -> None:
         self._buffer = buffer
@@ -56,7 +56,7 @@ class Tensors:
         self._external = External(model, findings, path)
 
     def tensor(self, record: Record, place: str) -> Tensor | None:
-        """The tensor of a table; `None` after findings."""
+        """Read the tensor of a table; `None` after an error was reported."""
         number = record["type"]
         if number not in TYPES:
             self._findings.error("TFL0103", f"{number} is no element type", place, "types are 0 to 22")
@@ -79,30 +79,30 @@ class Tensors:
         return Tensor(name, dtype, fact, storage, quantization, bool(record["is_variable"]), record)
 
     def bytes_of(self, index: int, place: str) -> bytes | None:
-        """The bytes of a buffer; `None` after findings."""
+        """Return the bytes of a buffer; `None` after an error was reported."""
         extent = self._lies(index, place)
         return None if extent is None else bytes(self._buffer.view(extent.start, extent.length))
 
     def extent_of(self, start: int, length: int, what: str, place: str) -> Extent | None:
-        """A piece of the file; `None` after findings."""
+        """Return a byte range of the file; `None` after an error was reported."""
         if start + length > self._buffer.size:
-            message = f"{what} takes bytes {start} to {start + length}, the file has {self._buffer.size}"
+            message = f"{what} is bytes {start} to {start + length}, the file has {self._buffer.size} bytes"
             self._findings.error("TFL0102", message, place, "the file is cut")
             return None
         return Extent(start, length)
 
     def _shape(self, record: Record, place: str) -> tuple[int, ...] | None:
         shape = () if record["shape"] is None else tuple(int(n) for n in record["shape"])
-        if len(shape) > _MOST_RANK:
-            self._findings.error("TFL0103", f"{len(shape)} dims are more than {_MOST_RANK}", place)
+        if len(shape) > _MAX_RANK:
+            self._findings.error("TFL0103", f"rank {len(shape)} exceeds {_MAX_RANK}", place)
             return None
         if any(n < 0 for n in shape):
-            message = f"the shape {list(shape)} has a negative extent"
-            self._findings.error("TFL0103", message, place, "open extents are -1 in shape_signature, and 1 in shape")
+            message = f"the shape {list(shape)} has a negative size"
+            self._findings.error("TFL0103", message, place, "dynamic sizes are -1 in shape_signature, and 1 in shape")
             return None
         signature = record["shape_signature"]
         if signature is not None and len(signature) and len(signature) != len(shape):
-            message = f"shape_signature has {len(signature)} extents, shape {len(shape)}"
+            message = f"shape_signature has rank {len(signature)}, shape {len(shape)}"
             self._findings.error("TFL0103", message, place)
             return None
         return shape
@@ -123,7 +123,9 @@ class Tensors:
         self, record: Record, extent: Extent, dtype: DType, shape: tuple[int, ...], place: str
     ) -> Storage | None:
         if not budget.is_held(shape):
-            self._findings.error("TFL0103", f"no memory holds the shape {list(shape)}", place, "correct its shape")
+            self._findings.error(
+                "TFL0103", f"the shape {list(shape)} exceeds the address space", place, "correct its shape"
+            )
             return None
         if dtype is DType.STRING:
             return self._texts(extent, shape, place)
@@ -143,7 +145,7 @@ class Tensors:
         self, sparsity: Record, extent: Extent, dtype: DType, shape: tuple[int, ...], place: str
     ) -> Storage | None:
         if dtype.bits < 8 or prod(shape) > max(1 << 24, 64 * self._buffer.size):
-            message = f"{prod(shape)} elements of {dtype} are not made dense"
+            message = f"{prod(shape)} elements of {dtype} cannot be expanded to a dense tensor"
             self._findings.error("TFL0105", message, place)
             return None
         for table in sparsity.records("dim_metadata"):
@@ -154,20 +156,20 @@ class Tensors:
         try:
             return ArrayStorage(dense(self._buffer, sparsity, values, shape), dtype)
         except CorruptFileError as error:
-            self._findings.error("TFL0105", f"its sparsity is wrong: {error}", place)
+            self._findings.error("TFL0105", f"invalid sparsity: {error}", place)
             return None
 
     def _texts(self, extent: Extent, shape: tuple[int, ...], place: str) -> Storage | None:
-        """Text: how many, where each begins from the start of the buffer on and where the last ends, then the bytes."""
+        """Decode strings: count, offset of each string from the start of the buffer, end offset, then the bytes."""
         raw = bytes(self._buffer.view(extent.start, extent.length))
         count = int.from_bytes(raw[:4], "little", signed=True)
         if len(raw) < 4 or count != prod(shape) or 4 * (count + 2) > len(raw):
-            message = f"{count} texts in {len(raw)} bytes are not the {prod(shape)} of its shape"
+            message = f"{count} strings in {len(raw)} bytes, but the shape has {prod(shape)} elements"
             self._findings.error("TFL0106", message, place)
             return None
         offsets = np.frombuffer(raw[4 : 4 * (count + 2)], "<i4").astype(np.int64)
         if (np.diff(offsets) < 0).any() or offsets[0] < 4 * (count + 2) or offsets[-1] > len(raw):
-            self._findings.error("TFL0106", "the offsets of its texts do not part its bytes", place)
+            self._findings.error("TFL0106", "the string offsets do not partition the buffer", place)
             return None
         texts = np.empty(count, object)
         texts[:] = [raw[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(offsets.tolist())]
@@ -183,7 +185,7 @@ class Tensors:
             return None
         if stated["details"] is not None:
             message = f"it is quantized by {stated['details'].table}"
-            self._findings.error("TFL0108", message, place, "one scale a tensor or a slice of an axis is read")
+            self._findings.error("TFL0108", message, place, "supported: per-tensor and per-axis scales")
             return None
         if stated["scale"] is None or not len(stated["scale"]):
             return None
@@ -194,13 +196,13 @@ class Tensors:
         zeros = zeros or (0,) * len(scales)
         fault = _fault(dtype, shape, stated["quantized_dimension"], scales, zeros)
         if fault:
-            self._findings.error("TFL0104", f"its quantization is wrong: {fault}", place)
+            self._findings.error("TFL0104", f"invalid quantization: {fault}", place)
             return None
         return dtype, (-1 if len(scales) == 1 else int(stated["quantized_dimension"])), scales, zeros
 
 
 def _fault(dtype: DType, shape: tuple[int, ...], axis: int, scales: tuple[float, ...], zeros: tuple[int, ...]) -> str:
-    """What is wrong with scales and zero points; nothing if the text is empty."""
+    """Return the error in scales and zero points; an empty string if there is none."""
     if len(scales) != len(zeros):
         return f"{len(scales)} scales, {len(zeros)} zero points"
     if any(not isfinite(scale) or scale <= 0 for scale in scales):
@@ -214,7 +216,7 @@ def _fault(dtype: DType, shape: tuple[int, ...], axis: int, scales: tuple[float,
 
 
 def limits(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest number of an integer type."""
+    """Return the minimum and maximum of an integer type."""
     if dtype.kind == "u":
         return 0, (1 << dtype.bits) - 1
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1

@@ -1,4 +1,4 @@
-"""A file that nobody has changed since it was read is written byte for byte."""
+"""Write an unchanged file byte for byte."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
     from graphport.core.storage import Bytes, MappedFile, Storage
 
-_PIECE = 1 << 24
+_BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
 class _AsRead:
-    """A file, and what the graphs that were made of it consist of."""
+    """A source file and the structure of the graphs that were created from it."""
 
     file: MappedFile | Bytes
     structures: tuple[Any, ...]
     storages: tuple[Storage | None, ...]
-    """Held, so that their identities stay their own."""
+    """References that keep object identities valid."""
 
 
 def note_read(graph: Graph, file: MappedFile | Bytes) -> None:
-    """Note from which file a graph was read."""
+    """Note the file that a graph was read from."""
     graph.notes[READ] = _AsRead(file, (_structure(graph, {}),), tuple(_storages(graph)))
 
 
 def mark_again(graph: Graph) -> None:
-    """Note that a graph in other words is what its file says, too."""
+    """Note that a converted graph is equivalent to its source file."""
     found = _note(graph)
     if found is not None:
         storages = (*found.storages, *_storages(graph))
@@ -43,18 +43,18 @@ def mark_again(graph: Graph) -> None:
 
 
 def copy_unchanged(graph: Graph, path: str | Path) -> bool:
-    """Whether a graph is what was read of a file, which is at `path` now as well.
+    """Copy the source file to `path` if the graph is unchanged; return whether it was copied.
 
     Raises:
-        DiagnosticError: TFL0304 it cannot be written.
+        DiagnosticError: TFL0304 the file cannot be written.
     """
     found = _note(graph)
     if found is None or _structure(graph, {}) not in found.structures:
         return False
     try:
         with replacing(path) as target:
-            for start in range(0, found.file.size, _PIECE):
-                target.write(found.file.view(start, min(_PIECE, found.file.size - start)))
+            for start in range(0, found.file.size, _BLOCK_BYTES):
+                target.write(found.file.view(start, min(_BLOCK_BYTES, found.file.size - start)))
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("TFL0304", message, Span(Source(str(path))))) from error
@@ -72,7 +72,7 @@ def _storages(graph: Graph) -> list[Storage | None]:
 
 
 def _structure(graph: Graph, outside: Mapping[Value, int]) -> tuple[Any, ...]:
-    """What differs after any change: operators, attributes, names, facts, numbers, and who reads whom."""
+    """Return the properties that any change affects: operators, attributes, names, facts, constants and edges."""
     positions = dict(outside)
     for value in graph.values():
         positions.setdefault(value, len(positions))
@@ -84,17 +84,17 @@ def _structure(graph: Graph, outside: Mapping[Value, int]) -> tuple[Any, ...]:
             return tuple(comparable(each) for each in cast("tuple[Any, ...]", attribute))
         return attribute
 
-    def numbers(values: Any) -> tuple[Any, ...]:
+    def value_indices(values: Any) -> tuple[Any, ...]:
         return tuple(None if value is None else positions[value] for value in values)
 
     nodes = [
         (
             node.op,
             [(name, comparable(each)) for name, each in node.attributes.items()],
-            numbers(node.inputs),
-            numbers(node.outputs),
+            value_indices(node.inputs),
+            value_indices(node.outputs),
         )
         for node in graph
     ]
     values = [(value.name, value.fact, id(value.storage)) for value in graph.values()]
-    return graph.name, values, nodes, numbers(graph.inputs), numbers(graph.outputs)
+    return graph.name, values, nodes, value_indices(graph.inputs), value_indices(graph.outputs)

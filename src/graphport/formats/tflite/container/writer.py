@@ -1,4 +1,4 @@
-"""Raw graphs as TFLite's files."""
+"""Write dialect graphs as TFLite files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.replacing import replacing
 from graphport.formats.tflite.container import schema
-from graphport.formats.tflite.container.elements import NUMBERS, RESOURCE
-from graphport.formats.tflite.container.encode import MOST, Data, Encoder, Table, Trailing, number_of
+from graphport.formats.tflite.container.elements import RESOURCE, TYPE_NUMBERS
+from graphport.formats.tflite.container.encode import MAX_INLINE_BYTES, Data, Encoder, Table, Trailing, union_number
 from graphport.formats.tflite.container.least_version import version_of
 from graphport.formats.tflite.container.notes import HANDLE, LEAST_RELEASE, METADATA, TENSOR, WRITTEN_BY
 from graphport.formats.tflite.container.releases import least_release
@@ -31,25 +31,28 @@ if TYPE_CHECKING:
 
 _DIALECT = "tflite"
 _CUSTOM = "custom."
-_OURS = frozenset(("quantized", "quantized_results", "quantized_intermediates", "types", "states", "custom_options"))
-"""Attributes that are no options of the operator."""
+_NON_OPTIONS = frozenset(
+    ("quantized", "quantized_results", "quantized_intermediates", "types", "states", "custom_options")
+)
+"""Attributes that are not options of the operator."""
 _RELEASE_BYTES = 16
 _PADDED_OPERANDS = {"FULLY_CONNECTED": 3}
-"""Operators that need a later version where an operand is left out than where it is said to be absent."""
+"""Operators that require a later version if an operand is omitted than if it is marked absent."""
 _OPTIONS_2 = frozenset(schema.UNIONS["options_2"])
 
 
 def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None = None) -> None:
-    """Write a graph in the words of TFLite; one that is as it was read, as the same bytes.
+    """Write a graph of the dialect `tflite`; an unchanged graph is written as its source file's bytes.
 
     Args:
-        graph: what is written.
-        path: where to.
-        findings: where to note what is computed otherwise than nodes say it (TFL0306, a note).
+        graph: the graph.
+        path: the output file.
+        findings: receives a note on nodes that kernels compute differently (TFL0306).
 
     Raises:
-        DiagnosticError: TFL0301 a node is no operator of TFLite, TFL0302 a tensor has a type or numbers that its files
-            do not have, TFL0303 an option cannot be said, TFL0304 the file cannot be written, TFL0305 a field
+        DiagnosticError: TFL0301 a node is no operator of TFLite, TFL0302 a tensor has a type or elements that
+            TFLite does
+            not support, TFL0303 an option cannot be expressed, TFL0304 the file cannot be written, TFL0305 a field
             cannot hold a number.
     """
     if copy_unchanged(graph, path):
@@ -69,7 +72,7 @@ def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None =
 
 
 class _Writer:
-    """Makes the tables of a file."""
+    """Builder of the tables of a file."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -81,10 +84,10 @@ class _Writer:
         self.subgraphs: list[Table | None] = []
 
     def model(self, graph: Graph) -> Table:
-        """The root of the file."""
+        """Build the root table."""
         self.subgraph(graph)
         metadata = _with_release(graph.notes.get(METADATA) if graph.has_notes else None, list(self.codes))
-        self._part()
+        self._move_weights()
         description = graph.notes.get(WRITTEN_BY) if graph.has_notes else None
         return "Model", {
             "version": schema.VERSION,
@@ -96,10 +99,10 @@ class _Writer:
             "signature_defs": [self._signature(graph)],
         }
 
-    def _part(self) -> None:
-        """Put the weights behind the file where they are more than offsets of 32 bits reach."""
+    def _move_weights(self) -> None:
+        """Move weights after the FlatBuffer if they exceed the range of 32-bit offsets."""
         held = [(fields, data) for _, fields in self.buffers if isinstance(data := fields.get("data"), Data)]
-        if sum(data.length for _, data in held) <= MOST:
+        if sum(data.length for _, data in held) <= MAX_INLINE_BYTES:
             return
         for fields, data in held:
             del fields["data"]
@@ -119,7 +122,7 @@ class _Writer:
         return "Metadata", {"name": str(name), "buffer": len(self.buffers) - 1}
 
     def subgraph(self, graph: Graph) -> int:
-        """The number of the subgraph that a graph becomes."""
+        """Return the number of the subgraph that is written for a graph."""
         number = len(self.subgraphs)
         self.subgraphs.append(None)
         made = _Subgraph(self, graph)
@@ -129,26 +132,26 @@ class _Writer:
         return number
 
     def error(self, code: str, message: str, origin: Span | None, help: str | None = "choose another format") -> None:
-        """Note what cannot be written."""
+        """Report an error."""
         self.findings.append(Diagnostic(code, message, origin or Span(self.source), help))
 
     def buffer(self, storage: Storage) -> int:
-        """The number of the buffer of a constant."""
+        """Return the number of the buffer of a constant."""
         found = self.stored.get(id(storage))
         if found is None:
-            # Kept, so that its identity stays its own.
+            # The reference keeps the object identity valid.
             self.kept.append(storage)
             found = self.stored[id(storage)] = len(self.buffers)
             self.buffers.append(("Buffer", {"data": _data(storage)}))
         return found
 
     def code(self, word: str, version: int) -> int:
-        """The number of a kind of operators."""
+        """Return the number of an operator code."""
         return self.codes.setdefault((word, version), len(self.codes))
 
 
 def _with_release(metadata: Any, codes: list[tuple[str, int]]) -> dict[str, bytes]:
-    """What a file says of itself, with the first release that runs these operators."""
+    """Return the metadata with the first release that runs these operators."""
     records = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
     release = least_release(codes)
     return records | ({LEAST_RELEASE: release.encode().ljust(_RELEASE_BYTES, b"\0")} if release else {})
@@ -176,7 +179,7 @@ def _texts(storage: Storage) -> bytes:
 
 
 class _Subgraph:
-    """Makes the tables of one subgraph."""
+    """Builder of the tables of one subgraph."""
 
     def __init__(self, writer: _Writer, graph: Graph) -> None:
         self.writer = writer
@@ -195,16 +198,16 @@ class _Subgraph:
                 self.quantized[value] = each
 
     def table(self) -> Table:
-        """The subgraph."""
+        """Build the subgraph."""
         kept = {value: state_of(value) for value in self.graph.inputs if _is_variable(value)}
         hidden = {state.output for state in kept.values() if state is not None and not state.is_returned}
-        inputs = [self._place(value) for value in self.graph.inputs if kept.get(value) is None]
+        inputs = [self._tensor_index(value) for value in self.graph.inputs if kept.get(value) is None]
         operators = [self._operator(node) for node in self.graph]
-        outputs = [self._place(value) for value in self.graph.outputs if value.name not in hidden]
+        outputs = [self._tensor_index(value) for value in self.graph.outputs if value.name not in hidden]
         fields = {"tensors": self.tensors, "inputs": inputs, "outputs": outputs, "operators": operators}
         return "SubGraph", fields | {"name": self.graph.name}
 
-    def _place(self, value: Value) -> int:
+    def _tensor_index(self, value: Value) -> int:
         found = self.places.get(value)
         if found is None:
             found = self.places[value] = len(self.tensors)
@@ -217,11 +220,11 @@ class _Subgraph:
         is_handle = value.has_notes and HANDLE in value.notes
         if is_handle or (isinstance(note, Tensor) and note.record["type"] == RESOURCE):
             return "Tensor", fields | {"type": RESOURCE, "shape": [1]}
-        if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype not in NUMBERS:
+        if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype not in TYPE_NUMBERS:
             kind = "of unknown type" if not isinstance(fact, TensorFact) or fact.dtype is None else str(fact.dtype)
             self.writer.error("TFL0302", f"{value.name} is {kind}", value.origin)
             return "Tensor", fields
-        fields["type"] = NUMBERS[fact.dtype]
+        fields["type"] = TYPE_NUMBERS[fact.dtype]
         if fact.shape is None:
             fields |= {"has_rank": False}
         else:
@@ -229,12 +232,12 @@ class _Subgraph:
             if not fact.is_static:
                 fields["shape_signature"] = [n if isinstance(n, int) else -1 for n in fact.shape]
         if any(n > (1 << 31) - 1 for n in fields.get("shape", ())):
-            self.writer.error("TFL0302", f"{value.name} has an extent of more than 31 bits", value.origin)
+            self.writer.error("TFL0302", f"{value.name} has a size beyond int32", value.origin)
         if _is_variable(value) and state_of(value) is not None:
             fields["is_variable"] = True
         if value.is_constant:
             if value.storage is None:
-                self.writer.error("TFL0302", f"the numbers of {value.name} are not there", value.origin)
+                self.writer.error("TFL0302", f"the elements of {value.name} are not available", value.origin)
             else:
                 fields["buffer"] = self.writer.buffer(value.storage)
         quantization = self.quantized.get(value)
@@ -257,22 +260,22 @@ class _Subgraph:
             for index, value in zip(states, node.outputs[len(own) :], strict=False):
                 operand = node.inputs[index] if isinstance(index, int) else None
                 if operand is not None and value is not None:
-                    # The same tensor holds what comes next.
-                    self.places[value] = self._place(operand)
-        operands = [-1 if value is None else self._place(value) for value in node.inputs]
+                    # One tensor holds the current and the next state.
+                    self.places[value] = self._tensor_index(operand)
+        operands = [-1 if value is None else self._tensor_index(value) for value in node.inputs]
         fields: dict[str, Any] = {
             "opcode_index": self.writer.code(node.word, version_of(node)),
             "inputs": operands + [-1] * (_PADDED_OPERANDS.get(node.word, 0) - len(operands)),
-            "outputs": [-1 if value is None else self._place(value) for value in results],
+            "outputs": [-1 if value is None else self._tensor_index(value) for value in results],
         }
         if builtin is not None and builtin.options:
             table = builtin.options, self._options(node, builtin.options)
             union = "options_2" if builtin.options in _OPTIONS_2 else "options"
             field = "builtin_options2" if union == "options_2" else "builtin_options"
-            fields |= {field: table, f"{field}_type": number_of(union, builtin.options)}
+            fields |= {field: table, f"{field}_type": union_number(union, builtin.options)}
         custom = node.attributes.get("custom_options")
         if isinstance(custom, str):
-            # As ONNX, which has one type for text and bytes, gives them back.
+            # The reader returns ONNX's string type, which covers text and bytes.
             custom = custom.encode("utf-8", "surrogateescape")
         if isinstance(custom, bytes):
             fields["custom_options"] = custom
@@ -282,16 +285,16 @@ class _Subgraph:
         fields = {field.name: field for field in schema.TABLES[table]}
         found: dict[str, Any] = {}
         for name, attribute in node.attributes.items():
-            if name in _OURS:
+            if name in _NON_OPTIONS:
                 continue
-            for key, value in self._stated(name, attribute):
+            for key, value in self._option_values(name, attribute):
                 if key not in fields:
                     self.writer.error("TFL0303", f"{node.op} has no option {name}", node.origin)
                     continue
                 found[key] = value
         return found
 
-    def _stated(self, name: str, attribute: Any) -> Iterator[tuple[str, Any]]:
+    def _option_values(self, name: str, attribute: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(attribute, Graph):
             yield (name if name == "subgraph" else f"{name}_index"), self.writer.subgraph(attribute)
         elif isinstance(attribute, tuple) and attribute and isinstance(attribute[0], Graph):
@@ -302,7 +305,7 @@ class _Subgraph:
 
 
 def _is_variable(value: Value) -> bool:
-    """Whether it was read from a tensor that keeps its numbers from run to run."""
+    """Whether a value was read from a tensor that keeps its elements between runs."""
     note = value.notes.get(TENSOR) if value.has_notes else None
     return isinstance(note, Tensor) and note.is_variable
 

@@ -1,4 +1,4 @@
-"""Convolutions with gaps that TensorFlow says as convolutions of every so many elements: as images of their own."""
+"""Replace SPACE_TO_BATCH, convolution, BATCH_TO_SPACE by a dilated convolution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VALID, _IMAGE = 1, 4
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """What stands around a convolution: `axis` is the one of length 1 that a signal has meanwhile, 0 for images."""
+    """The nodes around a convolution: `axis` is the temporary axis of length 1 of a 1-D signal, 0 for images."""
 
     split: Node
     convolution: Node
@@ -40,14 +40,14 @@ class _Chain:
 
 
 def dilate(graph: Graph) -> None:
-    """Let a convolution have gaps in place of images of every so many elements.
+    """Replace a convolution between SPACE_TO_BATCH and BATCH_TO_SPACE by a dilated convolution.
 
     Before  h = SPACE_TO_BATCH_ND(x, blocks, pads);  k = CONV_2D(h, w, bias);  y = BATCH_TO_SPACE_ND(k, blocks, crops)
     After   h = PAD(x, pads - crops);  y = CONV_2D(h, w, bias, dilations=blocks)
 
-    A signal may get an axis of length 1 behind the first and lose it before the last. Leaves alone: strides, borders of
-    the convolution's own, crops that are wider than the padding, and what something else reads before it is together.
-    Keeps values bit for bit.
+    A 1-D signal may gain an axis of length 1 after the first and drop it before the last node. Results are bit-exact.
+    Does not apply with strides, with padding in the convolution, if crops exceed the pads, or if an intermediate value
+    has another consumer.
     """
     for node in list(graph):
         if node.dialect == _DIALECT and node.word in _CONVOLUTIONS and (chain := _chain(node)) is not None:
@@ -59,11 +59,11 @@ def _chain(node: Node) -> _Chain | None:
     plain = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": _VALID}
     if any(attributes.get(name, 1) != value for name, value in plain.items()):
         return None
-    before, after = _maker(node.inputs[0]), _reader(node)
+    before, after = _producer(node.inputs[0]), _only_consumer(node)
     widens = before if before is not None and before.word in _WIDENS else None
     narrows = after if after is not None and after.word in _NARROWS else None
-    split = before if widens is None else _maker(widens.inputs[0])
-    merge = after if narrows is None else _reader(narrows)
+    split = before if widens is None else _producer(widens.inputs[0])
+    merge = after if narrows is None else _only_consumer(narrows)
     if split is None or merge is None or (widens is None) != (narrows is None):
         return None
     if split.word != _SPLIT or merge.word != _MERGE or not _is_alike(split, node, merge):
@@ -94,13 +94,13 @@ def _chain(node: Node) -> _Chain | None:
     return _Chain(split, node, narrows, merge, axis, blocks, tuple(zip(left[::2], left[1::2], strict=True)))
 
 
-def _maker(value: Value | None) -> Node | None:
+def _producer(value: Value | None) -> Node | None:
     node = None if value is None else value.producer
     return node if node is not None and node.dialect == _DIALECT and len(node.results) == 1 else None
 
 
-def _reader(node: Node) -> Node | None:
-    """The only node that reads the result, as its first operand."""
+def _only_consumer(node: Node) -> Node | None:
+    """Return the only consumer, if the value is its first operand."""
     if len(node.results) != 1 or node.output.is_output or len(node.output.uses) != 1:
         return None
     (user,) = node.output.users
@@ -113,7 +113,7 @@ def _dims(value: Value | None) -> tuple[Dim, ...]:
 
 
 def _axis(narrow: tuple[Dim, ...], wide: tuple[Dim, ...]) -> int | None:
-    """Which of the two spatial axes of an image is the one that a signal does not have."""
+    """Return which of the two spatial axes of an image the 1-D signal does not have."""
     for axis in (1, 2):
         if len(wide) == _IMAGE and wide[axis] == 1 and (*wide[1:axis], *wide[axis + 1 :]) == narrow[1:]:
             return axis
@@ -121,16 +121,17 @@ def _axis(narrow: tuple[Dim, ...], wide: tuple[Dim, ...]) -> int | None:
 
 
 def _is_alike(space_to_batch: Node, node: Node, batch_to_space: Node) -> bool:
-    """Whether what moves elements does not change what they stand for."""
+    """Whether a data movement keeps the quantization parameters."""
 
-    def stated(each: Node, name: str) -> object:
+    def attribute_of(each: Node, name: str) -> object:
         found = each.attributes.get(name)
         return found[0] if isinstance(found, tuple) and found else None
 
     moved = all(
-        stated(each, "quantized") == stated(each, "quantized_results") for each in (space_to_batch, batch_to_space)
+        attribute_of(each, "quantized") == attribute_of(each, "quantized_results")
+        for each in (space_to_batch, batch_to_space)
     )
-    return moved and stated(node, "quantized_results") == stated(batch_to_space, "quantized_results")
+    return moved and attribute_of(node, "quantized_results") == attribute_of(batch_to_space, "quantized_results")
 
 
 def _replace(graph: Graph, chain: _Chain) -> None:
@@ -156,7 +157,7 @@ def _replace(graph: Graph, chain: _Chain) -> None:
         narrow.take_outputs(chain.merge)
     else:
         twin.take_outputs(chain.merge)
-    gone = [chain.merge, chain.narrows, node, _maker(node.inputs[0]), split]
+    gone = [chain.merge, chain.narrows, node, _producer(node.inputs[0]), split]
     for each in gone:
         if (
             each is not None
@@ -192,7 +193,7 @@ def _emit(
 
 
 def _moving(node: Node) -> dict[str, Attribute]:
-    """What is said of the numbers of a node that moves elements, for another that does, with two operands."""
+    """Return the quantization attributes of a data movement, for another one with two operands."""
     attributes = node.attributes
     found = {name: attributes[name] for name in ("quantized_results", "types") if name in attributes}
     quantized = attributes.get("quantized")

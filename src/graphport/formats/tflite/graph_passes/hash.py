@@ -1,4 +1,4 @@
-"""Hash tables of TFLite that a subgraph fills once: they are constants that are searched."""
+"""Replace hash tables that a subgraph fills once by constant keys and values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.tflite.graph_passes.resources import is_whole
+from graphport.formats.tflite.graph_passes.resources import has_expected_arity
 from graphport.ir.graph import Graph, walk
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _TABLE, _FIND, _SIZE, _IMPORT, _ONCE = "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE
 
 
 def fill_tables(graph: Graph) -> None:
-    """Give what searches a table its keys and values.
+    """Pass keys and values to each lookup of a constant table.
 
     Before  CALL_ONCE: HASHTABLE_IMPORT(t, keys, values);  y = HASHTABLE_FIND(t, x, default)
     After   y = HASHTABLE_FIND(keys, values, x, default)
@@ -54,7 +54,7 @@ def _is(node: Node, word: str) -> bool:
 
 
 def _key(handle: Value) -> Any:
-    """What tells a table: its number, and the types of keys and values."""
+    """Return the identity of a table: its number and the types of keys and values."""
     node = handle.producer
     if node is None or not _is(node, _TABLE):
         return None
@@ -64,10 +64,10 @@ def _key(handle: Value) -> Any:
 def _imported(body: Graph) -> dict[Any, tuple[Storage, Storage]]:
     found: dict[Any, tuple[Storage, Storage]] = {}
     for node in body:
-        if _is(node, _IMPORT) and is_whole(node):
+        if _is(node, _IMPORT) and has_expected_arity(node):
             keys, values = node.operands[1].storage, node.operands[2].storage
             if keys is not None and values is not None:
-                # What has been filled is not filled again.
+                # A table that is filled already is not filled again.
                 found.setdefault(_key(node.operands[0]), (keys, values))
     return found
 
@@ -75,11 +75,11 @@ def _imported(body: Graph) -> dict[Any, tuple[Storage, Storage]]:
 def _are_known(graph: Graph, found: dict[Any, tuple[Storage, Storage]]) -> bool:
     nodes = [node for inner in walk(graph) for node in inner if node.dialect == _DIALECT]
     read = [node for node in nodes if node.word in (_FIND, _SIZE)]
-    return all(is_whole(node) and _key(node.operands[0]) in found for node in read)
+    return all(has_expected_arity(node) and _key(node.operands[0]) in found for node in read)
 
 
 def _forget(graph: Graph) -> None:
-    """Take the tables away, and what filled them."""
+    """Remove the tables and the nodes that fill them."""
     for inner in list(walk(graph)):
         for words in ((_IMPORT,), (_TABLE,)):
             for node in list(inner):

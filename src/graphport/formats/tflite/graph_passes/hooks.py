@@ -1,4 +1,4 @@
-"""TFLite's models keep state in resources, which operators read and write by name."""
+"""Graph passes of TFLite around import and export, among them the conversion of resource variables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.formats.tflite.graph_passes.dilations import dilate
+from graphport.formats.tflite.graph_passes.gelu import fuse_gelus
 from graphport.formats.tflite.graph_passes.hash import fill_tables
 from graphport.formats.tflite.graph_passes.hybrid import is_hybrid, products_of_rows
 from graphport.formats.tflite.graph_passes.integers import integers
-from graphport.formats.tflite.graph_passes.layout import turn
-from graphport.formats.tflite.graph_passes.resources import is_whole
+from graphport.formats.tflite.graph_passes.layout import move_transposes_down
+from graphport.formats.tflite.graph_passes.resources import has_expected_arity
 from graphport.formats.tflite.graph_passes.scales import even_out, fold_scales
 from graphport.formats.tflite.graph_passes.spectra import part_spectra
 from graphport.formats.tflite.graph_passes.states import keep_states
@@ -20,8 +21,12 @@ from graphport.formats.tflite.graph_passes.views import (
     reshape_what_stays,
     shape_from_root,
 )
-from graphport.formats.tflite.graph_passes.weights import clamp_results, shape_constants, transpose_fill, turn_stored
-from graphport.formats.tflite.graph_passes.wholes import fuse_gelus
+from graphport.formats.tflite.graph_passes.weights import (
+    clamp_results,
+    shape_constants,
+    transpose_fill,
+    transpose_stored_constants,
+)
 from graphport.ir import own_rounding, rewrite
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -37,7 +42,7 @@ _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE
 
 
 def before(graph: Graph) -> None:
-    """Make variables inputs that are given back as outputs, and begin as the subgraph that runs once sets them."""
+    """Convert variables to graph inputs and outputs, initialized by the subgraph that runs once."""
     fill_tables(graph)
     hybrid = [node.word for inner in walk(graph) for node in inner if is_hybrid(node)]
     if hybrid:
@@ -66,7 +71,7 @@ def before(graph: Graph) -> None:
         if node.word == _READ:
             if name not in held:
                 held[name] = inputs[name] = _state(graph, name, begins[name], node.output)
-            # What is read is the same value; a name by which it is returned stays.
+            # The value read is unchanged; the name of a graph output is kept.
             rewrite.replace(node.output, held[name])
         else:
             if name not in inputs:
@@ -80,13 +85,16 @@ def before(graph: Graph) -> None:
 
 
 def after(graph: Graph) -> None:
-    """Let the Transposes around windows and images meet and cancel: what is between has its channels first, too."""
+    """Move Transposes between windowed operators until they cancel.
+
+    Operators between them become channels-first, too.
+    """
     for inner in walk(graph):
         settle(inner, Pages())
 
 
 def before_lifting(graph: Graph) -> None:
-    """Leave no copies, for which there is no word; products that are rounded while they run are one."""
+    """Remove Identity nodes, which have no TFLite operator, and recompose dynamically quantized products."""
     for inner in walk(graph):
         products_of_rows(inner)
         drop_identities(inner)
@@ -94,16 +102,16 @@ def before_lifting(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Let changes of layout meet and cancel, integers be computed on, activations be fused, and states be variables.
+    """Cancel layout changes, compute on integers, fuse activations, and convert states to variables.
 
-    Every window and image has its channels last, what is between has none.
+    Windowed operators are channels-last; operators between them have no layout.
     """
     for inner in walk(graph):
         shape_constants(inner)
         transpose_fill(inner)
-        turn_stored(inner)
+        transpose_stored_constants(inner)
         even_out(inner)
-        turn(inner)
+        move_transposes_down(inner)
         fold_scales(inner)
         integers(inner)
         clamp_results(inner)
@@ -118,7 +126,7 @@ def _body(node: Node) -> Graph | None:
 
 
 def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
-    """Whether only this graph itself uses resources, and what runs once does nothing but setting them."""
+    """Whether only this graph uses the resources, and the initialization subgraph only sets them."""
     for inner in walk(graph):
         if inner is graph:
             continue
@@ -129,9 +137,9 @@ def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
                 node.word in (_READ, _ONCE) or (node.word in (_HANDLE, _ASSIGN) and not runs_once)
             ):
                 return False
-            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not is_whole(node)):
+            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not has_expected_arity(node)):
                 return False
-    if not all(map(is_whole, nodes)):
+    if not all(map(has_expected_arity, nodes)):
         return False
     handles = [node for node in nodes if node.word == _HANDLE]
     uses = [use for node in handles for use in node.output.uses]
@@ -167,7 +175,7 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
     settled: dict[Value, Value] = {}
     for name, value in inputs.items():
         if held[name] is value:
-            # Nobody sets it.
+            # No node sets it.
             settled[value] = graph.add_constant(value.name, value.fact, value.storage, origin=value.origin)
             value.replace_uses(settled[value])
             graph.remove_input(value)
@@ -182,7 +190,7 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
 
 
 def _distinct_names(names: list[str]) -> dict[str, str]:
-    """What variables are called: the end of their names, or as much more as tells them apart."""
+    """Return unique names of variables: the last component of each name, or as many as make it unique."""
     found = names
     for candidates in ([name.rpartition("/")[2] for name in names], [name.removeprefix("/") for name in names], names):
         found = [each or "state" for each in candidates]

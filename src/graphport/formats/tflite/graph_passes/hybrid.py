@@ -1,4 +1,4 @@
-"""Products whose rows are rounded while they run: as nodes, and as the operator of TFLite that computes them."""
+"""Products of dynamically quantized rows: as nodes, and as TFLite's hybrid operators."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _LEAST, _MOST = -128.0, 127.0
-_TINY = 2.0**-100
-"""The step of a row of zeros, whose codes are all that of zero."""
+_MIN_SCALE = 2.0**-100
+"""Scale of a row of zeros, whose codes all equal the zero point."""
 
 
 _HYBRID = frozenset(
@@ -36,7 +36,7 @@ _WEIGHTS = frozenset((DType.INT4, DType.INT8, DType.UINT8))
 
 
 def is_hybrid(node: Node) -> bool:
-    """Whether LiteRT rounds the reals that an operator of a file reads, as its weights are integers."""
+    """Whether LiteRT quantizes the float operand of an operator at run time because its weights are integers."""
     if node.dialect != "tflite" or node.word not in _HYBRID:
         return False
     kinds = [value.fact.dtype if value and isinstance(value.fact, TensorFact) else None for value in node.inputs]
@@ -44,17 +44,17 @@ def is_hybrid(node: Node) -> bool:
 
 
 def rounded_rows(put: Callable[..., Any], x: Any) -> tuple[Any, Any]:
-    """Integers of eight bits, less their zero point, for each row of `x`, and how much one of them is.
+    """Quantize each row of `x` to 8 bits; return the integers minus their zero point, and the scale of each row.
 
-    `put` makes a node out of an operator, operands (constants as arrays) and attributes. The range of a row
-    is that of its numbers and of zero, in 255 steps; so LiteRT's kernels round what products of float32 with int8 read.
+    `put` creates a node from an op type, operands (constants as arrays) and attributes. The range of a row includes
+    zero and has 255 steps, as LiteRT's kernels quantize the operand of float32 x int8 products.
 
-    Shapes: x [..., k]; the integers like x, the steps [..., 1].
+    Shapes: x [..., k]; the integers like x, the scales [..., 1].
     """
     axes, zero = np.array([-1]), np.float32(0)
     low = put("Min", put("ReduceMin", x, axes, keepdims=1), zero)
     high = put("Max", put("ReduceMax", x, axes, keepdims=1), zero)
-    step = put("Max", put("Mul", put("Sub", high, low), np.float32(1 / 255)), np.float32(_TINY))
+    step = put("Max", put("Mul", put("Sub", high, low), np.float32(1 / 255)), np.float32(_MIN_SCALE))
     middle = put("Round", put("Sub", np.float32(_LEAST), put("Div", low, step)))
     moved = put("Add", put("Round", put("Div", x, step)), middle)
     codes = put("Clip", moved, np.float32(_LEAST), np.float32(_MOST))
@@ -62,23 +62,23 @@ def rounded_rows(put: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A node that is expected: what it computes, and out of what."""
+class _NodePattern:
+    """An expected node: op type and operands."""
 
     op: str
     operands: tuple[Any, ...]
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def _expected(op: str, *operands: Any, **attributes: Any) -> _Made:
-    return _Made(op, operands, attributes)
+def _expected(op: str, *operands: Any, **attributes: Any) -> _NodePattern:
+    return _NodePattern(op, operands, attributes)
 
 
 def _is(value: Value | None, expected: Any, known: dict[int, Value]) -> bool:
-    """Whether a value is computed as is expected; what is expected twice is one value."""
+    """Whether a value is computed by the expected nodes; a repeated pattern must match the same value."""
     if value is None or isinstance(expected, Value):
         return value is expected
-    if isinstance(expected, _Made):
+    if isinstance(expected, _NodePattern):
         if id(expected) in known:
             return known[id(expected)] is value
         maker = value.producer
@@ -94,10 +94,10 @@ def _is(value: Value | None, expected: Any, known: dict[int, Value]) -> bool:
 
 
 def products_of_rows(graph: Graph) -> None:
-    """Let products of rows that are rounded be `FULLY_CONNECTED` of float32 and int8.
+    """Recompose products of quantized rows as `FULLY_CONNECTED` of float32 and int8.
 
     Before  r, t = rounded_rows(x);  y = MatMul(r, Cast(w)) * t * s + b       w [k, n] int8, s [1] or [n]
-    After   y = FULLY_CONNECTED(x, w turned around, b)
+    After   y = FULLY_CONNECTED(x, transpose(w), b)
     """
     for node in list(graph):
         if node.graph is graph and not node.dialect and node.op == "Mul":
@@ -145,7 +145,7 @@ def _fuse(graph: Graph, node: Node) -> None:
 
 
 def _source(less: Node) -> Value | None:
-    """What is rounded, if anything is: the operand of the innermost division."""
+    """Return the quantized value: the operand of the innermost division."""
     node: Node | None = less
     for op in ("Sub", "Clip", "Add", "Round"):
         if node is None or node.op != op:
@@ -155,7 +155,7 @@ def _source(less: Node) -> Value | None:
 
 
 def _biased(node: Node, count: int) -> tuple[Node, Array | None]:
-    """The node that gives the product with its bias, and that."""
+    """Return the node that adds the bias to the product, and the bias."""
     users = node.output.users
     adder = users[0] if len(users) == 1 and not node.output.is_output else None
     if adder is None or adder.op != "Add" or adder.operands[0] is not node.output:

@@ -1,4 +1,4 @@
-"""Operators of TFLite between DEQUANTIZE and QUANTIZE, as the integer operators that compute the same within a step."""
+"""Replace operators between DEQUANTIZE and QUANTIZE by the integer operators that agree within one step."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from graphport.formats.tflite.rules.binding import Quantization
 
 _DIALECT = "tflite"
-_BYTES = 128
-"""How far uint8 and int8 are apart."""
+_UINT8_OFFSET = 128
+"""Difference between uint8 and int8 codes."""
 _CLAMPS = {"RELU": (1, 0.0, np.inf), "RELU6": (3, 0.0, 6.0)}
-"""Operators that may be fused as activations: their number, and the bounds between which they leave numbers."""
+"""Operators that may be fused as activations: their number, and their lower and upper bound."""
 _FILLS, _CUTS = "PADV2", frozenset(("SLICE", "STRIDED_SLICE", "RESHAPE"))
 _BOUNDS = {"MAXIMUM": (0, -np.inf), "MINIMUM": (1, np.inf)}
 _MAKES_REAL = ("DEQUANTIZE", "CAST")
-_MOST_CLAMPS = 3
+_MAX_CLAMPS = 3
 _SHORT_SHIFT = 15
-"""Bits by which kernels of int16 move operands up at most."""
-_MOST = {DType.INT32: (1 << 31) - 1, DType.INT64: (1 << 39) - 1}
-"""The largest bias: kernels of int16 shift sums of 48 bits."""
+"""Maximum left shift of operands in int16 kernels."""
+_MAX_BIAS = {DType.INT32: (1 << 31) - 1, DType.INT64: (1 << 39) - 1}
+"""Maximum bias: int16 kernels shift 48-bit sums."""
 
 
 def integers(graph: Graph) -> None:
-    """Let operators that read what DEQUANTIZE gives, and give it to one QUANTIZE, compute on integers.
+    """Replace operators between DEQUANTIZE and one QUANTIZE by integer operators.
 
     Before  y = QUANTIZE(RELU(CONV_2D(DEQUANTIZE(x), DEQUANTIZE(w), b)))
     After   y = CONV_2D(x, w, b as integers), with the activation fused
@@ -56,18 +56,18 @@ def integers(graph: Graph) -> None:
 
 
 def _round_before_cuts(graph: Graph) -> None:
-    """Let what is cut out of a result, or is it in another shape, be cut out of its integers.
+    """Move slices and reshapes of a result after its QUANTIZE.
 
     Before  y = QUANTIZE(RELU(SLICE(TRANSPOSE_CONV(x, w), begin, size)))
     After   y = SLICE(QUANTIZE(RELU(TRANSPOSE_CONV(x, w))), begin, size)
     """
     for node in list(graph):
-        if node.dialect == _DIALECT and node.word == "QUANTIZE" and _entry(node, "quantized") is None:
+        if node.dialect == _DIALECT and node.word == "QUANTIZE" and _quantization(node, "quantized") is None:
             _round_before_cut(graph, node)
 
 
 def _round_before_cut(graph: Graph, node: Node) -> None:
-    quantization, behind = _entry(node, "quantized_results"), [node]
+    quantization, behind = _quantization(node, "quantized_results"), [node]
     while (maker := behind[-1].operands[0].producer) is not None and maker.word in _CLAMPS:
         behind.append(maker)
     cut = behind[-1].operands[0].producer
@@ -102,7 +102,7 @@ def _round_before_cut(graph: Graph, node: Node) -> None:
 
 
 def _tell_moved(graph: Graph) -> None:
-    """Say what integers stand for that are only moved: kernels compare it before and behind."""
+    """Set equal quantization parameters on operands and results of data movements: kernels compare them."""
     known = {
         value: quantization
         for node in graph
@@ -136,14 +136,14 @@ def _tell_moved(graph: Graph) -> None:
 
 
 def _hands_on(kernel: Kernel) -> bool:
-    """Whether results are numbers of the operands, which have one scale."""
+    """Whether the results are elements of the operands with the same scale."""
     return kernel.moves or (kernel.is_same and not kernel.numbers)
 
 
 def _fill_with_zero(graph: Graph) -> None:
-    """Let integers be padded by `PAD`, which XNNPACK takes, where what stands for zero is filled in."""
+    """Replace PADV2 by `PAD`, which XNNPACK supports, if the fill value is the zero point."""
     for node in list(graph):
-        quantization = _entry(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
+        quantization = _quantization(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
         filler = node.inputs[2] if quantization is not None and len(node.inputs) > 2 else None
         storage = filler.storage if filler is not None and filler.is_constant else None
         if (
@@ -161,7 +161,7 @@ def _fill_with_zero(graph: Graph) -> None:
 
 
 def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:
-    """Say what integers stand for that are put together or chosen from, where one thing is known of all of them."""
+    """Set the quantization parameters of joined or selected integers if all operands agree."""
     values = [*node.operands, node.output]
     found = {quantization for value in values if (quantization := known.get(value)) is not None}
     if len(found) != 1 or "quantized" in node.attributes:
@@ -185,8 +185,8 @@ def _dtype(value: Value) -> DType | None:
 
 
 def _make_signed(node: Node) -> None:
-    """Let what only DEQUANTIZE reads be int8 instead of uint8: kernels for uint8 take no scales of each channel."""
-    quantization, users = _entry(node, "quantized_results"), [use.user for use in node.output.uses]
+    """Convert uint8 values that only DEQUANTIZE reads to int8: uint8 kernels do not support per-channel scales."""
+    quantization, users = _quantization(node, "quantized_results"), [use.user for use in node.output.uses]
     if (
         quantization is None
         or quantization[0] is not DType.UINT8
@@ -199,7 +199,7 @@ def _make_signed(node: Node) -> None:
     fact = node.output.fact
     if len(readers) < len(users) or not isinstance(fact, TensorFact):
         return
-    if any(_entry(reader, "quantized") != quantization for reader in readers):
+    if any(_quantization(reader, "quantized") != quantization for reader in readers):
         return
     signed = _signed(quantization)
     node.output.fact = TensorFact(DType.INT8, fact.shape)
@@ -210,18 +210,18 @@ def _make_signed(node: Node) -> None:
 
 
 def _signed(quantization: Quantization) -> Quantization:
-    return DType.INT8, quantization[1], quantization[2], tuple(zero - _BYTES for zero in quantization[3])
+    return DType.INT8, quantization[1], quantization[2], tuple(zero - _UINT8_OFFSET for zero in quantization[3])
 
 
 def _fuse(graph: Graph, node: Node) -> bool:
-    """Whether an integer operator has taken the place of a node."""
+    """Replace a node by an integer operator; return whether it was replaced."""
     kernel = KERNELS[node.word]
     end = _end(node, kernel)
     if end is None or node.attributes.get("quantized") is not None:
         return False
     activation, last = end
-    quantization = _entry(last, "quantized_results")
-    if quantization is None or not _is_taken(quantization, kernel):
+    quantization = _quantization(last, "quantized_results")
+    if quantization is None or not _can_produce(quantization, kernel):
         return False
     operands = _operands(graph, node, kernel, quantization)
     if operands is None:
@@ -245,8 +245,8 @@ def _fuse(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _is_taken(quantization: Quantization, kernel: Kernel) -> bool:
-    """Whether a kernel gives such integers."""
+def _can_produce(quantization: Quantization, kernel: Kernel) -> bool:
+    """Whether a kernel produces these integers."""
     dtype, axis, scales, zeros = quantization
     if dtype not in kernel.types or axis >= 0 or (dtype is DType.INT16 and zeros[0]):
         return False
@@ -257,14 +257,14 @@ def _is_taken(quantization: Quantization, kernel: Kernel) -> bool:
 
 
 def _end(node: Node, kernel: Kernel) -> tuple[int, Node] | None:
-    """The activation to fuse into a node, and the QUANTIZE behind it; `None` if anything else reads the result.
+    """Return the activation to fuse into a node and the QUANTIZE after it; `None` if the result has another consumer.
 
-    What clamps to the range of the integers, or beyond, is left out: they do so by themselves.
+    Clamps to the range of the integers or beyond are dropped: saturation has the same effect.
     """
     fused = cast("int", node.attributes.get("fused_activation_function", 0))
     low, high = -np.inf, np.inf
     value = node.results[0] if len(node.results) == 1 else None
-    for _ in range(_MOST_CLAMPS + 1):
+    for _ in range(_MAX_CLAMPS + 1):
         if value is None or len(value.uses) != 1 or value.is_output:
             return None
         user = next(iter(value.uses)).user
@@ -284,7 +284,7 @@ def _end(node: Node, kernel: Kernel) -> tuple[int, Node] | None:
 
 
 def _clamp(node: Node, value: Value) -> tuple[float, float] | None:
-    """The bounds between which a node leaves a value, if it does nothing else."""
+    """Return the bounds to which a node clamps a value, if it has no other effect."""
     if node.word in _CLAMPS:
         return _CLAMPS[node.word][1:]
     if node.word not in _BOUNDS or len(node.operands) != 2:
@@ -298,8 +298,8 @@ def _clamp(node: Node, value: Value) -> tuple[float, float] | None:
 
 
 def _saturates(node: Node, low: float, high: float) -> bool:
-    """Whether numbers below `low` and above `high` become what these become."""
-    quantization = _entry(node, "quantized_results")
+    """Whether all numbers below `low` and above `high` quantize like `low` and `high`."""
+    quantization = _quantization(node, "quantized_results")
     if quantization is None:
         return False
     limits = np.iinfo(quantization[0].numpy)
@@ -307,7 +307,7 @@ def _saturates(node: Node, low: float, high: float) -> bool:
     return low <= (limits.min - zero + 0.5) * scale and high >= (limits.max - zero - 0.5) * scale
 
 
-def _entry(node: Node, name: str, place: int = 0) -> Quantization | None:
+def _quantization(node: Node, name: str, place: int = 0) -> Quantization | None:
     entries = node.attributes.get(name)
     return cast("Any", entries)[place] if isinstance(entries, tuple) and len(entries) > place else None
 
@@ -322,7 +322,7 @@ def _operands(
         return None
     shift = min(kernel.shift, _SHORT_SHIFT if result[0] is DType.INT16 else kernel.shift)
     if shift and 2 * max(each[2][0] for each in known) >= result[2][0] * 2**shift:
-        # Its kernel ends the process.
+        # Its kernel aborts the process.
         return None
     values: list[Value | None] = list(node.inputs)
     entries: list[Quantization | None] = [quantizations.get(place) for place in range(len(values))]
@@ -342,8 +342,8 @@ def _operands(
 
 
 def _filler(value: Value | None, quantization: Quantization) -> np.ndarray[Any, Any] | None:
-    """The integer that stands for a number, or the least one that there is if it is below all."""
-    real = reals_of(value)
+    """Return the code of a fill value; the minimum code if the value is below the range."""
+    real = float_bias_of(value)
     if real is None or real.size != 1:
         return None
     dtype, _, scales, zeros = quantization
@@ -358,12 +358,12 @@ def _add_filler(graph: Graph, value: Value | None, quantization: Quantization) -
 
 
 def _stands(value: Value | None) -> Quantization | None:
-    """What integers there are for a value; `None` if there are none."""
+    """Return the quantization parameters of a value that has stored integers; `None` if it has none."""
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None
     if node.word == "DEQUANTIZE":
-        quantization = _entry(node, "quantized")
+        quantization = _quantization(node, "quantized")
         return quantization if quantization is not None and quantization[1] < 0 else None
     kernel = KERNELS.get(node.word)
     if kernel is None or not kernel.moves or len(node.results) > 1 or node.attributes.get("fused_activation_function"):
@@ -375,7 +375,7 @@ def _stands(value: Value | None) -> Quantization | None:
 
 
 def _stored(graph: Graph, before: Node, value: Value) -> Value:
-    """The integers for a value for which there are some."""
+    """Return the stored integers of a value that has some."""
     node = cast("Node", value.producer)
     first = cast("Value", node.inputs[0])
     if node.word == "DEQUANTIZE":
@@ -400,22 +400,25 @@ def _stored(graph: Graph, before: Node, value: Value) -> Value:
 def _weights(
     graph: Graph, node: Node, at: tuple[int, int, int], x: Quantization
 ) -> tuple[list[Value | None], list[Quantization | None]] | None:
-    """Filters in int8, and the bias in steps of the products; `at` are their places, and the axis of scales."""
+    """Return int8 filters, and the bias in the scale of the products.
+
+    `at` has their operand indices and the axis of scales.
+    """
     place, last, along = at
     found = filters_of(node.inputs[place])
-    bias = reals_of(node.inputs[last]) if len(node.inputs) > last else None
+    bias = float_bias_of(node.inputs[last]) if len(node.inputs) > last else None
     if found is None or bias is None:
         return None
     array, quantization = found
     if quantization[0] is not DType.INT8 or any(quantization[3]) or quantization[1] not in (-1, along):
         return None
-    if array.min(initial=0) == -_BYTES:
-        # Kernels multiply in 16 bits what is symmetric.
+    if array.min(initial=0) == -_UINT8_OFFSET:
+        # Kernels with 16-bit activations require symmetric weights.
         return None
     steps = np.array(quantization[2], np.float64) * np.float32(x[2][0])
     numbers = np.round(bias.reshape(-1).astype(np.float64) / steps)
     dtype = DType.INT32 if x[0] is DType.INT8 else DType.INT64
-    if np.abs(numbers).max(initial=0) > _MOST[dtype]:
+    if np.abs(numbers).max(initial=0) > _MAX_BIAS[dtype]:
         return None
     weights, counts = storage_of(array), storage_of(numbers.astype(dtype.numpy))
     values = [
@@ -428,18 +431,18 @@ def _weights(
 
 
 def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] | None:
-    """The stored numbers of constant filters, in their order of axes."""
+    """Return the stored elements of constant filters, in the filters' order of axes."""
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None
     first = node.inputs[0]
     if node.word == "DEQUANTIZE" and first is not None and first.storage is not None and first.is_constant:
-        quantization = _entry(node, "quantized")
+        quantization = _quantization(node, "quantized")
         if quantization is None:
             return None
         if quantization[0] is not DType.UINT8:
             return first.storage.numpy(), quantization
-        return (first.storage.numpy().astype(np.int16) - _BYTES).astype(np.int8), _signed(quantization)
+        return (first.storage.numpy().astype(np.int16) - _UINT8_OFFSET).astype(np.int8), _signed(quantization)
     if node.word == "RESHAPE":
         return _reshaped(filters_of(first), node.output.fact)
     order = node.inputs[1] if node.word == "TRANSPOSE" else None
@@ -454,7 +457,7 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
 def _reshaped(
     found: tuple[np.ndarray[Any, Any], Quantization] | None, fact: Fact
 ) -> tuple[np.ndarray[Any, Any], Quantization] | None:
-    """Filters with other axes of length 1."""
+    """Reshape filters by inserting or removing axes of length 1."""
     shape = fact.shape if isinstance(fact, TensorFact) else None
     if found is None or shape is None:
         return None
@@ -466,8 +469,8 @@ def _reshaped(
     return array.reshape(cast("Any", shape)), (dtype, own, scales, zeros)
 
 
-def reals_of(value: Value | None) -> np.ndarray[Any, Any] | None:
-    """The numbers of a constant bias, which may be made out of integers."""
+def float_bias_of(value: Value | None) -> np.ndarray[Any, Any] | None:
+    """Return the elements of a constant bias as floats; it may be dequantized."""
     if value is None:
         return None
     if value.is_constant and value.storage is not None:
@@ -476,10 +479,10 @@ def reals_of(value: Value | None) -> np.ndarray[Any, Any] | None:
     if node is None or node.dialect != _DIALECT:
         return None
     if node.word in ("RESHAPE", "CAST"):
-        return reals_of(node.inputs[0])
+        return float_bias_of(node.inputs[0])
     if node.word == "MUL":
-        # Of integers of 64 bits, which ONNX does not make real in one step.
-        factors = [reals_of(each) for each in node.inputs]
+        # ONNX has no DequantizeLinear of 64-bit integers.
+        factors = [float_bias_of(each) for each in node.inputs]
         return None if any(each is None for each in factors) else _product(cast("Any", factors))
     found = filters_of(value)
     if found is None or found[0].ndim != 1:

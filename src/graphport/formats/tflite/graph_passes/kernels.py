@@ -1,4 +1,4 @@
-"""Which operators of TFLite have kernels for integers, and what these demand of steps and zero points."""
+"""TFLite operators with integer kernels, and the constraints of these kernels on scales and zero points."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _BOTH = frozenset((DType.INT8, DType.INT16))
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What a kernel for integers takes.
+    """Constraints of an integer kernel.
 
     Attributes:
-        types: element types of numbers and results.
-        numbers: places of the operands that stand for real numbers; none for all.
-        weights: places of filters and bias, and the axis along which scales of filters may differ.
-        is_same: results have the scale and the zero point of the operands.
-        moves: it computes nothing: what it is given may be moved before it is turned into real numbers.
-        clamps: it has activations fused.
-        fixed: scale and zero point that results must have, by their type.
-        shift: bits by which operands are moved up before they are added; 0 where they are not.
+        types: element types of operands and results.
+        numbers: indices of the quantized operands; empty for all.
+        weights: indices of filters and bias, and the axis of per-channel scales.
+        is_same: the results have the scale and the zero point of the operands.
+        moves: the kernel only moves data, so that operands may be moved before they are dequantized.
+        clamps: the kernel supports a fused activation.
+        fixed: required scale and zero point of results, by type.
+        shift: left shift of operands before an addition, in bits; 0 if there is none.
     """
 
     types: frozenset[DType] = _BOTH

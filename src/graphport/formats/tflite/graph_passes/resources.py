@@ -1,4 +1,4 @@
-"""Operators of TFLite that take what stays between runs: variables and hash tables."""
+"""TFLite operators on resources: variables and hash tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARITIES = {
 }
 
 
-def is_whole(node: Node) -> bool:
-    """Whether a node has as many operands and results as its word takes; a file may have others."""
+def has_expected_arity(node: Node) -> bool:
+    """Whether a node has the number of operands and results of its op type; files may violate it."""
     own = len(node.operands), len(node.results)
     return _ARITIES.get(node.word, own) == own

@@ -1,7 +1,7 @@
-"""Factors of channels beside integers: they are scales of filters, and terms are part of the bias.
+"""Fold per-channel factors into the scales of integer filters, and terms into the bias.
 
-What NNCF quantizes has its batch normalization between a convolution and what is rounded, and each channel that a
-depthwise convolution reads rounded in its own steps.
+NNCF quantizes after the batch normalization of a convolution, and quantizes the input of a depthwise convolution per
+channel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.tflite.graph_passes.integers import filters_of, reals_of
+from graphport.formats.tflite.graph_passes.integers import filters_of, float_bias_of
 from graphport.formats.tflite.graph_passes.kernels import KERNELS
 from graphport.ir.graph import Graph, Node, Value
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 _DIALECT = "tflite"
 _DEPTHWISE = "DEPTHWISE_CONV_2D"
 _CLAMPS = frozenset(("RELU", "RELU6", "MINIMUM", "MAXIMUM"))
-_LEAST = -128
+_MIN_INT8 = -128
 
 
 def even_out(graph: Graph) -> None:
-    """Let what a depthwise convolution reads have one step for all channels, which are multiplied before and behind.
+    """Quantize the input of a depthwise convolution per-tensor, with multiplications by channel before and after.
 
-    Before  y = DEPTHWISE_CONV_2D(DEQUANTIZE(QUANTIZE(x, steps of channels)))
-    After   y = DEPTHWISE_CONV_2D(MUL(DEQUANTIZE(QUANTIZE(MUL(x, step / steps), step)), steps / step))
+    Before  y = DEPTHWISE_CONV_2D(DEQUANTIZE(QUANTIZE(x, scales of channels)))
+    After   y = DEPTHWISE_CONV_2D(MUL(DEQUANTIZE(QUANTIZE(MUL(x, scale / scales), scale)), scales / scale))
     """
     for node in list(graph):
-        quantization = _entry(node, "quantized_results") if _is(node, "QUANTIZE") else None
+        quantization = _quantization(node, "quantized_results") if _is(node, "QUANTIZE") else None
         if quantization is None or quantization[1] < 0 or len(set(quantization[3])) != 1 or node.output.is_output:
             continue
         readers = [use.user for use in node.output.uses]
         fact = node.output.fact
         if not isinstance(fact, TensorFact) or not all(
-            isinstance(user, Node) and _is(user, "DEQUANTIZE") and _entry(user, "quantized") == quantization
+            isinstance(user, Node) and _is(user, "DEQUANTIZE") and _quantization(user, "quantized") == quantization
             for user in readers
         ):
             continue
@@ -67,10 +67,10 @@ def even_out(graph: Graph) -> None:
 
 
 def fold_scales(graph: Graph) -> None:
-    """Let factors and terms of channels around filters of integers be their scales and their bias.
+    """Fold per-channel factors and terms around integer filters into scales and bias.
 
     Before  y = QUANTIZE(RELU(ADD(MUL(CONV_2D(x, DEQUANTIZE(w), b), c), d)))
-    After   y = QUANTIZE(RELU(CONV_2D(x, DEQUANTIZE(w in steps times c), b * c + d)))
+    After   y = QUANTIZE(RELU(CONV_2D(x, DEQUANTIZE(w with scales times c), b * c + d)))
     """
     for node in list(graph):
         kernel = KERNELS.get(node.word) if node.dialect == _DIALECT else None
@@ -78,16 +78,16 @@ def fold_scales(graph: Graph) -> None:
             continue
         place, last, along = kernel.weights
         found = filters_of(node.inputs[place])
-        bias = reals_of(node.inputs[last]) if len(node.inputs) > last else None
+        bias = float_bias_of(node.inputs[last]) if len(node.inputs) > last else None
         if found is None or bias is None or found[1][0] is not DType.INT8 or found[1][1] not in (-1, along):
             continue
         count = found[0].shape[along]
-        factor, term, gone = _behind(node, count)
-        before = _before(node, count) if node.word == _DEPTHWISE else None
+        factor, term, gone = _affine_after(node, count)
+        before = _factors_before(node, count) if node.word == _DEPTHWISE else None
         whole = factor if before is None else factor * before[0]
         if (not gone and before is None) or not np.all(np.isfinite(whole)) or np.any(whole == 0):
             continue
-        array, quantization = _scaled(found, whole, along)
+        array, quantization = _scale_filters(found, whole, along)
         if array is None:
             continue
         node.set_input(place, _dequantized(graph, node, array, quantization))
@@ -101,7 +101,7 @@ def fold_scales(graph: Graph) -> None:
 
 
 def _feeds_depthwise(node: Node) -> bool:
-    """Whether all that reads a node is a depthwise convolution, behind Transposes and padding."""
+    """Whether all consumers of a node are depthwise convolutions, possibly after Transposes and padding."""
     users = [use.user for use in node.output.uses]
     if node.output.is_output or not users:
         return False
@@ -113,8 +113,8 @@ def _feeds_depthwise(node: Node) -> bool:
     return True
 
 
-def _behind(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]:
-    """What the result is multiplied by, what is added, and the nodes that do so; nothing if it is not rounded then."""
+def _affine_after(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]:
+    """Return factor, term and nodes applied to the result before it is quantized; `None` if it is not quantized."""
     factor, term = np.ones(count), np.zeros(count)
     gone: list[Node] = []
     is_clamped, value = False, node.output
@@ -124,7 +124,7 @@ def _behind(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]:
             return np.ones(count), np.zeros(count), []
         if user.word == "QUANTIZE":
             return factor, term, gone
-        other = _of_channels(user, value, count) if user.word in ("MUL", "ADD") else None
+        other = _channel_constant(user, value, count) if user.word in ("MUL", "ADD") else None
         if user.word == "MUL" and other is not None and (not is_clamped or np.all(other > 0)):
             factor, term = factor * other, term * other
             gone.append(user)
@@ -132,7 +132,7 @@ def _behind(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]:
             term = term + other
             gone.append(user)
         elif user.word == "RELU":
-            # Positive factors pass it.
+            # ReLU commutes with positive factors.
             is_clamped = True
         elif user.word in _CLAMPS:
             return factor, term, gone
@@ -141,8 +141,8 @@ def _behind(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]:
         value = user.output
 
 
-def _before(node: Node, count: int) -> tuple[Numbers, Node] | None:
-    """What each channel that a depthwise convolution reads is multiplied by, for each of its maps, and the node."""
+def _factors_before(node: Node, count: int) -> tuple[Numbers, Node] | None:
+    """Return the per-map factor of each channel that a depthwise convolution reads, and its node."""
     value = node.inputs[0]
     while value is not None and value.producer is not None and _is(value.producer, "PAD") and len(value.uses) == 1:
         value = value.producer.inputs[0]
@@ -151,7 +151,7 @@ def _before(node: Node, count: int) -> tuple[Numbers, Node] | None:
     channels = fact.dims[-1] if isinstance(fact, TensorFact) else None
     if maker is None or not _is(maker, "MUL") or maker.output.is_output or not isinstance(channels, int):
         return None
-    other = _of_channels(maker, maker.operands[0], channels)
+    other = _channel_constant(maker, maker.operands[0], channels)
     return None if other is None or count % channels else (np.repeat(other, count // channels), maker)
 
 
@@ -160,8 +160,8 @@ def _only_user(value: Value) -> Node | None:
     return user if isinstance(user, Node) and user.dialect == _DIALECT else None
 
 
-def _of_channels(node: Node, value: Value, count: int) -> Numbers | None:
-    """The constant beside a value, one number for each of its channels, which are last."""
+def _channel_constant(node: Node, value: Value, count: int) -> Numbers | None:
+    """Return the constant operand with one element per channel (last axis)."""
     if node.attributes.get("fused_activation_function") or node.operands[0] is not value:
         return None
     storage = node.operands[1].storage if node.operands[1].is_constant else None
@@ -173,10 +173,12 @@ def _of_channels(node: Node, value: Value, count: int) -> Numbers | None:
     return np.broadcast_to(numbers, (count,)) if np.all(np.isfinite(numbers)) else None
 
 
-def _scaled(found: tuple[Numbers, Quantization], factor: Numbers, along: int) -> tuple[Numbers | None, Quantization]:
-    """Filters times a factor of each map: other scales, and where it is negative the opposite numbers."""
+def _scale_filters(
+    found: tuple[Numbers, Quantization], factor: Numbers, along: int
+) -> tuple[Numbers | None, Quantization]:
+    """Multiply filters by a factor per map: scale the scales, and negate codes where the factor is negative."""
     array, (dtype, _, scales, zeros) = found
-    if any(zeros) or (np.any(factor < 0) and array.min(initial=0) == _LEAST):
+    if any(zeros) or (np.any(factor < 0) and array.min(initial=0) == _MIN_INT8):
         return None, found[1]
     shape = [1] * array.ndim
     shape[along] = len(factor)
@@ -213,6 +215,6 @@ def _is(node: Node, word: str) -> bool:
     return node.dialect == _DIALECT and node.word == word
 
 
-def _entry(node: Node, name: str) -> Quantization | None:
+def _quantization(node: Node, name: str) -> Quantization | None:
     entries = node.attributes.get(name)
     return cast("Any", entries)[0] if isinstance(entries, tuple) and entries else None

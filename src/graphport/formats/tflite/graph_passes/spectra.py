@@ -1,4 +1,4 @@
-"""Complex numbers of TFLite, of which somebody reads a part: the operator that makes them is asked for that part."""
+"""Replace a complex spectrum with one used part (real, imaginary, magnitude) by that part."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _DIALECT, _SPECTRUM = "tflite", "RFFT2D"
-_MOVES = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER"))
-"""What gives elements of its first operand, whatever they are."""
-_PARTS = {"REAL": REAL, "IMAG": IMAG, "COMPLEX_ABS": MAGNITUDE}
+_DATA_MOVEMENTS = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER"))
+"""Operators that only select or move elements of their first operand."""
+_SPECTRUM_PARTS = {"REAL": REAL, "IMAG": IMAG, "COMPLEX_ABS": MAGNITUDE}
 
 
 def part_spectra(graph: Graph) -> None:
-    """Let what reads a part of a spectrum be the spectrum of which it is a part.
+    """Compute the used part of a spectrum directly.
 
     Before  z = RFFT2D(x, lengths);  y = REAL(z)
     After   y = RFFT2D(x, lengths, part="real")
 
-    What only moves complex numbers before is done behind, with their parts. Leaves alone: spectra that are a result, or
-    that something else reads.
+    Data movements of the complex elements are applied to the parts. Does not apply to spectra that are graph outputs or
+    have other consumers.
     """
     for node in reversed(list(graph)):
-        if node.dialect == _DIALECT and node.word in _MOVES and _is_parted(node):
+        if node.dialect == _DIALECT and node.word in _DATA_MOVEMENTS and _is_parted(node):
             _move_parts(graph, node)
     for node in list(graph):
         if node.dialect != _DIALECT or node.word != _SPECTRUM or node.output.is_output:
             continue
         readers = list(node.output.users)
-        if not readers or any(each.dialect != _DIALECT or each.word not in _PARTS for each in readers):
+        if not readers or any(each.dialect != _DIALECT or each.word not in _SPECTRUM_PARTS for each in readers):
             continue
         for reader in readers:
-            attributes = {"part": _PARTS[reader.word], "types": (DType.FLOAT32,)}
+            attributes = {"part": _SPECTRUM_PARTS[reader.word], "types": (DType.FLOAT32,)}
             twin = Node(
                 _SPECTRUM,
                 list(node.inputs),
@@ -54,14 +54,15 @@ def part_spectra(graph: Graph) -> None:
 
 
 def _is_parted(node: Node) -> bool:
-    """Whether parts alone are read of complex numbers that a node moves."""
+    """Whether all consumers of moved complex elements read parts."""
     source = node.operand(0)
     if len(node.results) != 1 or node.output.is_output or not node.output.uses or source is None:
         return False
     fact = source.fact
     is_complex = isinstance(fact, TensorFact) and fact.dtype in (DType.COMPLEX64, DType.COMPLEX128)
     return is_complex and all(
-        user.dialect == _DIALECT and user.word in _PARTS and len(user.results) == 1 for user in node.output.users
+        user.dialect == _DIALECT and user.word in _SPECTRUM_PARTS and len(user.results) == 1
+        for user in node.output.users
     )
 
 

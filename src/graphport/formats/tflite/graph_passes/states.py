@@ -1,4 +1,4 @@
-"""What a model keeps from run to run as resource variables of TFLite."""
+"""Store states of a model in resource variables of TFLite."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DIALECT = "tflite"
 
 
 def keep_states(graph: Graph) -> None:
-    """Let inputs that are kept be variables, which begin as a subgraph sets them that runs once.
+    """Convert state inputs to variables, which a subgraph that runs once initializes.
 
-    Before  y = ADD(x, s)                                   inputs x and s; s is y in the next run
+    Before  y = ADD(x, s)                                   inputs x and s; y is s of the next run
     After   CALL_ONCE: ASSIGN_VARIABLE(VAR_HANDLE("s"), zeros);  s = READ_VARIABLE(h := VAR_HANDLE("s"));
             y = ADD(x, s);  ASSIGN_VARIABLE(h, y)           input x
 
-    Leaves alone: states whose shapes are open.
+    Does not apply to states with dynamic shapes.
     """
     found = [(value, last, state, begins) for value, last, state in state_pairs(graph) if (begins := _begins(value))]
     if not found:
@@ -67,7 +67,7 @@ def _types(value: Value) -> tuple[Any, ...]:
 
 
 def _variable(graph: Graph, state: State, before: Node | None) -> Value:
-    """The handle of a variable."""
+    """Create the handle of a variable."""
     handle = Value(graph.fresh(f"{state.variable}_handle"), UNKNOWN)
     handle.notes[HANDLE] = True
     attributes = {"container": "", "shared_name": state.variable, "types": (None,)}

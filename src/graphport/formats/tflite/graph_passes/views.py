@@ -1,4 +1,4 @@
-"""Tensors that are another one in another shape, which LiteRT keeps in the same memory."""
+"""Tensors that are views of another tensor, which LiteRT stores in the same memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRANSPOSE, _RESHAPE, _SHAPING = "TRANSPOSE", "RESHAPE", ("RESHAPE", "SQUEEZE", 
 
 
 def drop_identities(graph: Graph) -> None:
-    """Let readers of a copy read what it is a copy of: TFLite has no word for it but a reshaping."""
+    """Bypass Identity nodes: TFLite has no such operator."""
     for node in list(graph):
         if node.op == "Identity" and not node.output.is_output and node.output.uses:
             rewrite.replace(node.output, node.operands[0])
@@ -29,7 +29,7 @@ def drop_identities(graph: Graph) -> None:
 
 
 def reshape_what_stays(graph: Graph) -> None:
-    """Let a Transpose that moves nothing but axes of one cell be a reshaping, which copies nothing."""
+    """Replace a Transpose that moves only axes of length 1 by a RESHAPE, which does not copy."""
     for node in list(graph):
         order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
         source, target = node.operand(0), _target(node)
@@ -51,10 +51,10 @@ def reshape_what_stays(graph: Graph) -> None:
 
 
 def shape_from_root(graph: Graph) -> None:
-    """Let a tensor that is reshaped twice be reshaped from the first one.
+    """Replace RESHAPE of a RESHAPE by one RESHAPE of the first tensor.
 
-    LiteRT counts the readers of a tensor and of what it was reshaped from, but of no further one: an operator that
-    computes in place then overwrites numbers that others read later.
+    LiteRT counts the consumers of a tensor and of its direct source, not of more distant sources: an in-place operator
+    may overwrite elements that other nodes read later.
     """
     for node in list(graph):
         if not _shapes(node) or (before := node.operands[0].producer) is None or not _shapes(before):
@@ -72,9 +72,9 @@ def shape_from_root(graph: Graph) -> None:
 
 
 def own_results(graph: Graph) -> None:
-    """Let what a branch gives not be computed from constants alone.
+    """Make branch results depend on more than constants.
 
-    LiteRT computes such a value once, ahead of all runs, and IF frees its memory as if that were its own: it ends the
+    LiteRT computes a constant result once before all runs, and IF frees its memory as its own, which aborts the
     process.
 
     Before  y = RESHAPE(constant, shape)       z = TILE(constant, counts)
@@ -105,14 +105,14 @@ def _of_its_own(graph: Graph, value: Value) -> Value:
     if maker.word == _RESHAPE and source is not None and source.is_constant and source.storage is not None:
         storage = source.storage.reshaped(dims)
         return graph.add_constant(name, TensorFact.of(storage), storage)
-    # SLICE takes at least one axis.
+    # SLICE requires at least one axis.
     wide = value if dims else _emit(graph, _RESHAPE, value, [1], operands=[[1]])
     taken = _emit(graph, _SLICE, wide, dims or [1], operands=[[0] * len(dims or [1]), [-1] * len(dims or [1])])
     return taken if dims else _emit(graph, _RESHAPE, taken, [], operands=[[]])
 
 
 def _emit(graph: Graph, word: str, x: Value, dims: list[int], *, operands: list[list[int]]) -> Value:
-    """A node at the end of a graph, with integers as its further operands."""
+    """Append a node with integers as further operands."""
     stored = [storage_of(np.array(each, np.int32)) for each in operands]
     constants = [graph.add_constant(graph.fresh(f"{x.name}_{word.lower()}"), TensorFact.of(s), s) for s in stored]
     fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, tuple(dims))
@@ -126,11 +126,11 @@ def _shapes(node: Node) -> bool:
 
 
 def _target(node: Node) -> Storage | None:
-    """The shape of the result for a reshaping, in which one extent may be open."""
+    """Return the target shape of a RESHAPE; one size may be open (-1)."""
     fact = node.results[0].fact if node.results else None
     dims = fact.shape if isinstance(fact, TensorFact) else None
     numbers = [n if isinstance(n, int) else -1 for n in dims or ()]
-    # Extents past its integers are left to the writer, which tells of them.
+    # The writer reports sizes that exceed int32.
     if dims is None or numbers.count(-1) > 1 or max(numbers, default=0) > np.iinfo(np.int32).max:
         return None
     return storage_of(np.array(numbers, np.int32))

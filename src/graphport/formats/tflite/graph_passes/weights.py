@@ -1,4 +1,4 @@
-"""Constants that are stored in fewer bits, and activations that disappear in the operator before them."""
+"""Rewrite compressed constants, and fuse activations."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 _DIALECT = "tflite"
 _TRANSPOSE, _DEQUANTIZE, _FILL = "TRANSPOSE", "DEQUANTIZE", "FILL"
 _SHAPING = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
-_MOST_SHAPED = 1 << 16
-"""Elements of a constant that is copied in another shape."""
+_MAX_RESHAPED_ELEMENTS = 1 << 16
+"""Maximum number of elements of a constant that is copied with another shape."""
 _ACTIVATIONS = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
 _CLAMPING = frozenset(
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "DIV", "MAX_POOL_2D", "AVERAGE_POOL_2D")
 )
-"""Operators whose kernels for float32 clamp what they give."""
+"""Operators whose float32 kernels clamp their results."""
 
 
 def transpose_fill(graph: Graph) -> None:
-    """Fill the turned shape, not the shape that is then turned.
+    """Fold TRANSPOSE(FILL(shape)) into FILL(permuted shape).
 
     Before  w = TRANSPOSE(FILL(shape, number), order)
-    After   w = FILL(shape turned around, number)
+    After   w = FILL(permuted shape, number)
     """
     for node in list(graph):
         order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
@@ -53,11 +53,11 @@ def transpose_fill(graph: Graph) -> None:
             graph.remove(maker)
 
 
-def turn_stored(graph: Graph) -> None:
-    """Turn the integers or halves of a constant around, not the reals that are made of them at every run.
+def transpose_stored_constants(graph: Graph) -> None:
+    """Transpose the stored integers or float16 elements of a constant, not the floats that are computed in each run.
 
     Before  y = CONV_2D(x, TRANSPOSE(DEQUANTIZE(w), order))
-    After   y = CONV_2D(x, DEQUANTIZE(w turned around))
+    After   y = CONV_2D(x, DEQUANTIZE(w transposed))
     """
     for node in list(graph):
         order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
@@ -72,7 +72,7 @@ def turn_stored(graph: Graph) -> None:
         array = kept(np.ascontiguousarray(stored.numpy().transpose(perm)), stored.dtype)
         value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(array), array)
         twin = Node(maker.word, [value], [], dict(maker.attributes), dialect=_DIALECT, origin=maker.unasked_origin)
-        quantization = _entry(maker)
+        quantization = _quantization(maker)
         if quantization is not None:
             dtype, axis, scales, zeros = quantization
             transposed = (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros)
@@ -85,7 +85,7 @@ def turn_stored(graph: Graph) -> None:
 
 
 def shape_constants(graph: Graph) -> None:
-    """Let constants that are only reshaped be stored in that shape: beside what is turned around they are turned, too.
+    """Fold the reshape of a constant, so that Transposes of other operands can move past the operator.
 
     Before  y = ADD(TRANSPOSE(x, order), RESHAPE(c, shape))
     After   y = ADD(TRANSPOSE(x, order), c in that shape)
@@ -100,7 +100,7 @@ def shape_constants(graph: Graph) -> None:
         if stored is None or shape is None or result.is_output or node.attributes.get("quantized") is not None:
             continue
         extents = [n for n in shape if isinstance(n, int)]
-        if len(extents) < len(shape) or stored.count > _MOST_SHAPED:
+        if len(extents) < len(shape) or stored.count > _MAX_RESHAPED_ELEMENTS:
             continue
         made = kept(stored.numpy().reshape(extents), stored.dtype)
         result.replace_uses(graph.add_constant(graph.fresh(result.name), TensorFact.of(made), made))
@@ -108,7 +108,7 @@ def shape_constants(graph: Graph) -> None:
 
 
 def clamp_results(graph: Graph) -> None:
-    """Fuse activations into the operators of float32 before them.
+    """Fuse activations into the float32 operators before them.
 
     Before  y = RELU6(CONV_2D(x, w, b))
     After   y = CONV_2D(x, w, b) with the activation fused
@@ -142,7 +142,7 @@ def _is_stored(node: Node) -> bool:
     )
 
 
-def _entry(node: Node) -> Quantization | None:
+def _quantization(node: Node) -> Quantization | None:
     entries = node.attributes.get("quantized")
     return cast("Any", entries)[0] if isinstance(entries, tuple) and entries else None
 

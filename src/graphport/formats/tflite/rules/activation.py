@@ -59,14 +59,14 @@ GELU(x, *, approximate=False)
     first=_gelu,
     layout="any",
 )
-# Both along the last axis.
+# Both operate along the last axis.
 ROWS.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
 ROWS.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=tables.softmax)
 
 
 @word("FAKE_QUANT")
 def fake_quant(op: Operator) -> Value:
-    """What is left of a number that was an integer of `num_bits` between min and max for a moment."""
+    """Quantize and dequantize a number with `num_bits` between min and max."""
     b, bits = op.b, int(op.option("num_bits", 8))
     least, most = float(op.option("min", 0.0)), float(op.option("max", 0.0))
     dtype = DType.UINT8 if bits <= 8 else DType.UINT16

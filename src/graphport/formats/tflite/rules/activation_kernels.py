@@ -1,4 +1,4 @@
-"""Activations of integers, as LiteRT's reference kernels round them."""
+"""Activations of integers with the rounding of LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules import fixed_point
 from graphport.formats.tflite.rules.binding import RELU, RELU6, RELU_N1_TO_1
 from graphport.formats.tflite.rules.fixed_point import shifted, short, times, towards_zero, twice, upper
-from graphport.formats.tflite.rules.integer_kernels import BYTES, Given, integer_kernel
+from graphport.formats.tflite.rules.integer_kernels import BYTES, KernelOperands, integer_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.formats.tflite.rules.fixed_point import Numbers
 
-_WHOLE = 4
-"""Bits in front of the point of what the logistic function and the hyperbolic tangent are given."""
+_INTEGER_BITS = 4
+"""Integer bits of the fixed-point argument of the logistic function and the hyperbolic tangent."""
 _DIFFERENCE, _SUM = 5, 12
-"""Bits in front of the point of what a softmax takes exponentials of, and of their sum."""
+"""Integer bits of the fixed-point exponents of a softmax, and of the sum of its exponentials."""
 _BYTE = frozenset((DType.INT8,))
 
 
 def _radius(whole: int, exponent: int) -> int:
-    """Beyond how many steps numbers do not fit in front of the point."""
+    """Return the number of steps beyond which the fixed-point argument overflows."""
     return int(np.floor(((1 << whole) - 1) * 2.0 ** (31 - whole) / 2.0**exponent))
 
 
-def _curve(given: Given, function: Callable[[Numbers, int], Numbers], bits: int, middle: int) -> Numbers:
-    """A function of operand 0 with bits behind the point, the least or largest number where it does not fit there."""
-    x, real = given.centred(0), float(given.scale(0)) * 2.0 ** (31 - _WHOLE)
-    radius = _radius(_WHOLE, int(fixed_point.factors(real)[1]))
+def _curve(given: KernelOperands, function: Callable[[Numbers, int], Numbers], bits: int, middle: int) -> Numbers:
+    """Apply a fixed-point function to operand 0; the minimum or maximum result where the argument overflows."""
+    x, real = given.centred(0), float(given.scale(0)) * 2.0 ** (31 - _INTEGER_BITS)
+    radius = _radius(_INTEGER_BITS, int(fixed_point.factors(real)[1]))
     limits = np.iinfo(given.result[0].numpy)
-    found = shifted(function(twice(np.clip(x, -radius, radius), real), _WHOLE), bits) + middle
+    found = shifted(function(twice(np.clip(x, -radius, radius), real), _INTEGER_BITS), bits) + middle
     found = np.where(x <= -radius, limits.min, np.where(x >= radius, limits.max, found))
     return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
 
 
 @integer_kernel("LOGISTIC", BYTES)
-def logistic(given: Given) -> Numbers:
-    """Between 0 and 1."""
+def logistic(given: KernelOperands) -> Numbers:
+    """Logistic function; results between 0 and 1."""
     return _curve(given, fixed_point.logistic, 23, np.iinfo(given.result[0].numpy).min)
 
 
 @integer_kernel("TANH", BYTES)
-def tanh(given: Given) -> Numbers:
-    """Between -1 and 1."""
+def tanh(given: KernelOperands) -> Numbers:
+    """Hyperbolic tangent."""
     limits = np.iinfo(given.result[0].numpy)
     return _curve(given, fixed_point.tanh, 24, (limits.min + limits.max + 1) // 2)
 
 
 @integer_kernel("SOFTMAX", BYTES)
-def softmax(given: Given) -> Numbers:
-    """Along the last axis, of `beta * x`."""
+def softmax(given: KernelOperands) -> Numbers:
+    """Softmax of `beta * x` along the last axis."""
     x = given.stored(0)
     real = min(
         float(np.float32(given.option("beta", 0.0))) * float(given.scale(0)) * 2.0 ** (31 - _DIFFERENCE), 2.0**31 - 1
@@ -71,8 +71,8 @@ def softmax(given: Given) -> Numbers:
 
 
 @integer_kernel("HARD_SWISH", BYTES)
-def hard_swish(given: Given) -> Numbers:
-    """x times a line from -3 to 3 that is clamped to 0 and 1, in 16 bits."""
+def hard_swish(given: KernelOperands) -> Numbers:
+    """Hard swish: x * clip(x / 6 + 1/2, 0, 1), in 16 bits."""
     fine = np.float32(1 / 128) * given.scale(0)
     outer, inner = (fixed_point.factors(float(fine / step)) for step in (given.step, np.float32(3 / 32768)))
     x = given.centred(0) << 7
@@ -92,22 +92,22 @@ def _within(x: Numbers) -> Numbers:
     return np.clip(x, -(1 << 15), (1 << 15) - 1)
 
 
-def _with_slope(given: Given, below: float | Numbers) -> Numbers:
-    """In steps of the result, by another factor below zero."""
+def _with_slope(given: KernelOperands, below: float | Numbers) -> Numbers:
+    """Rescale to the result, with another factor for negative elements."""
     x, real = given.centred(0), float(given.scale(0)) / float(given.step)
     return np.where(x >= 0, twice(x, real), twice(x, below))
 
 
 @integer_kernel("LEAKY_RELU")
-def leaky_relu(given: Given) -> Numbers:
-    """`alpha * x` below zero."""
+def leaky_relu(given: KernelOperands) -> Numbers:
+    """Leaky ReLU: `alpha * x` for negative elements."""
     alpha = np.float32(given.option("alpha", 0.0))
     return given.clamped(_with_slope(given, float(given.scale(0) * alpha / given.step)))
 
 
 @integer_kernel("PRELU", numbers=(0, 1))
-def prelu(given: Given) -> Numbers:
-    """A slope for each element below zero."""
+def prelu(given: KernelOperands) -> Numbers:
+    """PReLU: a slope per element for negative elements."""
     x, real = given.centred(0), float(given.scale(0)) / float(given.step)
     steep = float(given.scale(0)) * float(given.scale(1)) / float(given.step)
     return given.clamped(np.where(x >= 0, twice(x, real), twice(x * given.centred(1), steep)))
@@ -115,7 +115,7 @@ def prelu(given: Given) -> Numbers:
 
 def _register_clip(word: str, activation: int) -> None:
     @integer_kernel(word)
-    def rule(given: Given) -> Numbers:
+    def rule(given: KernelOperands) -> Numbers:
         return given.clamped(twice(given.centred(0), float(given.scale(0) / given.step)), activation)
 
     del rule

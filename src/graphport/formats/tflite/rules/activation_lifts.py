@@ -1,4 +1,4 @@
-"""Choices and what drops out, as TFLite says them."""
+"""Export rules of Where and Dropout to TFLite."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
-def _computed(b: Builder, operator: str, *operands: Value) -> Value:
-    """An operation, on short integers in int32, for runtimes have none of their own."""
+def _compute_widened(b: Builder, operator: str, *operands: Value) -> Value:
+    """Apply an operator; int8 and int16 are computed in int32, because runtimes do not support them."""
     page, own = registry.pages()[operator], dtype_of(operands[0])
     if own not in NARROW:
         return b(page, *operands)
@@ -51,7 +51,7 @@ def _is_negative_zero(b: Builder, x: Value) -> Value:
     return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
 
 
-_ROWS = ROWS.having(computed=_computed, is_negative_zero=_is_negative_zero)
+_ROWS = ROWS.having(computed=_compute_widened, is_negative_zero=_is_negative_zero)
 _ROWS.lower(
     """
 ABS(x) -> computed("Abs", x)
@@ -120,7 +120,7 @@ STABLEHLO_SHIFT_LEFT(x, y) -> cast(BitShift(cast(x, uint32), cast(y, uint32), di
 """,
     is_raw=True,
 )
-# Of int16 that stands for zero or less, the least number, or the largest.
+# Quantized int16: the minimum for elements <= 0 where the result is infinite, else the maximum.
 _ROWS.lower('EXP(x) -> computed("Exp", x)', first=lambda op: tables.interpolated(op, np.exp), layout="any")
 _ROWS.lower('LOG(x) -> computed("Log", x)', first=lambda op: tables.interpolated(op, np.log, -32768), layout="any")
 _ROWS.lower(
@@ -130,29 +130,29 @@ _ROWS.lower(
 )
 
 
-def _chosen(name: str, operator: str, relation: Page) -> None:
+def _register_selection(name: str, operator: str, relation: Page) -> None:
     @word(name, is_even=True, layout="any")
     def rule(op: Operator) -> Value:
-        """The first where it is beyond the second: where the first is no number, that is the second."""
+        """Select the first operand where it compares beyond the second; the second where the first is NaN."""
         b, x, y = op.b, op[0], op[1]
         if not dtype_of(x).is_floating or op.quantization(0) is not None:
-            return _computed(b, operator, x, y)
+            return _compute_widened(b, operator, x, y)
         return b(Where, b(relation, x, y), x, y)
 
     del rule
 
 
-_chosen("MAXIMUM", "Max", Greater)
-_chosen("MINIMUM", "Min", Less)
+_register_selection("MAXIMUM", "Max", Greater)
+_register_selection("MINIMUM", "Min", Less)
 
 
 @word("FLOOR_DIV", layout="any")
 def floor_div(op: Operator) -> Value:
-    """The quotient, rounded down."""
+    """Floor division."""
     b, x, y = op.b, op[0], op[1]
     own = dtype_of(x)
     if own.is_floating:
-        # The kernel divides in 64 bits: 6 by 0.3 is a little less than 20 there.
+        # The kernel divides in float64: 6 / 0.3 is slightly less than 20 there.
         return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), cast(b, y, DType.FLOAT64))), own)
     if own in NARROW:
         x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
@@ -165,7 +165,7 @@ def floor_div(op: Operator) -> Value:
 
 @word("ADD_N", layout="any")
 def add_n(op: Operator) -> Value:
-    """The sum of all operands."""
+    """Sum of all operands."""
     operands = op.all()
     if dtype_of(operands[0]).is_floating:
         return op.b(Sum, *operands)
@@ -177,23 +177,23 @@ def add_n(op: Operator) -> Value:
 
 @word("CAST", is_raw=True, layout="any")
 def cast_(op: Operator) -> Value:
-    """The same numbers in another element type, which is that of the result."""
+    """Cast to the element type of the result."""
     b, x, dtype = op.b, op.raw(0), op.types[0]
     if dtype is None:
-        message = "it does not say to which type"
+        message = "the target type is missing"
         raise UnsupportedError(message)
     own = dtype_of(x)
-    if own in _REALS and dtype in _SATURATED:
-        return _saturated(b, cast(b, x, DType.FLOAT32), dtype)
+    if own in _FLOATS and dtype in _SATURATED:
+        return _cast_saturating(b, cast(b, x, DType.FLOAT32), dtype)
     return b(Cast, x, to=dtype)
 
 
-_REALS = frozenset((DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16))
+_FLOATS = frozenset((DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16))
 _SATURATED = NARROW | {DType.INT32, DType.UINT32, DType.INT64}
 
 
-def _saturated(b: Builder, x: Value, dtype: DType) -> Value:
-    """Reals to integers: what is too small becomes the least, what is too large or no number the largest."""
+def _cast_saturating(b: Builder, x: Value, dtype: DType) -> Value:
+    """Cast floats to integers with saturation; NaN maps to the maximum."""
     limits = np.iinfo(dtype.numpy)
     if dtype in NARROW:
         kept = b(Min, b(Max, x, b.like(x, float(limits.min))), b.like(x, float(limits.max)))
@@ -205,7 +205,7 @@ def _saturated(b: Builder, x: Value, dtype: DType) -> Value:
 
 @word("BITCAST", is_raw=True)
 def bitcast(op: Operator) -> Value:
-    """The same bits as another element type, of which several may take one's place along a last axis."""
+    """Reinterpret bits as another element type; a smaller type adds a last axis."""
     b, x, dtype = op.b, op.raw(0), op.types[0]
     own = dtype_of(x)
     if dtype is None or dtype.bits == own.bits or min(own.bits, dtype.bits) < _BYTE:
@@ -213,7 +213,7 @@ def bitcast(op: Operator) -> Value:
     wide, narrow = (_UNSIGNED[max(own.bits, dtype.bits)], _UNSIGNED[min(own.bits, dtype.bits)])
     shifts = np.arange(0, wide.bits, narrow.bits)
     if own.bits > dtype.bits:
-        # ONNX Runtime moves no bits of 16.
+        # ONNX Runtime has no BitShift of 16-bit integers.
         lane = DType.UINT64 if wide is DType.UINT64 else DType.UINT32
         whole = cast(b, x if own is wide else b(BitCast, x, to=wide), lane)
         bit_offsets = b.constant(shifts.astype(lane.numpy), lane)
@@ -233,11 +233,11 @@ _UNSIGNED = {each.bits: each for each in (DType.UINT8, DType.UINT16, DType.UINT3
 
 @word("RIGHT_SHIFT", is_raw=True, layout="any")
 def right_shift(op: Operator) -> Value:
-    """Bits moved to the right, as many as are there but one at most; the sign fills what becomes free."""
+    """Arithmetic right shift, at most by the number of bits minus one."""
     b, x, y = op.b, op.raw(0), op.raw(1)
     own = dtype_of(x)
     if own.kind == "u":
-        # ONNX Runtime moves no bits of 16.
+        # ONNX Runtime has no BitShift of 16-bit integers.
         wide = DType.UINT32 if own is DType.UINT16 else own
         most = b(Min, cast(b, y, DType.UINT32), scalar(b, own.bits - 1, DType.UINT32))
         return cast(b, b(BitShift, cast(b, x, wide), cast(b, most, wide), direction="RIGHT"), own)

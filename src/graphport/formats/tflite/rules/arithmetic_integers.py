@@ -1,4 +1,4 @@
-"""Quotients, powers and bits in TFLite, for which there are kernels of few types."""
+"""Integer quotients, powers and bit operations in TFLite, whose kernels support few types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 _DIVIDED = frozenset((DType.FLOAT32, DType.INT32))
 _LONG = frozenset((DType.INT64, DType.UINT32))
 _ROUNDS = 3
-"""Float32 has 23 bits of a quotient right: 63 bits are three times as many at most."""
+"""Rounds of long division: float32 computes 23 bits of a quotient, so three rounds cover 63 bits."""
 
 
 @Div.lift("tflite")
@@ -48,7 +48,7 @@ def lift_div(b: Builder, a: Value, other: Value) -> Lifted:
         return (computed_in(b, _DIVIDED, "DIV", a, other),)
     x, y = (cast(b, each, DType.INT64) for each in (a, other))
     rest = b(Mod, x, y)
-    # What is divided now is a multiple of y: once the quotient is small enough, float32 has it exactly.
+    # The remaining dividend is a multiple of y: float32 is exact once the quotient is small enough.
     left = b(Sub, x, rest)
     divisor = cast(b, y, DType.FLOAT32)
     parts: list[Value] = []
@@ -57,15 +57,15 @@ def lift_div(b: Builder, a: Value, other: Value) -> Lifted:
         left = b(Sub, left, b(Mul, parts[-1], y))
     quotient = reduce(partial(b, Add), parts)
     zero = b.like(x, 0)
-    # That is rounded down, and ONNX rounds towards zero.
+    # Floor division; ONNX rounds towards zero.
     is_below = b(And, b(Not, b(Equal, rest, zero)), b(Xor, b(Less, x, zero), b(Less, y, zero)))
     return (cast(b, b(Add, quotient, cast(b, is_below, DType.INT64)), dtype_of(a)),)
 
 
 def _unsigned(b: Builder, a: Value, other: Value) -> Value:
-    """A quotient of 64 bits without a sign.
+    """Divide unsigned 64-bit integers.
 
-    q = 2 * ((a >> 1) / b), one more where what is left is no less than b; of a b with the highest bit, whether a is.
+    q = 2 * ((a >> 1) / b), plus one if the remainder is at least b; for b with the highest bit set, q = (a >= b).
     """
     whole, half = b.like(other, 1 << 63), b(BitShift, a, b.like(a, 1), direction="RIGHT")
     is_large = b(GreaterOrEqual, other, whole)
@@ -77,75 +77,75 @@ def _unsigned(b: Builder, a: Value, other: Value) -> Value:
 
 
 _COMPUTED = frozenset((DType.FLOAT32, DType.INT32))
-_MOST = 64
-"""The exponent from which on all powers of even numbers have 64 bits of zeros; of 0, 1 and -1 its parity counts."""
+_MAX_EXPONENT = 64
+"""Exponent from which all powers of even 64-bit integers are 0; for 0, 1 and -1 only the parity matters."""
 
 
 @Pow.lift("tflite")
 def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
-    """A power of the first one's type."""
+    """Export Pow with the type of the first operand."""
     own, given = dtype_of(x), dtype_of(y)
     if own.is_floating:
         return (computed_in(b, _COMPUTED, "POW", x, cast_to(b, y, own)),)
     if not given.is_floating:
-        return (_whole_power(b, x, y),)
-    # What is no whole number is rounded as float32 is, towards zero at last; what is one is exact.
+        return (_integer_power(b, x, y),)
+    # Fractions are rounded as in float32 and truncated; integral exponents are exact.
     real = cast_to(b, y, DType.FLOAT32)
     exponent = emit(b, "FLOOR", real)
     is_whole = emit(b, "EQUAL", exponent, real)
     rounded = cast_to(b, emit(b, "POW", cast_to(b, x, DType.FLOAT32), real), own)
-    exact = _whole_power(b, x, cast_to(b, exponent, DType.INT32))
+    exact = _integer_power(b, x, cast_to(b, exponent, DType.INT32))
     return (emit(b, "SELECT_V2", is_whole, exact, rounded),)
 
 
-def _whole_power(b: Builder, x: Value, y: Value) -> Value:
-    """x^y of int32 or int64, of which what is below one is 0; the kernel of int32 takes no negative exponents."""
+def _integer_power(b: Builder, x: Value, y: Value) -> Value:
+    """x^y of int32 or int64; results below one are 0. The int32 kernel rejects negative exponents."""
     stored = array_of(y)
     if stored is not None and np.all(stored >= 0):
         if dtype_of(x) is DType.INT32:
             return emit(b, "POW", x, cast_to(b, y, DType.INT32))
-        exponent = b.constant(np.where(stored > _MOST, _MOST + stored % 2, stored).astype(np.int32))
+        exponent = b.constant(np.where(stored > _MAX_EXPONENT, _MAX_EXPONENT + stored % 2, stored).astype(np.int32))
         return _product_of_squares(b, x, exponent, int(np.max(stored, initial=0)).bit_length())
-    exponent = _within(b, y)
-    power = _product_of_squares(b, x, emit(b, "MAXIMUM", exponent, 0), _MOST.bit_length())
+    exponent = _clamp_exponent(b, y)
+    power = _product_of_squares(b, x, emit(b, "MAXIMUM", exponent, 0), _MAX_EXPONENT.bit_length())
     is_unit = emit(b, "LOGICAL_OR", *(emit(b, "EQUAL", x, b.like(x, unit)) for unit in (1, -1)))
-    unit = emit(b, "SELECT_V2", _is_odd(b, exponent), x, b.like(x, 1))
+    unit = emit(b, "SELECT_V2", _has_odd_exponent(b, exponent), x, b.like(x, 1))
     below = emit(b, "SELECT_V2", is_unit, unit, b.like(x, 0))
     return emit(b, "SELECT_V2", emit(b, "LESS", exponent, 0), below, power)
 
 
-def _within(b: Builder, y: Value) -> Value:
-    """An exponent in int32, of which one too large to count keeps its parity."""
+def _clamp_exponent(b: Builder, y: Value) -> Value:
+    """Limit an exponent to int32 and keep its parity."""
     long = cast_to(b, y, DType.INT64)
     parity = emit(b, "FLOOR_MOD", long, b.like(long, 2))
-    low = emit(b, "MAXIMUM", long, emit(b, "SUB", parity, b.like(long, _MOST)))
-    return cast_to(b, emit(b, "MINIMUM", low, emit(b, "ADD", parity, b.like(long, _MOST))), DType.INT32)
+    low = emit(b, "MAXIMUM", long, emit(b, "SUB", parity, b.like(long, _MAX_EXPONENT)))
+    return cast_to(b, emit(b, "MINIMUM", low, emit(b, "ADD", parity, b.like(long, _MAX_EXPONENT))), DType.INT32)
 
 
-def _is_odd(b: Builder, exponent: Value) -> Value:
+def _has_odd_exponent(b: Builder, exponent: Value) -> Value:
     return emit(b, "EQUAL", emit(b, "FLOOR_MOD", exponent, b.like(exponent, 2)), b.like(exponent, 1))
 
 
 def _product_of_squares(b: Builder, base: Value, exponent: Value, bits: int) -> Value:
-    """The product of those squares of squares that the bits of an exponent name."""
+    """Multiply the repeated squares selected by the bits of an exponent."""
     power = b.like(base, 1)
     for place in range(max(bits, 1)):
         shifted = emit(b, "RIGHT_SHIFT", exponent, b.like(exponent, place)) if place else exponent
         base = emit(b, "MUL", base, base) if place else base
-        power = emit(b, "SELECT_V2", _is_odd(b, shifted), emit(b, "MUL", power, base), power)
+        power = emit(b, "SELECT_V2", _has_odd_exponent(b, shifted), emit(b, "MUL", power, base), power)
     return power
 
 
 _BITS, _HALF = 64, 32
-_WORDS = frozenset((DType.UINT8, DType.UINT16, DType.INT32, DType.UINT32))
-_AND = _WORDS | {DType.INT64, DType.UINT64}
+_BITWISE_TYPES = frozenset((DType.UINT8, DType.UINT16, DType.INT32, DType.UINT32))
+_AND = _BITWISE_TYPES | {DType.INT64, DType.UINT64}
 
 
 @BitwiseXor.lift("tflite")
 def lift_xor(b: Builder, a: Value, other: Value) -> Lifted:
     own = dtype_of(a)
     if own.bits < _BITS:
-        return (computed_in(b, _WORDS, "BITWISE_XOR", a, other),)
+        return (computed_in(b, _BITWISE_TYPES, "BITWISE_XOR", a, other),)
     halves = [
         b.word("BITCAST", x, facts=[TensorFact(DType.INT32, (*b.dims(x), 2))], types=(DType.INT32,))[0]
         for x in (a, other)
@@ -179,29 +179,29 @@ def lift_not(b: Builder, x: Value) -> Lifted:
 @BitShift.lift("tflite")
 def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Lifted:
     if dtype_of(x).bits == _BITS:
-        count = _at_most(b, cast_to(b, y, DType.INT64), _BITS)
+        count = _minimum_with(b, cast_to(b, y, DType.INT64), _BITS)
         return (_long_right(b, x, count) if direction == "RIGHT" else _long_left(b, x, count),)
     if direction == "RIGHT":
-        return (computed_in(b, _WORDS, "RIGHT_SHIFT", x, y),)
+        return (computed_in(b, _BITWISE_TYPES, "RIGHT_SHIFT", x, y),)
     wide = [cast_to(b, each, DType.INT32) for each in (x, y)]
     return (cast_to(b, emit(b, "MUL", wide[0], emit(b, "POW", b.like(wide[0], 2), wide[1])), dtype_of(x)),)
 
 
-def _at_most(b: Builder, x: Value, most: int) -> Value:
+def _minimum_with(b: Builder, x: Value, most: int) -> Value:
     return emit(b, "MINIMUM", x, b.like(x, most))
 
 
 def _long_left(b: Builder, x: Value, count: Value) -> Value:
-    """64 bits moved to the left: the product with a power of two."""
+    """64-bit left shift: multiply by a power of two."""
     powers = b.constant(np.array([*(1 << np.arange(_BITS, dtype=np.uint64)), 0], np.uint64).view(np.int64))
     factor = emit(b, "GATHER", powers, count, axis=0)
     return cast_to(b, emit(b, "MUL", cast_to(b, x, DType.INT64), factor), dtype_of(x))
 
 
 def _long_right(b: Builder, x: Value, count: Value) -> Value:
-    """64 bits moved to the right, of which kernels move halves.
+    """64-bit right shift, composed of shifts of 32-bit parts.
 
-    By n < 32:  high * 2^(32 - n) + (low >> n);  by more:  high >> (n - 32), and of what has no sign nothing by 64.
+    For n < 32:  high * 2^(32 - n) + (low >> n);  else:  high >> (n - 32); an unsigned shift by 64 returns 0.
     """
     own, n = dtype_of(x), cast_to(b, count, DType.INT32)
     parts = b.word("BITCAST", x, facts=[TensorFact(DType.INT32, (*b.dims(x), 2))], types=(DType.INT32,))[0]
@@ -209,8 +209,8 @@ def _long_right(b: Builder, x: Value, count: Value) -> Value:
     low, high = (emit(b, "GATHER", parts, b.constant(np.int32(place)), axis=last) for place in (0, 1))
     low = emit(b, "BITCAST", low, types=(DType.UINT32,))
     high = high if own is DType.INT64 else emit(b, "BITCAST", high, types=(DType.UINT32,))
-    fewer = cast_to(b, _at_most(b, n, _HALF - 1), DType.UINT32)
-    above = _long_left(b, cast_to(b, high, DType.INT64), emit(b, "SUB", b.like(n, _HALF), _at_most(b, n, _HALF)))
+    fewer = cast_to(b, _minimum_with(b, n, _HALF - 1), DType.UINT32)
+    above = _long_left(b, cast_to(b, high, DType.INT64), emit(b, "SUB", b.like(n, _HALF), _minimum_with(b, n, _HALF)))
     near = emit(b, "ADD", above, cast_to(b, emit(b, "RIGHT_SHIFT", low, fewer), DType.INT64))
     more = cast_to(b, emit(b, "MAXIMUM", emit(b, "SUB", n, _HALF), 0), dtype_of(high))
     far = cast_to(b, emit(b, "RIGHT_SHIFT", high, more), DType.INT64)

@@ -1,4 +1,4 @@
-"""Operators on single elements, sums and products, as TFLite says them."""
+"""Export rules of element-wise operators, sums and products to TFLite."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.tflite.rules.emitting import (
-    NUMBERS,
+    NUMERIC_TYPES,
     array_of,
     cast_to,
     computed_in,
-    is_known,
+    is_foldable,
     lift_reals,
     shaped,
     transposed_constant,
     zeros,
 )
-from graphport.formats.tflite.rules.rows import REALS, ROWS
+from graphport.formats.tflite.rules.rows import FLOAT_ROWS, ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.infinities import infinities
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_CHOSEN = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
-"""What takes the first of two numbers where this says so, and the second where either is none."""
+_NAN_SELECTIONS = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
+"""Operators that return the first operand where this comparison holds, and the second if either is NaN."""
 
 
-def _in_numbers(b: Builder, word: str, *operands: Value) -> Value:
-    return computed_in(b, NUMBERS, word, *operands)
+def _emit_numeric(b: Builder, word: str, *operands: Value) -> Value:
+    return computed_in(b, NUMERIC_TYPES, word, *operands)
 
 
-def _in_reals(b: Builder, word: str, *operands: Value) -> Value:
-    return computed_in(b, _REALS, word, *operands)
+def _emit_float(b: Builder, word: str, *operands: Value) -> Value:
+    return computed_in(b, _FLOATS, word, *operands)
 
 
 def _in_types(b: Builder, types: tuple[DType, ...], word: str, *operands: Value) -> Value:
@@ -54,17 +54,17 @@ def _in_types(b: Builder, types: tuple[DType, ...], word: str, *operands: Value)
 
 
 def _chained(b: Builder, word: str, *operands: Value) -> Value:
-    """A word of two on any number of operands; of one, a copy."""
+    """Chain a binary operator over any number of operands; a single operand is copied."""
     total = operands[0]
     for each in operands[1:]:
-        total = _in_numbers(b, word, total, each)
+        total = _emit_numeric(b, word, total, each)
     return total if len(operands) > 1 else shaped(b, total, b.dims(total))
 
 
-_REALS = frozenset((DType.FLOAT32,))
+_FLOATS = frozenset((DType.FLOAT32,))
 _TWICE = 2
-# Words with the types that there are kernels for; what is of others is computed in the nearest of them.
-ROWS.having(in_reals=_in_reals, in_numbers=_in_numbers, in_types=_in_types, chained=_chained).lift("""
+# Op types with the types of their kernels; other types are computed in the nearest supported type.
+ROWS.having(in_reals=_emit_float, in_numbers=_emit_numeric, in_types=_in_types, chained=_chained).lift("""
 Ceil -> in_reals("CEIL", x)
 Cos -> in_reals("COS", input)
 Exp -> in_reals("EXP", input)
@@ -104,7 +104,7 @@ def lift_mul(b: Builder, x: Value, y: Value) -> Lifted:
     maker = x.producer if x is y else None
     if maker is not None and maker.word == "SUB" and len(x.uses) == _TWICE and dtype_of(x) is DType.FLOAT32:
         return (emit(b, "SQUARED_DIFFERENCE", *maker.operands),)
-    return (computed_in(b, NUMBERS, "MUL", x, y),)
+    return (computed_in(b, NUMERIC_TYPES, "MUL", x, y),)
 
 
 _UNSIGNED = frozenset((DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.BOOL))
@@ -125,20 +125,20 @@ ROWS.having(count=lambda _b, *x: len(x)).lift("Mean -> Mul(total := Sum(*data_0)
 
 @arithmetic.Mod.lift("tflite")
 def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
-    """What is left has the sign of the divisor, or of the dividend."""
+    """Export Mod: the result has the sign of the divisor, or of the dividend (`fmod`)."""
     if dtype_of(x) is DType.UINT64:
         return (b(arithmetic.Sub, x, b(arithmetic.Mul, b(arithmetic.Div, x, y), y)),)
     if not fmod:
-        return (computed_in(b, NUMBERS, "FLOOR_MOD", x, y),)
-    rest = computed_in(b, NUMBERS, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))
-    is_negative = computed_in(b, NUMBERS, "LESS", x, b.like(x, 0))
+        return (computed_in(b, NUMERIC_TYPES, "FLOOR_MOD", x, y),)
+    rest = computed_in(b, NUMERIC_TYPES, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))
+    is_negative = computed_in(b, NUMERIC_TYPES, "LESS", x, b.like(x, 0))
     return (emit(b, "SELECT_V2", is_negative, b(arithmetic.Neg, rest), rest),)
 
 
-_DENSE = frozenset((DType.INT4, DType.INT2, DType.UINT4))
-"""What is cast from float32 and to it alone."""
+_FLOAT32_CASTS = frozenset((DType.INT4, DType.INT2, DType.UINT4))
+"""Types that DENSIFY and CAST convert from and to float32 only."""
 _SHORT = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.UINT32))
-_CAST = NUMBERS | _DENSE | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
+_CAST = NUMERIC_TYPES | _FLOAT32_CASTS | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
 
 
 @Cast.lift("tflite")
@@ -150,19 +150,19 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
     if own not in _CAST or to not in _CAST:
         message = f"{own} is not cast to {to}"
         raise UnsupportedError(message)
-    if own is not to and to in _DENSE and array_of(input) is None:
+    if own is not to and to in _FLOAT32_CASTS and array_of(input) is None:
         input = _wrapped_to(b, input, to)
         own = DType.FLOAT32
-    if own is not to and (own in _DENSE or to in _DENSE) and DType.FLOAT32 not in (own, to):
+    if own is not to and (own in _FLOAT32_CASTS or to in _FLOAT32_CASTS) and DType.FLOAT32 not in (own, to):
         return (emit(b, "CAST", emit(b, "CAST", input, types=(DType.FLOAT32,)), types=(to,)),)
-    if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and is_known(input):
-        # Delegates take halves that are stored so.
+    if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and is_foldable(input):
+        # Delegates support float16 constants of this form.
         return b.word("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
     return (emit(b, "CAST", input, types=(to,)),)
 
 
 def _wrapped_to(b: Builder, x: Value, to: DType) -> Value:
-    """The number of which so few bits are what x has as its last ones, in float32: kernels saturate, ONNX does not."""
+    """Wrap x modulo 2^bits in float32: kernels saturate, ONNX wraps around."""
     least, count = (-(1 << (to.bits - 1)) if to.kind == "i" else 0), 1 << to.bits
     wide = cast_to(b, cast_to(b, x, DType.FLOAT32), DType.INT32)
     shifted = wide if not least else emit(b, "SUB", wide, least)
@@ -174,12 +174,12 @@ def _wrapped_to(b: Builder, x: Value, to: DType) -> Value:
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
     b.looks_around = True
     asked = condition.producer
-    if asked is not None and asked.word in _CHOSEN and list(asked.operands) == [x, y]:
-        return (emit(b, _CHOSEN[asked.word], x, y),)
+    if asked is not None and asked.word in _NAN_SELECTIONS and list(asked.operands) == [x, y]:
+        return (emit(b, _NAN_SELECTIONS[asked.word], x, y),)
     return (emit(b, "SELECT_V2", condition, x, y),)
 
 
-REALS.lift("""
+FLOAT_ROWS.lift("""
 Swish
     -> alpha == 1: MUL(x, LOGISTIC(x))
     -> MUL(x, LOGISTIC(MUL(x, alpha)))
@@ -221,7 +221,7 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 def _erf(b: Builder, x: Value) -> Value:
-    """The error function within 1.5e-7, by a polynomial (Abramowitz and Stegun, 7.1.26): there is no word for it."""
+    """Error function within 1.5e-7 by a polynomial (Abramowitz and Stegun, 7.1.26): TFLite has no Erf operator."""
     size = emit(b, "ABS", x)
     t = emit(b, "DIV", b.like(x, 1), emit(b, "ADD", emit(b, "MUL", size, 0.3275911), 1.0))
     total = emit(b, "MUL", t, _ERF[0])
@@ -232,17 +232,17 @@ def _erf(b: Builder, x: Value) -> Value:
 
 
 def _leg(b: Builder, x: Value) -> Value:
-    """The other leg of a right triangle whose hypotenuse is 1."""
+    """Return sqrt(1 - x^2)."""
     return emit(b, "SQRT", emit(b, "SUB", b.like(x, 1), emit(b, "MUL", x, x)))
 
 
 def _softplus(b: Builder, x: Value) -> Value:
-    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    """Softplus: max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
     small = emit(b, "EXP", emit(b, "NEG", emit(b, "ABS", x)))
     return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
 
 
-REALS.having(erf=_erf, leg=_leg, softplus=_softplus).lift("""
+FLOAT_ROWS.having(erf=_erf, leg=_leg, softplus=_softplus).lift("""
 Erf -> dtype(input) is float32: erf(input)
 Tan -> dtype(input) is float32: DIV(SIN(input), COS(input))
 Atan -> dtype(input) is float32: ATAN2(input, ADD(MUL(input, 0.0), 1.0))
@@ -268,17 +268,17 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
     word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
     if word is not None and dtype_of(input) is DType.FLOAT32:
         return (emit(b, word, input),)
-    y = input if min is None else computed_in(b, NUMBERS, "MAXIMUM", input, min)
-    y = y if max is None else computed_in(b, NUMBERS, "MINIMUM", y, max)
+    y = input if min is None else computed_in(b, NUMERIC_TYPES, "MAXIMUM", input, min)
+    y = y if max is None else computed_in(b, NUMERIC_TYPES, "MINIMUM", y, max)
     return (shaped(b, y, b.dims(y)) if y is input else y,)
 
 
 def _along(b: Builder, word: str, x: Value, axis: int, **options: Any) -> Value:
-    """A normalization along the last axis; another is moved there."""
+    """Normalize along an axis: transpose it to the last position if needed."""
     rank = len(b.dims(x))
     axis = axis_index(axis, rank)
     order = [*[i for i in range(rank) if i != axis], axis]
-    y = computed_in(b, _REALS, word, transposed_constant(b, x, order), **options)
+    y = computed_in(b, _FLOATS, word, transposed_constant(b, x, order), **options)
     return transposed_constant(b, y, [order.index(i) for i in range(rank)])
 
 
@@ -292,11 +292,11 @@ LogSoftmax -> along("LOG_SOFTMAX", input, axis)
 
 
 def _is_stored(value: Value) -> bool:
-    """Whether it is made of constant integers or halves."""
+    """Whether a value is dequantized or cast from constant integers or float16."""
     node = value.producer
-    if node is not None and node.word == "TRANSPOSE" and is_known(node.operand(1)):
+    if node is not None and node.word == "TRANSPOSE" and is_foldable(node.operand(1)):
         node = node.operands[0].producer
-    return node is not None and node.word == "DEQUANTIZE" and is_known(node.operand(0))
+    return node is not None and node.word == "DEQUANTIZE" and is_foldable(node.operand(0))
 
 
 @lift_reals(MatMul)
@@ -305,7 +305,7 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     if dtype_of(a) is not DType.FLOAT32:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
-    if (is_known(other) or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
+    if (is_foldable(other) or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
         w = transposed_constant(b, other, (1, 0))
         bias = zeros(b, *(n for n in b.dims(other)[1:] if isinstance(n, int)))
         return (emit(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)
@@ -336,24 +336,24 @@ def lift_gemm(b: Builder, op: GemmView) -> Lifted:
     return (emit(b, "ADD", y, op.c if op.beta == 1 else emit(b, "MUL", op.c, op.beta)),)
 
 
-_KEEPS = frozenset(
+_DATA_MOVEMENTS = frozenset(
     (
         *("SELECT_V2", "ADD", "CAST", "RESHAPE", "EXPAND_DIMS", "SQUEEZE", "TRANSPOSE", "BROADCAST_TO", "TILE"),
         *("SLICE", "STRIDED_SLICE", "CONCATENATION", "GATHER", "PAD", "PADV2", "MAXIMUM", "MINIMUM"),
     )
 )
-"""What gives numbers that it is given."""
+"""Operators whose results are elements of their operands."""
 _SOFTMAX = ("Softmax", "SOFTMAX")
 
 
 @Add.lift("tflite")
 def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
-    """A sum; where an operand is infinite because a mask says so, and more than a softmax reads it, it stays so."""
-    total = computed_in(b, NUMBERS, "ADD", x, y)
+    """Export Add; a masked operand keeps -inf unless a softmax is the only consumer."""
+    total = computed_in(b, NUMERIC_TYPES, "ADD", x, y)
     if dtype_of(total) is not DType.FLOAT32 or _only_softmax_reads(b):
         return (total,)
     for operand in (x, y):
-        for infinity in infinities(operand, _KEEPS):
+        for infinity in infinities(operand, _DATA_MOVEMENTS):
             b.looks_around = True
             is_infinite = emit(b, "EQUAL", operand, b.constant(np.float32(infinity)))
             total = emit(b, "SELECT_V2", is_infinite, b.constant(np.float32(infinity)), total)
@@ -361,7 +361,7 @@ def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
 
 
 def _only_softmax_reads(b: Builder) -> bool:
-    """Whether the sum is read by what takes the lowest number as it takes minus infinity."""
+    """Whether all consumers are softmax operators, which treat the lowest float like -inf."""
     node = b.before
     if node is None or len(node.results) != 1:
         return False

@@ -1,4 +1,4 @@
-"""Attention and what stands around it in TFLite: their formulas, in operators that there are."""
+"""Attention and related operators in TFLite, by their formulas."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_WIDE = (1, 11)
-"""ONNX's numbers of float32, in which kernels compute, and of float64, which is as good as that here."""
+_COMPUTE_PRECISIONS = (1, 11)
+"""ONNX's numbers of float32, in which kernels compute, and of float64, for which float32 is accurate enough here."""
 _HEADS = 4
 
 
 @AttentionView.lift("tflite")
 def lift_attention(b: Builder, op: AttentionView) -> Lifted:
-    """As NNEF's; how many keys are no padding becomes a mask."""
-    if op.softmax_precision in _WIDE:
+    """Export Attention as the NNEF rule does; the number of valid keys becomes a mask."""
+    if op.softmax_precision in _COMPUTE_PRECISIONS:
         op = replace(op, softmax_precision=None)
     if op.nonpad_kv_seqlen is not None:
         window = op.left_window_size, 0 if op.is_causal else op.right_window_size
@@ -45,13 +45,16 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
 def _masked(
     b: Builder, operands: tuple[Value, Value], mask: Value | None, lengths: Value, window: tuple[int, int]
 ) -> Value:
-    """0 where a query may see a key, -inf elsewhere, and the mask added: [batch, heads or 1, queries, keys]."""
+    """Additive mask [batch, heads or 1, queries, keys].
+
+    0 where a query attends to a key, else -inf, plus the given mask.
+    """
     queries, keys = (sizes(b.dims(x)[-2:-1], "the queries and keys")[0] for x in operands)
     reserve(queries, keys)
     count = reshaped(b, cast(b, lengths, DType.INT64), (-1, 1, 1, 1))
     place = b.constant(np.arange(keys, dtype=np.int64))
     seen = b(LessOrEqual, b(Add, place, b.constant(np.asarray(1, np.int64))), count)
-    # Query i stands at the position lengths - queries + i.
+    # Query i is at position lengths - queries + i.
     rows = b(Add, count, b.constant(np.arange(-queries, 0, dtype=np.int64)[:, None]))
     ahead = b(Sub, place, rows)
     left, right = window
@@ -73,7 +76,7 @@ def _masked(
 
 @RotaryEmbeddingView.lift("tflite")
 def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
-    """Pairs of columns turned by the angles of their positions."""
+    """Export RotaryEmbedding: rotate pairs of columns by the angles of their positions."""
     dims = sizes(b.dims(op.x), "what is turned")
     if len(dims) == _HEADS:
         heads = op.x
@@ -113,7 +116,7 @@ def _rotated(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interl
 
 @TensorScatterView.lift("tflite")
 def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
-    """Rows of a cache replaced from a position on, which each sample has its own of."""
+    """Export TensorScatter: replace rows of a cache from a position on, which differs by sample."""
     dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "what is written")
     at = op.axis % len(dims)
     if at == 0:

@@ -1,9 +1,9 @@
-"""Operators of TFLite: what a lowering is given, and what the wrapping around it does for all of them.
+"""Registration of import rules of TFLite: the operands of a rule, and the conversion of its results.
 
-A node has its options as attributes, and beside them `quantized` and `quantized_results`: for each operand and result
-`None`, or element type, axis (-1 for the whole tensor), scales and zero points. A rule computes with the real numbers
-that integers stand for; its results are clamped by the fused activation and turned into integers behind it. A rule that
-only moves elements is given the integers themselves where operands and results stand for the same numbers.
+A node has its options as attributes, and the attributes `quantized` and `quantized_results`: for each operand and
+result `None`, or element type, axis (-1 for per-tensor), scales and zero points. A rule computes with dequantized
+floats; its results are clamped by the fused activation and quantized. A rule that only moves data receives the stored
+integers if operands and results have equal quantization parameters.
 """
 
 from __future__ import annotations
@@ -38,55 +38,55 @@ T = TypeVar("T")
 
 RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
 LAYOUTS: dict[str, str] = {}
-"""Operators that compute the same in any order of axes, filled while the families are imported: see `word`."""
+"""Axis handling of operators, filled while the rule modules are imported; see `word`."""
 _BOUNDS = {RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 _CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64))
 NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
-"""Integers that runtimes of ONNX compute little with."""
+"""Integer types with little support in ONNX runtimes."""
 _QUANTIZED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4, DType.INT2))
 
 
 @dataclass(slots=True)
-class Stated(Generic[T]):
-    """What a node has: operands, options, and what operands stand for."""
+class FileNode(Generic[T]):
+    """A node of the file: operands, options and quantization parameters."""
 
     operands: Sequence[T | None]
     options: dict[str, Any]
     quantized: Sequence[Quantization | None]
 
     def has(self, index: int) -> bool:
-        """Whether operand `index` is given."""
+        """Whether operand `index` is present."""
         return index < len(self.operands) and self.operands[index] is not None
 
     def option(self, name: str, default: Any = 0) -> Any:
-        """An option; `default` where the file does not say it."""
+        """Return an option; `default` if it is absent."""
         value = self.options.get(name)
         return default if value is None else value
 
 
 @dataclass(slots=True)
-class Operator(Stated["Value"]):
-    """An operator that is being lowered."""
+class Operator(FileNode["Value"]):
+    """An operator during import."""
 
     b: Builder
     results: Sequence[Quantization | None]
     types: Sequence[DType | None]
     is_raw: bool = False
     has_long_factor: bool = False
-    """Whether its kernel multiplies sums by 31 bits also where they have 64; others do by 15."""
+    """Whether the kernel multiplies 64-bit sums by a 31-bit factor; other kernels use 15 bits."""
 
     @property
     def count(self) -> int:
-        """How many operands there are."""
+        """Number of operands."""
         return len(self.operands)
 
     @property
     def result(self) -> Quantization | None:
-        """How the first result is quantized."""
+        """Quantization parameters of the first result."""
         return self.results[0] if self.results else None
 
     def raw(self, index: int) -> Value:
-        """Operand `index` as it is stored.
+        """Return operand `index` as stored.
 
         Raises:
             ShapeError: it is absent.
@@ -98,20 +98,20 @@ class Operator(Stated["Value"]):
         return value
 
     def quantization(self, index: int) -> Quantization | None:
-        """How operand `index` is quantized."""
+        """Return the quantization parameters of operand `index`."""
         return self.quantized[index] if index < len(self.quantized) else None
 
     def __getitem__(self, index: int) -> Value:
-        """Operand `index` as real numbers; as it is stored for rules that only move elements."""
+        """Return operand `index` as floats; as stored for rules that only move data."""
         if self.is_raw:
             return self.raw(index)
-        value, quantization = self._wide(index)
+        value, quantization = self._widened_operand(index)
         return value if quantization is None else dequantized(self.b, value, quantization)
 
     def bias(self, index: int, x: int = 0) -> Value | None:
-        """Operand `index`, which is added to products of operands `x` and 1, if it is there.
+        """Return the bias, operand `index`, of the product of operands `x` and 1, if it is present.
 
-        Kernels add the stored numbers to sums of stored numbers: what the file says of their scale is not looked at.
+        Kernels add the stored integers to integer sums: the scale that the file declares for the bias is ignored.
         """
         if not self.has(index):
             return None
@@ -122,27 +122,27 @@ class Operator(Stated["Value"]):
         zeros = (0,) * len(steps)
         return dequantized(self.b, self.raw(index), (quantization[0], 0 if len(steps) > 1 else -1, steps, zeros))
 
-    def _wide(self, index: int) -> tuple[Value, Quantization | None]:
-        """Operand `index` as it is stored: weights in int8 that runtimes of ONNX do not take in fewer bits.
+    def _widened_operand(self, index: int) -> tuple[Value, Quantization | None]:
+        """Return operand `index` as stored; weights of fewer bits than ONNX runtimes support as int8.
 
-        They take int4 beside real numbers only, and int2 not at all.
+        The runtimes support int4 weights with float activations only, and no int2.
         """
         value, quantization = self.raw(index), self.quantization(index)
         if quantization is None or value.storage is None or quantization[0] not in (DType.INT4, DType.INT2):
             return value, quantization
         if quantization[0] is DType.INT4 and self.quantization(0) is None:
             return value, quantization
-        return self.wide(index), (DType.INT8, *quantization[1:])
+        return self.widened(index), (DType.INT8, *quantization[1:])
 
-    def wide(self, index: int) -> Value:
-        """Operand `index` as it is stored, in int8 if it is a constant of fewer bits."""
+    def widened(self, index: int) -> Value:
+        """Return operand `index` as stored, as int8 if it is a constant of fewer bits."""
         value = self.raw(index)
         if value.storage is None or dtype_of(value) not in (DType.INT4, DType.INT2):
             return value
         return self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
 
     def all(self, start: int = 0) -> list[Value]:
-        """All operands from `start` on.
+        """Return all operands from `start` on.
 
         Raises:
             ShapeError: there is none.
@@ -151,11 +151,11 @@ class Operator(Stated["Value"]):
         return [self[index] for index in range(start, self.count)]
 
     def weight(self, index: int, perm: Sequence[int], *, is_symmetric: bool = False) -> Value:
-        """Operand `index` with its axes in another order, which is that of the stored numbers, then real.
+        """Return operand `index` with permuted axes: the stored integers are transposed, then dequantized.
 
-        Zero points of `is_symmetric` ones are left out, as kernels do that multiply real numbers by bytes.
+        Zero points of `is_symmetric` weights are ignored, as hybrid kernels do.
         """
-        value, quantization = self._wide(index)
+        value, quantization = self._widened_operand(index)
         moved = transposed(self.b, value, perm)
         if quantization is None:
             dtype = dtype_of(moved)
@@ -166,14 +166,14 @@ class Operator(Stated["Value"]):
         return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
 
     def _multiplied(self, scales: tuple[float, ...]) -> tuple[float, ...]:
-        """Scales of weights as kernels of int16 multiply sums of 64 bits: by 15 bits of the quotient of all scales."""
+        """Return weight scales as int16 kernels use them for 64-bit sums: with 15 bits of the combined multiplier."""
         x, y = self._short(), self.result
         if x is None or y is None or y[0] is not DType.INT16 or self.has_long_factor or self._has_short_bias():
             return scales
         return tuple((in_fifteen_bits(x * np.array(scales) / y[2][0]) * y[2][0] / x).tolist())
 
     def _short(self) -> float | None:
-        """The scale of what weights of int8 are multiplied with, if that is of int16."""
+        """Return the scale of the int16 operand that int8 weights are multiplied with; `None` for other types."""
         quantization = self.quantization(0) or self.quantization(2)
         return quantization[2][0] if quantization is not None and quantization[0] is DType.INT16 else None
 
@@ -181,24 +181,24 @@ class Operator(Stated["Value"]):
         return any(each is not None and each[0] is DType.INT32 for each in self.quantized[2:])
 
     def dims(self, index: int) -> tuple[Dim, ...]:
-        """The shape of operand `index`."""
+        """Return the shape of operand `index`."""
         return self.b.dims(self.raw(index))
 
     def stored(self, value: Value, activation: int, quantization: Quantization | None) -> Value:
-        """A result behind the fused activation, as it is stored."""
+        """Apply the fused activation to a result and quantize it."""
         return quantized_as(self.b, activated(self.b, value, activation), quantization)
 
     def positive(self, *names: str) -> tuple[int, ...]:
-        """Options that are counts from 1.
+        """Return options that are positive integers.
 
         Raises:
-            ShapeError: one is not.
+            ShapeError: an option is below 1.
         """
         found = tuple(int(self.option(name)) for name in names)
         for name, number in zip(names, found, strict=True):
             if number < 1:
                 message = f"{name} is {number}"
-                raise ShapeError(message, "it is 1 or more")
+                raise ShapeError(message, "it must be at least 1")
         return found
 
 
@@ -210,19 +210,20 @@ def word(
     is_even: bool = False,
     layout: str = "",
 ) -> Callable[[Rule], Rule]:
-    """Register how a builtin operator is said canonically.
+    """Register the import rule of builtin operators.
 
     Args:
-        names: the operator, or several that are read alike.
-        moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
-            numbers, or are stored in one type, integers are moved as they are. Kernels look at no scales.
-        is_raw: the rule is given what is stored, and gives that; of an element type, where operand 0 has that.
-        layout: `any` where it treats every element alike; or how it tells axes apart: `axis` by that option alone,
-            `picks` by that of operand 0, `axes` by the numbers of operand 1, `rows` by an entry for each axis in all
-            others, `strides` so with bits beside them, `parts by 0` and `parts by 2` by that operand, along which 1 or
-            0 is parted.
-        is_even: its kernel computes on integers as they are: operands are taken for what the result stands for.
-        has_states: it activates itself what it gives, and behind the results gives the next states of operands.
+        names: the operator, or several with the same rule.
+        moves: the operator only moves data: if these operands (the first, if `True`) and the results have equal
+            quantization parameters or one storage type, the stored integers are moved. Kernels ignore scales.
+        is_raw: the rule receives and returns stored integers; of an element type: only if operand 0 has that type.
+        layout: `any` if the operator is element-wise; otherwise how it identifies axes: `axis` by that option alone,
+            `picks` by the axis of operand 0, `axes` by the elements of operand 1, `rows` by one element per axis in all
+            other operands, `strides` likewise with bit masks, `parts by 0` and `parts by 2` by that operand,
+                along which
+            operand 1 or 0 is split.
+        is_even: the kernel computes on the stored integers: operands are dequantized with the parameters of the result.
+        has_states: the rule applies the activation itself, and returns the next states of operands after the results.
     """
     if layout:
         LAYOUTS.update(dict.fromkeys(names, layout))
@@ -245,9 +246,9 @@ def word(
                     for each in quantized
                 ]
             op = Operator(operands, options, quantized, b, quantized_results, types)
-            _check_numbers(op)
+            _check_element_types(op)
             is_stored = dtype_of(op.raw(0)) is is_raw if isinstance(is_raw, DType) else is_raw
-            op.is_raw = is_stored or (moves is not False and _is_moved_as_it_is(op, _moved(moves, op.count)))
+            op.is_raw = is_stored or (moves is not False and _moves_stored_integers(op, _moved(moves, op.count)))
             answer = rule(op)
             results = list(answer) if is_sequence(answer) else [answer]
             if op.is_raw:
@@ -266,31 +267,31 @@ def word(
     return register
 
 
-def _check_numbers(op: Operator) -> None:
-    """Refuse what computes on complex numbers, which no runtime of ONNX knows, and what says no types of numbers.
+def _check_element_types(op: Operator) -> None:
+    """Reject complex operands, which no ONNX runtime supports, and custom operators without tensor types.
 
     Raises:
-        UnsupportedError: an operand or a result is complex, or no element type is told.
+        UnsupportedError: an operand or a result is complex, or has no element type.
     """
     dtypes: Sequence[Any] = op.types
     if any(each is not None and not isinstance(each, DType) for each in dtypes):
-        message = "its types are numbers, as an ONNX file that holds the operator as it is says them"
+        message = "element types are integers here, as in an ONNX file that keeps the operator unchanged"
         raise UnsupportedError(message)
     facts = [value.fact for value in op.operands if value is not None]
     for dtype in (*op.types, *(fact.dtype for fact in facts if isinstance(fact, TensorFact))):
         if dtype is not None and dtype.kind == "c":
-            message = f"there are no numbers of type {dtype}"
+            message = f"elements of type {dtype} are not supported"
             raise UnsupportedError(message)
 
 
-def _is_moved_as_it_is(op: Operator, indices: Sequence[int]) -> bool:
-    """Whether integers are moved, whatever they stand for."""
+def _moves_stored_integers(op: Operator, indices: Sequence[int]) -> bool:
+    """Whether stored integers are moved, regardless of their quantization parameters."""
     stored = {dtype_of(op.raw(place)) for place in indices if op.has(place)}
-    return stands_the_same(op, indices) or (bool(stored) and stored == set(op.types[:1]))
+    return has_equal_qparams(op, indices) or (bool(stored) and stored == set(op.types[:1]))
 
 
-def stands_the_same(op: Operator, indices: Sequence[int]) -> bool:
-    """Whether what is moved stands for the same numbers before and behind; integers of which nothing is said do."""
+def has_equal_qparams(op: Operator, indices: Sequence[int]) -> bool:
+    """Whether operands and results have equal quantization parameters; integers without parameters do."""
     sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in indices if op.has(place)]
     sides += list(zip(op.results, op.types, strict=False))
     known = {quantization for quantization, _ in sides if quantization is not None}
@@ -312,7 +313,7 @@ def _at(items: Sequence[Quantization | None], index: int) -> Quantization | None
 
 
 def dequantized(b: Builder, value: Value, quantization: Quantization) -> Value:
-    """The real numbers that stored ones stand for."""
+    """Dequantize a stored value."""
     dtype, axis, scales, zeros = quantization
     scale = np.array(scales if axis >= 0 else scales[0], np.float32)
     if dtype not in _QUANTIZED and not (dtype is DType.INT32 and not any(zeros)):
@@ -326,7 +327,7 @@ def dequantized(b: Builder, value: Value, quantization: Quantization) -> Value:
 
 
 def _multiplied(b: Builder, value: Value, scale: np.ndarray[Any, Any], axis: int, zeros: Sequence[int]) -> Value:
-    """Integers of types that ONNX does not dequantize."""
+    """Dequantize integers of types that DequantizeLinear does not support."""
     if any(zeros):
         value = b(Sub, value, b.like(value, np.array(zeros[0])))
     if axis >= 0:
@@ -335,7 +336,7 @@ def _multiplied(b: Builder, value: Value, scale: np.ndarray[Any, Any], axis: int
 
 
 def quantized_as(b: Builder, value: Value, quantization: Quantization | None) -> Value:
-    """Real numbers as integers that stand for them."""
+    """Quantize floats."""
     if quantization is None:
         return value
     dtype, axis, scales, zeros = quantization
@@ -348,9 +349,9 @@ def quantized_as(b: Builder, value: Value, quantization: Quantization | None) ->
 
 
 def activated(b: Builder, value: Value, activation: int) -> Value:
-    """A result behind the activation that is fused into its operator.
+    """Apply the fused activation of an operator.
 
-    LiteRT's kernels clamp; what is no clamp (the hyperbolic tangent, the sign) they leave out without a word.
+    LiteRT's kernels clamp; they silently ignore other activations (TANH, SIGN_BIT).
     """
     if activation == RELU:
         return b(Relu, value) if dtype_of(value).is_floating else b(Max, value, b.like(value, 0))
@@ -360,28 +361,28 @@ def activated(b: Builder, value: Value, activation: int) -> Value:
     return b(Clip, value, b.like(value, bounds[0]), b.like(value, bounds[1]))
 
 
-def first(b: Builder, x: Value) -> Value:
-    """Channels behind the batch."""
+def to_channels_first(b: Builder, x: Value) -> Value:
+    """Transpose from channels-last to channels-first."""
     return transposed(b, x, (0, len(b.dims(x)) - 1, *range(1, len(b.dims(x)) - 1)))
 
 
-def last(b: Builder, x: Value) -> Value:
-    """Channels behind everything."""
+def to_channels_last(b: Builder, x: Value) -> Value:
+    """Transpose from channels-first to channels-last."""
     return transposed(b, x, (0, *range(2, len(b.dims(x))), 1))
 
 
 def pads_of(
     op: Operator, dims: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> dict[str, Any]:
-    """The padding of a window over `dims` in ONNX's words: as numbers, where they are known.
+    """Return the padding of a window over `dims` as ONNX attributes: as numbers if the sizes are static.
 
     Raises:
-        ShapeError: the window is larger than what it slides over.
+        ShapeError: the window exceeds its input.
     """
     if op.option("padding") != 0:
         for n, k, d in zip(dims, kernel, dilations, strict=True):
             if isinstance(n, int) and n < (k - 1) * d + 1:
-                message = f"a window of {(k - 1) * d + 1} is larger than the {n} that it slides over"
+                message = f"a window of {(k - 1) * d + 1} is larger than the {n} of the input"
                 raise ShapeError(message)
         return {}
     pads = [same_pads(*each, "SAME_UPPER") for each in zip(dims, kernel, strides, dilations, strict=True)]
@@ -392,7 +393,7 @@ def pads_of(
 
 
 def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
-    """Extents, steps and gaps of a window in ONNX's words; those that say nothing are left out."""
+    """Return kernel shape, strides and dilations as ONNX attributes, without defaults."""
     return {
         "kernel_shape": tuple(kernel),
         "strides": tuple(strides) if any(s != 1 for s in strides) else None,
@@ -401,5 +402,5 @@ def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[in
 
 
 def nearest(dtype: DType, types: Collection[DType]) -> DType:
-    """The type in which runtimes of ONNX compute what they do not compute in another one."""
+    """Return the nearest type that ONNX runtimes support."""
     return dtype if dtype in types else DType.FLOAT32 if dtype.is_floating else DType.INT32

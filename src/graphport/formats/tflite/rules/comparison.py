@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _compared(b: Builder, operator: str, x: Value, y: Value) -> Value:
-    """A comparison, of short integers in int32."""
+def _compare_widened(b: Builder, operator: str, x: Value, y: Value) -> Value:
+    """Compare; int8 and int16 are compared in int32."""
     if dtype_of(x) in NARROW:
         x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
     return b(registry.pages()[operator], x, y)
 
 
-# Kernels of int16 compare what is stored, whatever it stands for.
-ROWS.having(compared=_compared).lower(
+# int16 kernels compare stored integers and ignore quantization parameters.
+ROWS.having(compared=_compare_widened).lower(
     """
 EQUAL(x, y) -> compared("Equal", x, y)
 NOT_EQUAL(x, y) -> Not(compared("Equal", x, y))
@@ -48,15 +48,15 @@ LOGICAL_NOT(x) -> Not(x)
 
 @word("SELECT", moves=(1, 2))
 def select(op: Operator) -> Value:
-    """Elements of x where the condition holds, else of y; a condition of rank 1 chooses rows."""
+    """Select elements of x where the condition holds, else of y; a condition of rank 1 selects rows."""
     condition, rank = op.raw(0), len(op.dims(1))
     if len(op.dims(0)) == 1 and rank > 1:
         condition = reshaped(op.b, condition, (-1, *[1] * (rank - 1)))
-    return chosen(op.b, condition, op[1], op[2])
+    return select_elements(op.b, condition, op[1], op[2])
 
 
-def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Elements of x where the condition holds, else of y, of all types that ONNX Runtime does not choose between."""
+def select_elements(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """Where, extended to the types that ONNX Runtime's Where does not support."""
     own = dtype_of(x)
     if own is DType.BOOL:
         return b(Or, b(And, condition, x), b(And, b(Not, condition), y))
@@ -65,4 +65,6 @@ def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     return b(Where, condition, x, y)
 
 
-ROWS.having(chosen=chosen).lower("SELECT_V2(condition, x, y) -> chosen(condition, x, y)", moves=(1, 2), layout="any")
+ROWS.having(chosen=select_elements).lower(
+    "SELECT_V2(condition, x, y) -> chosen(condition, x, y)", moves=(1, 2), layout="any"
+)

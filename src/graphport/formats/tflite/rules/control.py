@@ -1,4 +1,4 @@
-"""Control flow of TFLite: subgraphs that are given all that they read."""
+"""Control flow of TFLite: subgraphs with explicit inputs for all values that they use."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def _body(op: Operator, name: str, count: int, results: int) -> Graph:
-    """A subgraph of so many inputs and outputs.
+    """Return a subgraph with the expected number of inputs and outputs.
 
     Raises:
-        UnsupportedError: it is not there.
-        ShapeError: it has others.
+        UnsupportedError: the subgraph is absent.
+        ShapeError: the numbers differ.
     """
     return _checked(op.options.get(name), name, count, results)
 
@@ -39,14 +39,14 @@ def _checked(body: object, name: str, count: int, results: int) -> Graph:
         raise UnsupportedError(message)
     if len(body.inputs) != count or len(body.outputs) != results:
         message = (
-            f"{name} has {len(body.inputs)} inputs and {len(body.outputs)} outputs, {count} and {results} are wanted"
+            f"{name} has {len(body.inputs)} inputs and {len(body.outputs)} outputs, expected {count} and {results}"
         )
         raise ShapeError(message)
     return body
 
 
 def own_results(b: Builder, body: Graph, values: Sequence[Value]) -> list[Value]:
-    """Results that the body computes itself, each once, which is all that it may return."""
+    """Make each body result a distinct value computed in the body, as ONNX requires."""
     op = OpBuilder(Builder(b.inference, body, origin=b.origin, stem=b.stem))
     found: list[Value] = []
     for value in values:
@@ -63,7 +63,7 @@ def _scalar(op: OpBuilder, x: Value) -> Value:
 
 @word("IF", is_raw=True)
 def if_(op: Operator) -> tuple[Value, ...]:
-    """One subgraph or another, each given all operands behind the condition."""
+    """IF: run one of two subgraphs on the operands after the condition."""
     b, operands = op.b, [op.raw(index) for index in range(1, op.count)]
     bodies = [_body(op, name, len(operands), b.count) for name in ("then_subgraph", "else_subgraph")]
     then, otherwise = (_branch(b, body, operands) for body in bodies)
@@ -72,7 +72,7 @@ def if_(op: Operator) -> tuple[Value, ...]:
 
 @word("STABLEHLO_CASE", is_raw=True)
 def stablehlo_case(op: Operator) -> tuple[Value, ...]:
-    """The subgraph of a number, given all operands behind that; the last one if there is none of it."""
+    """STABLEHLO_CASE: run the subgraph of an index on the operands after it; the last one for an invalid index."""
     bodies = op.option("branch_subgraph", ())
     operands = [op.raw(index) for index in range(1, op.count)]
     if not bodies:
@@ -97,7 +97,7 @@ def _case(
 
 
 def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
-    """A body that reads the operands themselves."""
+    """Return a body that uses the operands directly."""
     branch = copied(b, body)
     returned = branch.outputs
     for inner, outer in zip(branch.inputs, operands, strict=True):
@@ -110,7 +110,7 @@ def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
 
 @word("WHILE", "STABLEHLO_WHILE", is_raw=True)
 def while_(op: Operator) -> tuple[Value, ...]:
-    """A subgraph again and again while another, which is given the same, holds."""
+    """WHILE: run the body subgraph while the condition subgraph returns true."""
     b, operands = op.b, [op.raw(index) for index in range(op.count)]
     condition = _body(op, "cond_subgraph", len(operands), 1)
     twin = copied(b, _body(op, "body_subgraph", len(operands), len(operands)))
@@ -132,13 +132,13 @@ def while_(op: Operator) -> tuple[Value, ...]:
 
 @word("CALL", is_raw=True)
 def call(op: Operator) -> list[Value]:
-    """What a subgraph returns."""
+    """CALL_ONCE and CALL: inline the results of a subgraph."""
     return _called(op, "subgraph")
 
 
 @word("STABLEHLO_COMPOSITE", is_raw=True)
 def stablehlo_composite(op: Operator) -> list[Value]:
-    """What the subgraph returns that says in plain operators what the composite is."""
+    """STABLEHLO_COMPOSITE: inline the subgraph that decomposes the composite operator."""
     return _called(op, "decomposition_subgraph")
 
 

@@ -1,4 +1,4 @@
-"""Control flow of ONNX in TFLite, whose subgraphs are given all that they read."""
+"""Export rules of control flow to TFLite, whose subgraphs have explicit inputs for all values that they use."""
 
 from __future__ import annotations
 
@@ -40,13 +40,16 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 def _check_tensors(values: Sequence[Value]) -> None:
     if not all(isinstance(value.fact, TensorFact) for value in values):
-        message = "sequences are given from graph to graph"
+        message = "sequences cannot be passed to subgraphs"
         raise UnsupportedError(message)
 
 
 @If.lift("tflite")
 def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Lifted:
-    """Both branches are given all that either reads; of one that is always taken its own nodes are written."""
+    """Export If: both branches receive all values that either uses.
+
+    Of a constant condition only one branch is inlined.
+    """
     known = folded(cond)
     if known is not None and known.count == 1 and b.before is not None:
         taken = then_branch if bool(known.numpy().reshape(-1)[0]) else else_branch
@@ -59,15 +62,15 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     given = list(dict.fromkeys(value for branch in branches for value in captured(branch)))
     for branch in branches:
         _check_tensors([*given, *branch.outputs])
-        _take_in(branch, given)
+        _add_captured_inputs(branch, given)
         branch.set_outputs(own_results(b, branch, branch.outputs))
     then_subgraph, else_subgraph = branches
     operands = [shaped(b, cond, ()) if b.dims(cond) else cond, *given]
     return b.word("IF", *operands, facts=facts_of_results(b), then_subgraph=then_subgraph, else_subgraph=else_subgraph)
 
 
-def _take_in(body: Graph, given: Sequence[Value]) -> list[Value]:
-    """An input for each of `given`, whether the body reads it or not."""
+def _add_captured_inputs(body: Graph, given: Sequence[Value]) -> list[Value]:
+    """Add a body input for each of `given`, even if the body does not use it."""
     positions = close(body, list(given))
     made = dict(zip(positions, body.inputs[len(body.inputs) - len(positions) :], strict=True))
     for value in made.values():
@@ -88,7 +91,7 @@ def _take_in(body: Graph, given: Sequence[Value]) -> list[Value]:
 def lift_loop(
     b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
 ) -> Lifted:
-    """States are the round, whether it goes on, what is carried, what has been stacked, and all that the body reads."""
+    """Export Loop: the states are iteration number, condition, carried values, stacked results and captured values."""
     if any(value is None for value in v_initial):
         message = "a carried value is absent"
         raise UnsupportedError(message)
@@ -114,19 +117,19 @@ def lift_loop(
     facts: list[Fact] = [value.fact for value in given[:2]]
     facts += own[: len(carried)]
     for stack, fact in zip(stacks, own[len(carried) :], strict=True):
-        facts += [fact] if stack.is_known else stack.facts
+        facts += [fact] if stack.has_static_shape else stack.facts
     facts += [value.fact for value in given[len(facts) :]]
     results = b.word("WHILE", *given, facts=facts, cond_subgraph=holds, body_subgraph=inner)
     found, states = [*results[2:grown]], list(results[grown:])
     for stack in stacks:
         last, states = states[: len(stack.facts)], states[len(stack.facts) :]
-        found.append(last[0] if stack.is_known else stack.joined(b, last, results[0]))
+        found.append(last[0] if stack.has_static_shape else stack.joined(b, last, results[0]))
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stack:
-    """Values of all rounds on one another: rows, or numbers in a row and a shape where only a run tells that."""
+    """Stacked scan outputs: rows, or flat elements and a shape if the row shape is known at run time only."""
 
     value: Value
     dtype: DType
@@ -141,32 +144,32 @@ class _Stack:
         return cls(value, fact.dtype, fact.shape)
 
     @property
-    def is_known(self) -> bool:
+    def has_static_shape(self) -> bool:
         return all(isinstance(n, int) for n in self.dims)
 
     @property
     def facts(self) -> list[Fact]:
-        """Those of the states."""
-        if self.is_known:
+        """Return the facts of the states."""
+        if self.has_static_shape:
             return [TensorFact(self.dtype, (OPEN, *self.dims))]
         return [TensorFact(self.dtype, (OPEN,)), TensorFact(DType.INT64, (len(self.dims),))]
 
     def begins(self, b: Builder) -> list[Value]:
-        """The states in front of the first round."""
-        dims = [n for n in self.dims if isinstance(n, int)] if self.is_known else []
+        """Return the initial states."""
+        dims = [n for n in self.dims if isinstance(n, int)] if self.has_static_shape else []
         empty = b.constant(np.zeros((0, *dims), self.dtype.numpy), self.dtype)
-        return [empty] if self.is_known else [empty, b.constant(np.zeros(len(self.dims), np.int64))]
+        return [empty] if self.has_static_shape else [empty, b.constant(np.zeros(len(self.dims), np.int64))]
 
     def put(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
-        """The states behind a round."""
-        if self.is_known:
+        """Return the states after one iteration."""
+        if self.has_static_shape:
             row = inside(Unsqueeze, self.value, inside.constant(np.array([0])))
             return [inside(Concat, states[0], row, axis=0)]
         flat = inside(Reshape, self.value, inside.constant(np.array([-1])))
         return [inside(Concat, states[0], flat, axis=0), inside(Shape, self.value)]
 
     def joined(self, b: Builder, states: Sequence[Value], rounds: Value) -> Value:
-        """All rows, from the states behind the last round."""
+        """Return the stacked rows from the final states."""
         count = b(Unsqueeze, rounds, b.constant(np.array([0])))
         return b(Reshape, states[0], b(Concat, count, states[1], axis=0), allowzero=1)
 
@@ -174,11 +177,11 @@ class _Stack:
 def _round(
     b: Builder, twin: Graph, carried: int, stacks: Sequence[_Stack], most: Value, outside: Sequence[Value]
 ) -> Graph:
-    """The body as a subgraph of all states."""
+    """Convert the loop body to a subgraph of all states."""
     inside = Builder(b.inference, twin, origin=b.origin, stem=b.stem)
     sums = [[twin.add_input(f"{stack.value.name}_rows", fact) for fact in stack.facts] for stack in stacks]
     limit = twin.add_input(most.name, most.fact)
-    rest = _take_in(twin, outside)
+    rest = _add_captured_inputs(twin, outside)
     number, goes_on, *results = twin.inputs[0], *twin.outputs[: 1 + carried]
     rows = [state for stack, states in zip(stacks, sums, strict=True) for state in stack.put(inside, states)]
     following = inside(Add, number, inside.constant(np.int64(1)))
@@ -189,7 +192,7 @@ def _round(
 
 @OptionalHasElement.lift("tflite")
 def lift_has_element(b: Builder, input: Value | None = None) -> Lifted:
-    """A constant, for there are no optionals: a tensor is there, and what is not given is not."""
+    """Export OptionalHasElement as a constant: a tensor operand is present, an omitted one is not."""
     if input is not None and not isinstance(input.fact, TensorFact):
         return None
     return (b(Identity, b.constant(np.bool_(input is not None))),)
@@ -201,7 +204,7 @@ def lift_get_element(b: Builder, input: Value) -> Lifted:
 
 
 Axes: TypeAlias = "tuple[int, ...] | None"
-_FARTHEST = -(1 << 62)
+_MIN_TRIP_COUNT = -(1 << 62)
 
 
 @Scan.lift("tflite")
@@ -215,7 +218,7 @@ def lift_scan(
     scan_output_axes: Axes = None,
     scan_output_directions: Axes = None,
 ) -> Lifted:
-    """A loop whose body picks its step of each operand; results that are stacked otherwise are turned behind it."""
+    """Export Scan as a Loop whose body gathers a slice of each scanned operand."""
     states = len(operands) - num_scan_inputs
     scanned = operands[states:]
     axes = [axis % len(b.dims(x)) for axis, x in zip(scan_input_axes or (0,) * len(scanned), scanned, strict=True)]
@@ -231,9 +234,9 @@ def lift_scan(
 
 
 def _stacked(b: Builder, y: Value, is_reversed: int, place: int) -> Value:
-    """What has its steps along the first axis, with the last one first, or along another axis."""
+    """Reorder stacked results: iterations run along axis 0; reverse them or transpose to another axis."""
     if is_reversed:
-        y = b(Slice, y, vector(b, [-1]), vector(b, [_FARTHEST]), vector(b, [0]), vector(b, [-1]))
+        y = b(Slice, y, vector(b, [-1]), vector(b, [_MIN_TRIP_COUNT]), vector(b, [0]), vector(b, [-1]))
     rank = len(b.dims(y))
     axis = place % rank
     return transposed(b, y, (*range(1, axis + 1), 0, *range(axis + 1, rank))) if axis else y
@@ -244,7 +247,7 @@ def _length(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _body(b: Builder, body: Graph, states: int, steps: list[tuple[Value, int, int]], rounds: Value) -> Graph:
-    """The body of the loop: it is given the round, and reads what is scanned from around it."""
+    """Build the loop body: it receives the iteration number and captures the scanned operands."""
     twin = copied(b, body)
     given = list(twin.inputs)
     shape: tuple[Dim, ...] = ()

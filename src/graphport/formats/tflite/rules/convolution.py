@@ -1,10 +1,10 @@
-"""Convolutions of TFLite: channels last, filters with their maps in front."""
+"""Convolutions of TFLite: channels-last, filters with output channels first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.formats.tflite.rules.binding import Operator, first, last, pads_of, window, word
+from graphport.formats.tflite.rules.binding import Operator, pads_of, to_channels_first, to_channels_last, window, word
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
@@ -22,84 +22,89 @@ if TYPE_CHECKING:
 
 
 _TALL, _DEEP = "hw", "dhw"
-"""The axes of a window, as options name them."""
+"""Spatial axes of a window, as the options name them."""
 
 
-def _steps(op: Operator, axes: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Steps and gaps of a window."""
+def _strides_and_dilations(op: Operator, axes: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return strides and dilations of a window."""
     gaps = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in axes)
     if min(gaps) < 1:
         message = f"the dilation is {gaps}"
-        raise ShapeError(message, "it is 1 or more")
+        raise ShapeError(message, "it must be at least 1")
     return op.positive(*(f"stride_{axis}" for axis in axes)), gaps
 
 
-def _convolved(op: Operator, w: Value, group: int, axes: str) -> Value:
-    """A convolution of operand 0 with filters in ONNX's order."""
-    b, kernel, (strides, gaps) = op.b, sizes(op.b.dims(w)[2:], "the window"), _steps(op, axes)
+def _convolve(op: Operator, w: Value, group: int, axes: str) -> Value:
+    """Convolve operand 0 with filters in ONNX's layout."""
+    b, kernel, (strides, gaps) = op.b, sizes(op.b.dims(w)[2:], "the window"), _strides_and_dilations(op, axes)
     stated = window(kernel, strides, gaps) | pads_of(op, op.dims(0)[1:-1], kernel, strides, gaps)
-    y = b(Conv, first(b, op[0]), w, op.bias(2), group=group if group > 1 else None, **stated)
-    return last(b, y)
+    y = b(Conv, to_channels_first(b, op[0]), w, op.bias(2), group=group if group > 1 else None, **stated)
+    return to_channels_last(b, y)
 
 
 @word("CONV_2D")
 def conv_2d(op: Operator) -> Value:
-    """Filters [maps, height, width, channels of a group]."""
+    """CONV_2D with filters [maps, height, width, channels of a group]."""
     if len(op.dims(0)) != 4 or len(op.dims(1)) != 4:
         message = f"ranks {len(op.dims(0))} and {len(op.dims(1))}"
-        raise ShapeError(message, "x and filters have rank 4")
-    return _convolved(op, op.weight(1, (0, 3, 1, 2)), _groups(op.dims(0)[3], op.dims(1)[3]), _TALL)
+        raise ShapeError(message, "x and filters must have rank 4")
+    return _convolve(op, op.weight(1, (0, 3, 1, 2)), _groups(op.dims(0)[3], op.dims(1)[3]), _TALL)
 
 
 def _groups(channels: Dim, own: Dim) -> int:
     if not isinstance(channels, int) or not isinstance(own, int):
         return 1
     if own == 0 or channels % own:
-        message = f"{channels} channels are no groups of {own}"
+        message = f"{channels} channels cannot be split into groups of {own}"
         raise ShapeError(message)
     return channels // own
 
 
 @word("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(op: Operator) -> Value:
-    """Filters [1, height, width, channels * multiplier]; the multiplier among the options is not looked at."""
+    """DEPTHWISE_CONV_2D with filters [1, height, width, channels * multiplier].
+
+    The option `depth_multiplier` is ignored.
+    """
     (channels,) = sizes(op.dims(0)[3:], "the channels")
     maps = op.dims(1)[-1]
     if len(op.dims(1)) != 4 or op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
         message = f"filters {list(op.dims(1))} for {channels} channels"
-        raise ShapeError(message, "they are [1, height, width, channels * multiplier]")
-    return _convolved(op, op.weight(1, (3, 0, 1, 2)), channels, _TALL)
+        raise ShapeError(message, "expected [1, height, width, channels * multiplier]")
+    return _convolve(op, op.weight(1, (3, 0, 1, 2)), channels, _TALL)
 
 
 @word("CONV_3D")
 def conv_3d(op: Operator) -> Value:
-    """Filters [depth, height, width, channels, maps]."""
-    return _convolved(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0)[4], op.dims(1)[3]), _DEEP)
+    """CONV_3D with filters [depth, height, width, channels, maps]."""
+    return _convolve(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0)[4], op.dims(1)[3]), _DEEP)
 
 
 @word("TRANSPOSE_CONV")
 def transpose_conv(op: Operator) -> Value:
-    """Operands: the shape of the result, filters [maps, height, width, channels], x, bias."""
-    return _transposed(op, (3, 0, 1, 2), _TALL)
+    """TRANSPOSE_CONV. Operands: output shape, filters [maps, height, width, channels], x, bias."""
+    return _convolve_transposed(op, (3, 0, 1, 2), _TALL)
 
 
 @word("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(op: Operator) -> Value:
-    """Operands: the shape of the result, filters [depth, height, width, maps, channels], x, bias."""
-    return _transposed(op, (4, 3, 0, 1, 2), _DEEP)
+    """CONV_3D_TRANSPOSE. Operands: output shape, filters [depth, height, width, maps, channels], x, bias."""
+    return _convolve_transposed(op, (4, 3, 0, 1, 2), _DEEP)
 
 
-def _transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
-    """The full result, cut in front by half of what is too much, behind to the shape; zeros beyond it."""
-    b, w, (strides, dilations) = op.b, op.weight(1, perm), _steps(op, axes)
+def _convolve_transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
+    """Compute the full transposed convolution, crop half of the excess at the start, and crop or zero-pad the end."""
+    b, w, (strides, dilations) = op.b, op.weight(1, perm), _strides_and_dilations(op, axes)
     kernel = sizes(b.dims(w)[2:], "the window")
     stated: dict[str, Any] = window(kernel, strides, dilations)
     extents = sizes(op.dims(2)[1:-1], "what a transposed convolution reads")
     full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, kernel, dilations, strict=True)]
-    x, bias = first(b, op[2]), op.bias(3, 2)
-    wanted = _wanted(op)
+    x, bias = to_channels_first(b, op[2]), op.bias(3, 2)
+    wanted = _output_sizes(op)
     if wanted is None:
-        return last(b, _biased(b, _cut_later(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), full), bias))
+        return to_channels_last(
+            b, _biased(b, _crop_dynamic(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), full), bias)
+        )
     if any(out < 1 for out in wanted):
         message = f"a result of {list(wanted)}"
         raise ShapeError(message)
@@ -108,19 +113,19 @@ def _transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     more = [max(0, -end) for end in ends]
     stated["pads"] = (*begins, *[max(0, end) for end in ends])
     if not any(more):
-        return last(b, b(ConvTranspose, x, w, bias, **stated))
+        return to_channels_last(b, b(ConvTranspose, x, w, bias, **stated))
     if all(extra < s for extra, s in zip(more, strides, strict=True)):
-        return last(b, b(ConvTranspose, x, w, bias, output_padding=tuple(more), **stated))
+        return to_channels_last(b, b(ConvTranspose, x, w, bias, output_padding=tuple(more), **stated))
     y = b(ConvTranspose, x, w, **stated)
-    return last(b, _biased(b, b(Pad, y, vector(b, [0] * (2 + len(kernel)) + [0, 0, *more])), bias))
+    return to_channels_last(b, _biased(b, b(Pad, y, vector(b, [0] * (2 + len(kernel)) + [0, 0, *more])), bias))
 
 
 def _biased(b: Builder, y: Value, bias: Value | None) -> Value:
     return y if bias is None else b(Add, y, reshaped(b, bias, (-1, *[1] * (len(b.dims(y)) - 2))))
 
 
-def _cut_later(b: Builder, y: Value, wanted: Value, full: Sequence[int]) -> Value:
-    """The full result, cut and filled up to extents that only a run tells: all four or five, channels last."""
+def _crop_dynamic(b: Builder, y: Value, wanted: Value, full: Sequence[int]) -> Value:
+    """Crop or zero-pad the full result to a dynamic output shape of rank 4 or 5, channels-last."""
     axes = list(range(2, 2 + len(full)))
     lengths, whole = b(Slice, wanted, vector(b, [1]), vector(b, [1 + len(full)])), vector(b, full)
     zeros = vector(b, [0] * len(full))
@@ -131,18 +136,18 @@ def _cut_later(b: Builder, y: Value, wanted: Value, full: Sequence[int]) -> Valu
     return b(Pad, y, b(Concat, vector(b, [0] * (4 + len(full))), more, axis=0))
 
 
-def _wanted(op: Operator) -> tuple[int, ...] | None:
-    """The extents of the result that operand 0 tells; `None` if only a run does.
+def _output_sizes(op: Operator) -> tuple[int, ...] | None:
+    """Return the output sizes of operand 0; `None` if they are dynamic.
 
     Raises:
-        ShapeError: they are of another number of axes.
+        ShapeError: they have another rank.
     """
     fact: Any = op.raw(0).fact
     elements = getattr(fact, "elements", None)
     if elements is None:
         return None
     if len(elements) != len(op.dims(2)):
-        message = f"a shape of {len(elements)} extents for what has {len(op.dims(2))} axes"
+        message = f"an output shape of rank {len(elements)} for an operand of rank {len(op.dims(2))}"
         raise ShapeError(message)
     found = tuple(n for n in elements[1:-1] if isinstance(n, int))
     return found if len(found) == len(elements) - 2 else None

@@ -1,4 +1,4 @@
-"""Convolutions of integers, as LiteRT's reference kernels round them, and what their windows see."""
+"""Convolutions of integers with the rounding of LiteRT's reference kernels, and extraction of patches."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.tflite.rules.integer_kernels import Given, integer_kernel
+from graphport.formats.tflite.rules.integer_kernels import KernelOperands, integer_kernel
 from graphport.ops.declare import ShapeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.formats.tflite.rules.fixed_point import Numbers
-    from graphport.formats.tflite.rules.integer_kernels import Given
+    from graphport.formats.tflite.rules.integer_kernels import KernelOperands
 
 
-def _filters(given: Given, axis: int) -> Numbers:
-    """Filters above their zero points, as reals: their products with bytes are exact."""
+def _filters(given: KernelOperands, axis: int) -> Numbers:
+    """Return filters minus their zero points as floats: products with 8-bit activations are exact."""
     zeros = np.asarray(given.quantization(1)[3], np.int64)
     shape = [1] * 4
     if len(zeros) > 1:
@@ -25,20 +25,20 @@ def _filters(given: Given, axis: int) -> Numbers:
     return (given.stored(1) - zeros.reshape(shape)).astype(np.float64)
 
 
-def _rounded(given: Given, sums: Numbers, x: int, bias: int) -> Numbers:
+def _rounded(given: KernelOperands, sums: Numbers, x: int, bias: int) -> Numbers:
     whole = np.rint(sums).astype(np.int64)
     if given.has(bias):
         whole = whole + given.stored(bias)
-    return given.clamped(given.of_sums(whole, given.factor(x, 1), bias))
+    return given.clamped(given.rescale_sums(whole, given.factor(x, 1), bias))
 
 
 @integer_kernel("CONV_2D")
-def conv_2d(given: Given) -> Numbers:
-    """Sums over windows, rounded twice."""
+def conv_2d(given: KernelOperands) -> Numbers:
+    """Sum over windows, rounded twice."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 0)
     maps, own = w.shape[0], w.shape[3]
     if own == 0 or x.shape[3] % own:
-        message = f"{x.shape[3]} channels are no groups of {own}"
+        message = f"{x.shape[3]} channels cannot be split into groups of {own}"
         raise ShapeError(message)
     seen = patches(given, x, w.shape[1:3])
     groups = x.shape[3] // own
@@ -51,8 +51,8 @@ def conv_2d(given: Given) -> Numbers:
 
 
 @integer_kernel("DEPTHWISE_CONV_2D")
-def depthwise_conv_2d(given: Given) -> Numbers:
-    """Sums over windows of each channel, rounded twice."""
+def depthwise_conv_2d(given: KernelOperands) -> Numbers:
+    """Sum over windows of each channel, rounded twice."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 3)
     kernel, channels = w.shape[1:3], x.shape[3]
     seen = patches(given, x, kernel)
@@ -61,8 +61,8 @@ def depthwise_conv_2d(given: Given) -> Numbers:
 
 
 @integer_kernel("TRANSPOSE_CONV", numbers=(2,))
-def transpose_conv(given: Given) -> Numbers:
-    """What each element spreads, added up, and rounded twice."""
+def transpose_conv(given: KernelOperands) -> Numbers:
+    """Sum of the contributions of each input element, rounded twice."""
     x, w = given.centred(2).astype(np.float64), _filters(given, 0)
     strides = given.option("stride_h", 1), given.option("stride_w", 1)
     wanted = [int(n) for n in given.stored(0)[1:3]]
@@ -79,8 +79,8 @@ def transpose_conv(given: Given) -> Numbers:
     return _rounded(given, cut, 2, 3)
 
 
-def patches(given: Given, x: Numbers, kernel: Sequence[int]) -> Numbers:
-    """What a window sees at each place: [batch, rows, columns, channels, rows of the window, its columns]."""
+def patches(given: KernelOperands, x: Numbers, kernel: Sequence[int]) -> Numbers:
+    """Extract the patch of each window: [batch, rows, columns, channels, rows of the window, its columns]."""
     strides = [int(given.option(f"stride_{axis}", 1)) for axis in "hw"]
     gaps = [int(given.option(f"dilation_{axis}_factor", 1)) or 1 for axis in "hw"]
     reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
@@ -88,7 +88,7 @@ def patches(given: Given, x: Numbers, kernel: Sequence[int]) -> Numbers:
         more = [max(0, (-(-n // s) - 1) * s + r - n) for n, s, r in zip(x.shape[1:3], strides, reach, strict=True)]
         x = np.pad(x, ((0, 0), *((m // 2, m - m // 2) for m in more), (0, 0)))
     if any(n < r for n, r in zip(x.shape[1:3], reach, strict=True)):
-        message = f"a window of {reach} is larger than the {list(x.shape[1:3])} that it slides over"
+        message = f"a window of size {reach} exceeds the input {list(x.shape[1:3])}"
         raise ShapeError(message)
     seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(1, 2))  # type: ignore[call-overload]
     return seen[:, :: strides[0], :: strides[1], :, :: gaps[0], :: gaps[1]]

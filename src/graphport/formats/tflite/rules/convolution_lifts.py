@@ -1,4 +1,4 @@
-"""Convolutions and images in TFLite: their channels are last there."""
+"""Export rules of convolutions and image operators to TFLite, which is channels-last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphport.formats.tflite.rules.emitting import (
     transposed_constant,
     zeros,
 )
-from graphport.formats.tflite.rules.rows import REALS
+from graphport.formats.tflite.rules.rows import FLOAT_ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, vector
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE, _VOLUME = 4, 5
-_MOST_GROUPS = 4096
+_MAX_GROUPS = 4096
 
 
-def last(b: Builder, x: Value) -> Value:
+def to_channels_last(b: Builder, x: Value) -> Value:
     return transposed_constant(b, x, (0, *range(2, len(b.dims(x))), 1))
 
 
-def first(b: Builder, x: Value) -> Value:
+def to_channels_first(b: Builder, x: Value) -> Value:
     rank = len(b.dims(x))
     return transposed_constant(b, x, (0, rank - 1, *range(1, rank - 1)))
 
 
 def as_image(b: Builder, x: Value) -> tuple[Value, int]:
-    """x [N, C, H, W] of a signal or an image, and how many spatial axes it has.
+    """Return x [N, C, H, W] of a 1-D signal or an image, and its number of spatial axes.
 
     Raises:
-        UnsupportedError: it has others.
+        UnsupportedError: it has another rank.
     """
     rank = len(b.dims(x))
     if rank == _IMAGE - 1:
@@ -82,24 +82,24 @@ def pair_of(numbers: Sequence[int], count: int, default: int = 1) -> tuple[int, 
 
 
 def slides(strides: Sequence[int], dilations: Sequence[int] = ()) -> dict[str, int]:
-    """The options that say steps and gaps of a window."""
+    """Return the options for strides and dilations of a window."""
     axes = "dhw"[-len(strides) :]
     gaps = {f"dilation_{axis}_factor": gap for axis, gap in zip(axes, dilations, strict=False)}
     return {f"stride_{axis}": step for axis, step in zip(axes, strides, strict=True)} | gaps
 
 
 def as_image_window(b: Builder, x: Value, stated: dict[str, Any]) -> tuple[Value, int, dict[str, Any]]:
-    """A signal or an image as an image, with how a window slides over it, and how many spatial axes it has."""
+    """Return a signal or an image as an image, the window options, and the number of spatial axes."""
     x, count = as_image(b, x)
     pads = stated["pads"]
     pairs = {name: pair_of(stated[name] or (1, 1), count) for name in ("strides", "dilations")}
     return x, count, stated | pairs | {"pads": (0, pads[0], 0, pads[1]) if pads and count == 1 else pads}
 
 
-def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float) -> tuple[Value, int]:
-    """x [N, H, W, C], padded where there is no word for that, and the word for the rest: 0 SAME, 1 VALID."""
+def pad_window(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float) -> tuple[Value, int]:
+    """Return x [N, H, W, C], padded if no padding mode fits, and the padding mode: 0 SAME, 1 VALID."""
     if stated.get("auto_pad") == "SAME_UPPER" and not stated.get("ceil_mode"):
-        # These are the same words, whatever the extents are.
+        # The padding modes are equal for all sizes.
         return x, 0
     dims = b.dims(x)[1:-1]
     slid = window(dims, kernel, **stated)
@@ -117,7 +117,7 @@ def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]
     if pads == [same_pads(*each, "SAME_UPPER") for each in axes]:
         return x, 0
     if min(min(pair) for pair in pads) < 0:
-        message = "padding takes away"
+        message = "negative padding"
         raise UnsupportedError(message)
     table = ints(b, [[0, 0], *map(list, pads), [0, 0]])
     if filler:
@@ -139,10 +139,10 @@ def lift_conv(b: Builder, op: ConvView) -> Lifted:
         w = shaped(b, w, (maps, own, 1, length))
     maps, own, *kernel = sizes(b.dims(w), "the filters")
     if not maps:
-        message = "no kernel computes a layer without results"
+        message = "no kernel supports zero-size results"
         raise UnsupportedError(message)
     (channels,) = sizes(b.dims(x)[1:2], "the channels")
-    image, border = bordered(b, last(b, x), kernel, stated, 0)
+    image, border = pad_window(b, to_channels_last(b, x), kernel, stated, 0)
     bias = bias if bias is not None else zeros(b, maps)
     options: dict[str, Any] = {"padding": border} | slides(stated["strides"], stated["dilations"])
     if op.group == channels and own == 1 and op.group > 1:
@@ -150,17 +150,17 @@ def lift_conv(b: Builder, op: ConvView) -> Lifted:
     else:
         word, perm = ("CONV_2D", (0, 2, 3, 1)) if len(kernel) == 2 else ("CONV_3D", (2, 3, 4, 1, 0))
     y = emit(b, word, image, transposed_constant(b, w, perm), bias, **options)
-    return (as_before(b, first(b, y), count),)
+    return (as_before(b, to_channels_first(b, y), count),)
 
 
 @lift_reals(ConvTransposeView)
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
-    """The whole result, of which the padding is cut off."""
+    """Export ConvTranspose: the full result, cropped by the padding."""
     x, w, bias = op.x, op.w, op.b
     if op.group != 1:
-        return (_in_groups(b, (x, w, bias), op.group, window_options(op)),)
+        return (_convolve_groups(b, (x, w, bias), op.group, window_options(op)),)
     if any(d != 1 for d in op.dilations or ()):
-        w = _with_gaps(b, w, op.dilations or ())
+        w = _dilate_filters(b, w, op.dilations or ())
     if len(b.dims(x)) > _VOLUME or dtype_of(x) is not DType.FLOAT32:
         return None
     geometry = transposed_window_of(replace(op, w=w, dilations=None))
@@ -174,25 +174,28 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     batch, space = b.dims(x, at_least=1)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
     lengths = [*[1] * flat, *sizes(geometry.lengths, "the result")]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
-    whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
+    whole = [
+        max(f, out + to_channels_first + to_channels_last)
+        for f, out, (to_channels_first, to_channels_last) in zip(full, lengths, cut, strict=True)
+    ]
     bias = bias if bias is not None else zeros(b, maps)
-    image = last(b, x)
-    shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _behind_batch(b, image, [*whole, maps])
+    image = to_channels_last(b, x)
+    shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _shape_after_batch(b, image, [*whole, maps])
     word, perm = ("TRANSPOSE_CONV", (1, 2, 3, 0)) if len(kernel) == 2 else ("CONV_3D_TRANSPOSE", (2, 3, 4, 1, 0))
     options = {"padding": 1} | slides(steps, (1, 1, 1) if len(kernel) == 3 else ())
     y = emit(b, word, shape, transposed_constant(b, w, perm), image, bias, **options)
     if whole != lengths:
-        begins = [first for first, _ in cut]
+        begins = [to_channels_first for to_channels_first, _ in cut]
         every = batch if isinstance(batch, int) else -1
         y = emit(b, "SLICE", y, ints(b, [0, *begins, 0]), ints(b, [every, *lengths, maps]))
-    y = first(b, y)
+    y = to_channels_first(b, y)
     return (shaped(b, y, (*b.dims(y)[:2], *b.dims(y)[3:])) if flat else y,)
 
 
-def _behind_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
-    """A shape of int32 that begins with the batch of `x`, which is open, and goes on with these extents.
+def _shape_after_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
+    """Return an int32 shape: the batch size of `x`, which may be dynamic, followed by these sizes.
 
-    An input of the graph with the same batch is asked for it, if there is one: nobody reads the order of its axes.
+    The batch size is read from a graph input if one has the same batch dim: its layout does not change later.
     """
     batch = b.dims(x, at_least=1)[0]
     ports = [] if b.graph is None else [each for each in b.graph.inputs if _begins_with(each, batch)]
@@ -206,12 +209,14 @@ def _begins_with(value: Value, extent: Dim) -> bool:
     return bool(dims) and dims[0] == extent
 
 
-def _in_groups(b: Builder, operands: tuple[Value, Value, Value | None], group: int, stated: dict[str, Any]) -> Value:
-    """Each group of channels with its own filters."""
+def _convolve_groups(
+    b: Builder, operands: tuple[Value, Value, Value | None], group: int, stated: dict[str, Any]
+) -> Value:
+    """Convolve each group of channels with its own filters."""
     x, w, bias = operands
     (channels, own) = (*sizes(b.dims(w)[:1], "the filters"), *sizes(b.dims(w)[1:2], "the filters"))
     parts: list[Value] = []
-    if group > _MOST_GROUPS:
+    if group > _MAX_GROUPS:
         message = f"{group} groups, one by one"
         raise UnsupportedError(message)
     for place in range(group):
@@ -227,8 +232,8 @@ def _in_groups(b: Builder, operands: tuple[Value, Value, Value | None], group: i
     return b(Concat, *parts, axis=1)
 
 
-def _with_gaps(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
-    """Filters with zeros between their entries, one axis after the other: kernels pad few axes at once."""
+def _dilate_filters(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
+    """Insert zeros between filter elements, one axis at a time: pad kernels support few axes."""
     dims = list(sizes(b.dims(w), "the filters"))
     for axis, gap in enumerate(gaps, len(dims) - len(gaps)):
         before, n, behind = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
@@ -239,8 +244,8 @@ def _with_gaps(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
     return emit(b, "SLICE", w, ints(b, [0] * len(dims)), ints(b, lengths))
 
 
-def _by_channels(b: Builder, x: Value, blocksize: int) -> Value:
-    """Channels as squares of the image, where those of one square lie apart."""
+def _blocks_to_space(b: Builder, x: Value, blocksize: int) -> Value:
+    """DepthToSpace with the block offsets before the channels (`DCR`/`CRD` reordering)."""
     batch, channels, height, width = sizes(b.dims(x), "the image")
     c = channels // blocksize**2
     parts = shaped(b, x, (batch, c, blocksize, blocksize, height, width))
@@ -248,7 +253,7 @@ def _by_channels(b: Builder, x: Value, blocksize: int) -> Value:
     return shaped(b, moved, (batch, c, height * blocksize, width * blocksize))
 
 
-REALS.having(by_channels=_by_channels, first=first, last=last).lift("""
+FLOAT_ROWS.having(by_channels=_blocks_to_space, first=to_channels_first, last=to_channels_last).lift("""
 DepthToSpace
     -> mode == "DCR": first(DEPTH_TO_SPACE(last(input), block_size=blocksize))
     -> by_channels(input, blocksize)
@@ -261,9 +266,9 @@ LRN
 
 @DeformConvView.lift("tflite")
 def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
-    """A convolution of single pixels over what is sampled for each entry of the window, which are channels then.
+    """Export DeformConv: a 1x1 convolution over the samples of each window element, stacked as channels.
 
-    Each group of offsets samples its channels as an image of its own.
+    Each offset group samples its channels as a separate image.
     """
     if len(b.dims(op.x)) != _IMAGE:
         message = f"a window over {len(b.dims(op.x)) - 2} axes"
@@ -276,14 +281,18 @@ def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
     out, taps, parts = sizes(slid.lengths, "the result"), prod(kernel), batch * op.offset_group
     moved = reshaped(b, op.offset, (parts, taps, 2, *out))
     spots: list[Value] = []
-    # The grid has columns first, offsets have rows first.
+    # The grid has (x, y) order, offsets have (y, x) order.
     for axis in (1, 0):
         begin = sizes(slid.pads[axis], "padding")[0]
         along = np.arange(out[axis]) * slid.strides[axis] - begin
-        first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
-        positions = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
+        to_channels_first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
+        positions = b.constant(
+            to_channels_first.astype(np.float32)[:, :, None]
+            if axis == 0
+            else to_channels_first.astype(np.float32)[:, None]
+        )
         at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), positions)
-        # Pixels in the units of the grid, in which the image reaches from -1 to 1.
+        # Convert pixel positions to grid coordinates, in which the image spans -1 to 1.
         n = (height, width)[axis]
         unit = b(Add, b(Mul, at, b.like(at, 2 / n)), b.like(at, 1 / n - 1))
         spots.append(reshaped(b, unit, (parts, taps * out[0], out[1], 1)))

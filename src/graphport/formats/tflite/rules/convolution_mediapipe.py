@@ -1,4 +1,4 @@
-"""Custom operators of MediaPipe's models, whose options are C structures of 32-bit numbers."""
+"""Custom operators of MediaPipe, whose options are C structures of 32-bit integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, activated, first, last, window, word
+from graphport.formats.tflite.rules.binding import (
+    Operator,
+    activated,
+    to_channels_first,
+    to_channels_last,
+    window,
+    word,
+)
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Mul
@@ -27,18 +34,18 @@ if TYPE_CHECKING:
 
 _SAME = 1
 _SHIFT = 0.1
-"""What is added to places in a window, so that they stay the same when they are cut to integers."""
+"""Added to indices in a window so that truncation to integers is exact."""
 
 
 def _fields(op: Operator, count: int) -> tuple[int, ...]:
-    """The first numbers of the options.
+    """Return the first integers of the options.
 
     Raises:
-        ShapeError: there are fewer, or one is below zero.
+        ShapeError: there are fewer, or one is negative.
     """
     data = bytes(op.option("custom_options", b""))
     if len(data) < 4 * count:
-        message = f"custom_options has {len(data)} bytes, at least {4 * count} are needed"
+        message = f"custom_options has {len(data)} bytes, expected at least {4 * count}"
         raise ShapeError(message)
     found = struct.unpack_from(f"<{count}i", data)
     if min(found) < 0 or 0 in found[1:5]:
@@ -49,7 +56,7 @@ def _fields(op: Operator, count: int) -> tuple[int, ...]:
 
 @word("custom.Convolution2DTransposeBias")
 def convolution_2d_transpose_bias(op: Operator) -> Value:
-    """Operands x, filters [maps, height, width, channels], bias; where it is SAME, as much is cut as overlaps."""
+    """Transposed convolution. Operands: x, filters [maps, height, width, channels], bias; SAME crops the overlap."""
     b, (padding, across, down) = op.b, _fields(op, 3)
     strides = (down, across)
     kernel = sizes(op.dims(1)[1:3], "the filters")
@@ -58,18 +65,20 @@ def convolution_2d_transpose_bias(op: Operator) -> Value:
     cut = [max(0, k - (n - 1) % s - 1) if is_same else 0 for n, k, s in zip(extents, kernel, strides, strict=True)]
     pads = (*(n // 2 for n in cut), *(n - n // 2 for n in cut))
     stated = window(kernel, strides, (1, 1)) | ({"pads": pads} if any(pads) else {})
-    return last(b, b(ConvTranspose, first(b, op[0]), op.weight(1, (3, 0, 1, 2)), op[2], **stated))
+    return to_channels_last(
+        b, b(ConvTranspose, to_channels_first(b, op[0]), op.weight(1, (3, 0, 1, 2)), op[2], **stated)
+    )
 
 
 def _pool(op: Operator) -> tuple[tuple[int, int], tuple[int, int], list[int], int]:
-    """Window, steps, what is added in front, activation."""
+    """Return window, strides, begin padding and activation."""
     padding, across, down, width, height, activation = _fields(op, 6)
     return (height, width), (down, across), [padding], activation
 
 
 @word("custom.MaxPoolingWithArgmax2D", has_states=True)
 def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
-    """The largest elements, and which of the window they are, row by row."""
+    """Max pooling with the row-major index of the maximum within its window."""
     b, (kernel, strides, (padding,), activation) = op.b, _pool(op)
     x, extents = op[0], sizes(op.dims(0)[1:3], "what is pooled")
     pads = [0, 0]
@@ -82,7 +91,7 @@ def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
         begins = [n // 2 for n in pads]
         around = [0, *begins, 0, 0, *(n - n // 2 for n in pads), 0]
         x = b(Pad, x, vector(b, around), b.like(x, float(np.finfo(np.float32).min)))
-    best = last(b, b(MaxPool, first(b, x), **window(kernel, strides, (1, 1))))
+    best = to_channels_last(b, b(MaxPool, to_channels_first(b, x), **window(kernel, strides, (1, 1))))
     parts: list[Value] = []
     for spot in product(*map(range, kernel)):
         ends = [at + s * count for at, s, count in zip(spot, strides, counts, strict=True)]
@@ -94,14 +103,14 @@ def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
 
 @word("custom.MaxUnpooling2D")
 def max_unpooling_2d(op: Operator) -> Value:
-    """Elements at their places in windows that lie side by side, zeros elsewhere.
+    """Place elements at their indices in adjacent windows, zeros elsewhere.
 
     Raises:
-        UnsupportedError: the windows overlap, or lie apart.
+        UnsupportedError: the windows overlap or leave gaps.
     """
     b, (kernel, strides, _, _) = op.b, _pool(op)
     if kernel != strides:
-        message = f"windows {list(kernel)} with steps {list(strides)}"
+        message = f"windows {list(kernel)} with strides {list(strides)}"
         raise UnsupportedError(message)
     n, height, width, channels = sizes(op.dims(0), "what is spread")
     place = b(Unsqueeze, cast(b, op[1], DType.INT32), vector(b, [4]))

@@ -1,4 +1,4 @@
-"""Boxes in TFLite."""
+"""Non-maximum suppression in TFLite."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _chosen(op: Operator) -> tuple[Value, Value, Value]:
-    """The numbers of the boxes that are kept, how many are wanted and how many there are."""
+def _suppress(op: Operator) -> tuple[Value, Value, Value]:
+    """Return the indices of the selected boxes, the requested count and the actual count."""
     b = op.b
     boxes, scores = b(Unsqueeze, op[0], vector(b, [0])), b(Unsqueeze, op[1], vector(b, [0, 1]))
     most = as_vector(b, op.raw(2))
-    # What overlaps just so much is kept in ONNX, and suppressed here: the next number below.
+    # ONNX keeps boxes with an overlap equal to the threshold, TFLite suppresses them: use the next smaller float.
     overlap = b(Mul, as_scalar(b, op.raw(3)), b.like(op.raw(3), 1 - 2.0**-24))
     selected = b(NonMaxSuppression, boxes, scores, most, overlap, as_scalar(b, op.raw(4)))
     numbers = reshaped(b, b(Slice, selected, vector(b, [2]), vector(b, [3]), vector(b, [1])), (-1,))
@@ -43,26 +43,26 @@ def _chosen(op: Operator) -> tuple[Value, Value, Value]:
 
 
 def _zero_padded(b: Builder, x: Value, most: Value) -> Value:
-    """x with zeros behind it, as many as there are to be."""
+    """Zero-pad x to the requested count."""
     zeros = b(Expand, b.like(x, 0), most)
     return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), most, vector(b, [0]))
 
 
 @word("NON_MAX_SUPPRESSION_V4")
 def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
-    """The numbers of the boxes that are kept, zeros behind them, and how many they are."""
+    """NON_MAX_SUPPRESSION_V4: indices of the selected boxes, zero-padded, and their count."""
     b = op.b
-    numbers, most, count = _chosen(op)
+    numbers, most, count = _suppress(op)
     return cast(b, _zero_padded(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
 
 
 @word("NON_MAX_SUPPRESSION_V5")
 def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
-    """The same with the scores of the boxes."""
+    """NON_MAX_SUPPRESSION_V5: as V4, with the scores of the boxes."""
     b = op.b
     if real(op.raw(5)) != 0:
         return soft_nms(op)
-    numbers, most, count = _chosen(op)
+    numbers, most, count = _suppress(op)
     scores = _zero_padded(b, b(Gather, op[1], numbers, axis=0), most)
     kept = cast(b, _zero_padded(b, as_int64(b, numbers), most), DType.INT32)
     return kept, scores, as_scalar(b, cast(b, count, DType.INT32))
@@ -72,10 +72,10 @@ _NEVER = -np.inf
 
 
 def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
-    """The numbers of the boxes that are kept and their lowered scores, zeros behind both, and how many they are.
+    """Soft-NMS: indices of the selected boxes and their decayed scores, zero-padded, and the count.
 
-    Operands: boxes [n, 4], scores [n], how many at most, the overlap that suppresses, the score that is too little, and
-    sigma: a box that overlaps by u multiplies a score by `exp(-u u / (2 sigma))`.
+    Operands: boxes [n, 4], scores [n], maximum count, IoU threshold, score threshold, and sigma: a box with IoU u
+    multiplies a score by `exp(-u u / (2 sigma))`.
     """
     b = op.b
     most, none = as_vector(b, as_int64(b, op.raw(2))), scalar(b, 0, DType.INT64)
@@ -85,7 +85,7 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
     factor = b(Where, b(Greater, sigma, b.like(sigma, 0)), factor, b.like(sigma, 0))
     is_candidate = b(Greater, op[1], limits[1])
     scores = b(Where, is_candidate, op[1], b.like(op[1], _NEVER))
-    # So many boxes there are to keep, however often one of them is.
+    # The loop runs at most once per box.
     there = b(ReduceSum, cast(b, is_candidate, DType.INT64), vector(b, [0]), keepdims=1)
     rounds = as_scalar(b, b(Min, there, most))
     corners = reshaped(b, op[0], (-1, 2, 2))  # in any order
@@ -116,11 +116,11 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
 def _round(
     b: Builder, is_here: Value, lowers: tuple[Value, ...], scores: Value, kept: Value, kept_scores: Value, count: Value
 ) -> list[Value]:
-    """Whether there is another round, and the states after this one: the best box is kept, and lowers the others."""
+    """Loop body: select the best box and decay the scores of the others; return the condition and the next states."""
     first, far, factor, overlap, least = lowers
     best = b(ArgMax, scores, axis=0, keepdims=1)
     kept, kept_scores = b(Where, is_here, best, kept), b(Where, is_here, b(Gather, scores, best, axis=0), kept_scores)
-    shared = _shared(b, first, far, best)
+    shared = _intersection_over_union(b, first, far, best)
     lowered = b(Mul, scores, b(Exp, b(Mul, factor, b(Mul, shared, shared))))
     stays = b(And, b(Less, shared, overlap), b(Greater, lowered, least))
     left = b(Where, stays, lowered, b.like(lowered, _NEVER))
@@ -128,8 +128,8 @@ def _round(
     return [goes_on, left, kept, kept_scores, b(Add, count, scalar(b, 1, DType.INT64))]
 
 
-def _shared(b: Builder, first: Value, far: Value, best: Value) -> Value:
-    """The part of all that a box and the best one cover which both of them cover; 0 where one of them has no area."""
+def _intersection_over_union(b: Builder, first: Value, far: Value, best: Value) -> Value:
+    """Intersection over union of each box and the best one; 0 if either has no area."""
     axis = vector(b, [1])
     zero = b.like(first, 0)
     begin, end = (b(Gather, corner, best, axis=0) for corner in (first, far))

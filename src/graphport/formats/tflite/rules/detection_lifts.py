@@ -1,4 +1,4 @@
-"""Suppression of boxes, of each class of each image on its own, and regions of images in TFLite."""
+"""Export rules of NonMaxSuppression and RoiAlign to TFLite."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_MOST_CLASSES = 256
+_MAX_CLASSES = 256
 
 
 @NonMaxSuppressionView.lift("tflite")
 def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     images, kinds, count = sizes(b.dims(op.scores), "images, classes and boxes")
-    if op.max_output_boxes_per_class is None or not images * kinds or images * kinds > _MOST_CLASSES:
+    if op.max_output_boxes_per_class is None or not images * kinds or images * kinds > _MAX_CLASSES:
         message = f"{images * kinds} classes, or no number of boxes"
         raise UnsupportedError(message)
     most_boxes = emit(b, "MINIMUM", op.max_output_boxes_per_class, b.like(op.max_output_boxes_per_class, count))
     most = cast_to(b, shaped(b, most_boxes, ()), DType.INT32)
     share = b.constant(np.float32(0)) if op.iou_threshold is None else shaped(b, op.iou_threshold, ())
-    # What overlaps just so much is suppressed there, and kept in ONNX: the next number above.
+    # TFLite suppresses boxes with an overlap equal to the threshold, ONNX keeps them: use the next larger float.
     overlap = emit(b, "MAXIMUM", emit(b, "MUL", share, 1 + 2.0**-23), float(np.finfo(np.float32).tiny))
     lowest = b.constant(np.finfo(np.float32).min)
     least = lowest if op.score_threshold is None else shaped(b, op.score_threshold, ())
@@ -61,7 +61,7 @@ def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
 
 
 def _corners(b: Builder, boxes: Value) -> Value:
-    """Boxes by two of their corners, in place of centre and extents."""
+    """Convert boxes from center and size to two corners."""
     x, y, width, height = emits(b, "SPLIT", 4, ints(b, 2), boxes, num_splits=4)
     half = [emit(b, "MUL", each, 0.5) for each in (width, height)]
     pairs = [emit(b, word, *pair) for word in ("SUB", "ADD") for pair in ((y, half[1]), (x, half[0]))]
@@ -70,7 +70,7 @@ def _corners(b: Builder, boxes: Value) -> Value:
 
 @RoiAlignView.lift("tflite")
 def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
-    """Means of points in cells, each of which mixes four pixels: rows times the image times columns."""
+    """Export RoiAlign (average) as row weights x image x column weights; a bilinear sample mixes four pixels."""
     if not op.sampling_ratio:
         message = "as many points as the region has pixels"
         raise UnsupportedError(message, help="a sampling_ratio is written")
@@ -93,7 +93,7 @@ def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
             _averaging_weights(b, columns, op.output_width, width),
         )
         return (_weighted(b, images, *cells),)
-    # The largest of the four pixels around a point, each times its share: of each pair the matrices pick one pixel.
+    # Maximum mode: the largest weighted neighbour of a sample; the matrices select one neighbour per axis.
     corners = [_weighted(b, images, *pair) for pair in product(_sides(b, rows, height), _sides(b, columns, width))]
     (channels,) = sizes(b.dims(op.x)[1:2], "the channels")
     shape = (-1, channels, op.output_height, each, op.output_width, each)
@@ -101,13 +101,13 @@ def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
 
 
 def _weighted(b: Builder, images: Value, rows: Value, columns: Value) -> Value:
-    """Rows times the image times columns.  Shapes: [R, C, H, W], [R, h, H], [R, w, W] → [R, C, h, w]."""
+    """Row weights x image x column weights.  Shapes: [R, C, H, W], [R, h, H], [R, w, W] → [R, C, h, w]."""
     mixed = b(MatMul, b(Unsqueeze, rows, vector(b, [1])), images)
     return b(MatMul, mixed, b(Unsqueeze, transposed(b, columns, (0, 2, 1)), vector(b, [1])))
 
 
 def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[Value, Value]:
-    """Points in the middle of equal parts of a side, brought into `n` pixels, and whether they lie there.
+    """Return sample positions at the centers of equal intervals, clamped to `n` pixels, and whether they are inside.
 
     Shapes: start, side [R, 1] → [R, count, 1] twice.
     """
@@ -120,7 +120,7 @@ def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[
 
 
 def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: int) -> Value:
-    """What each of `n` pixels weighs in each cell: [R, cells, n]."""
+    """Return the average weight of each of `n` pixels in each cell: [R, cells, n]."""
     place, is_inside = points
     offsets = b(Sub, place, b.constant(np.arange(n, dtype=np.float32)))
     weights = b(Mul, b(Relu, b(Sub, b.like(offsets, 1), b(Abs, offsets))), is_inside)
@@ -129,7 +129,7 @@ def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: i
 
 
 def _sides(b: Builder, points: tuple[Value, Value], n: int) -> list[Value]:
-    """The pixel in front of each point times its share, and the one behind: [R, count, n] twice."""
+    """Return the weights of the lower and of the upper neighbour of each sample: [R, count, n] twice."""
     place, is_inside = points
     pixels, low = b.constant(np.arange(n, dtype=np.float32)), b(Floor, place)
     far = b(Sub, place, low)

@@ -1,4 +1,4 @@
-"""Boxes, classes and scores of what a detector of TFLite finds, behind anchors and the suppression of what overlaps."""
+"""TFLite_Detection_PostProcess: decode boxes from anchors and suppress overlapping ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 _PER_CLASS = 100
-"""Boxes of a class that are kept where nothing is said."""
+"""Default maximum number of boxes per class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class _Options:
 
 @word("custom.TFLite_Detection_PostProcess")
 def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
-    """Boxes (y, x, y, x), classes, scores, and how many; zeros behind them.
+    """Return boxes (y, x, y, x), classes, scores and count, zero-padded.
 
-    Operands: boxes [1, n, 4] as steps of centre and size from anchors (y, x, height, width), scores [1, n, classes],
-    behind that of the background if there is one more, anchors [n, 4].
+    Operands: boxes [1, n, 4] as center and size offsets from anchors (y, x, height, width), scores [1, n, classes],
+    optionally with a background class first, anchors [n, 4].
     """
     b, options = op.b, _options(op)
     _, n, columns = sizes(op.dims(1), "the scores")
     if columns not in (options.classes, options.classes + 1) or sizes(op.dims(0), "the boxes") != (1, n, 4):
         message = f"boxes {list(op.dims(0))} and scores {list(op.dims(1))} of {options.classes} classes"
-        raise ShapeError(message, "boxes are [1, n, 4], scores [1, n, classes] or one more")
+        raise ShapeError(message, "expected boxes [1, n, 4], scores [1, n, classes] or [1, n, classes + 1]")
     corners = _corners(b, reshaped(b, op[0], (n, 4)), reshaped(b, op[2], (n, 4)), options.scales)
     scores = op[1]
     if columns > options.classes:
@@ -65,14 +65,14 @@ def _options(op: Operator) -> _Options:
     try:
         options: dict[str, Any] = numbers(bytes(op.option("custom_options", b"")))
         most, classes = int(options["max_detections"]), int(options["num_classes"])
-        # Kernels keep them in 32 bits, in which large ones are infinite.
+        # Kernels compute in float32, where large values are infinite.
         with np.errstate(over="ignore"):
             scales = tuple(float(np.float32(float(options[f"{name}_scale"]))) for name in "yxhw")
             limits = [float(np.float32(float(options[f"nms_{name}_threshold"]))) for name in ("iou", "score")]
         kinds = int(options.get("max_classes_per_detection", 1))
     except (FlexBufferError, KeyError, TypeError) as error:
         message = f"its options: {error}"
-        raise ShapeError(message, "custom_options is a FlexBuffer, a map of names to numbers") from error
+        raise ShapeError(message, "custom_options must be a FlexBuffer map from names to scalars") from error
     is_regular = bool(options.get("use_regular_nms", False))
     per_class = int(options.get("detections_per_class", _PER_CLASS))
     if not is_regular and kinds != 1:
@@ -85,7 +85,7 @@ def _options(op: Operator) -> _Options:
 
 
 def _corners(b: Builder, boxes: Value, anchors: Value, scales: tuple[float, float, float, float]) -> Value:
-    """Where boxes begin and end, as ONNX wants them: y, x, y, x."""
+    """Return the corners of boxes as ONNX expects: y, x, y, x."""
     near, size, anchor, extent = (
         b(Slice, x, vector(b, [start]), vector(b, [start + 2]), vector(b, [1]))
         for x in (boxes, anchors)
@@ -97,9 +97,12 @@ def _corners(b: Builder, boxes: Value, anchors: Value, scales: tuple[float, floa
     return b(Concat, b(Sub, centre, half), b(Add, centre, half), axis=1)
 
 
-def _kept(b: Builder, corners: Value, scores: Value, most: int, options: _Options) -> Value:
-    """Rows of batch, class and box; scores are [classes, n]. What has just the least score is kept here."""
-    # Above a limit in ONNX.
+def _suppressed_rows(b: Builder, corners: Value, scores: Value, most: int, options: _Options) -> Value:
+    """Return rows (batch, class, box) of selected boxes for scores [classes, n].
+
+    A score equal to the threshold passes.
+    """
+    # ONNX requires scores above the threshold.
     least = np.nextafter(np.float32(options.score), np.float32(-np.inf))
     limits = b.constant(np.array([options.overlap], np.float32)), b.constant(np.array([least], np.float32))
     given = (b(Unsqueeze, x, vector(b, [0])) for x in (corners, scores))
@@ -111,17 +114,17 @@ def _column(b: Builder, rows: Value, place: int) -> Value:
 
 
 def _fast(b: Builder, corners: Value, scores: Value, options: _Options) -> tuple[Value, Value, Value]:
-    """Boxes that are kept with the best class of each."""
+    """Fast mode: select boxes by the best class of each."""
     best = b(ReduceMax, scores, vector(b, [1]), keepdims=0)
     kinds = b(ArgMax, scores, axis=1, keepdims=0)
-    rows = _kept(b, corners, b(Unsqueeze, best, vector(b, [0])), options.most, options)
+    rows = _suppressed_rows(b, corners, b(Unsqueeze, best, vector(b, [0])), options.most, options)
     boxes = _column(b, rows, 2)
     return b(Gather, corners, boxes, axis=0), b(Gather, kinds, boxes, axis=0), b(Gather, best, boxes, axis=0)
 
 
 def _regular(b: Builder, corners: Value, scores: Value, options: _Options) -> tuple[Value, Value, Value]:
-    """Boxes that are kept of each class, the best of all of them first."""
-    rows = _kept(b, corners, transposed(b, scores, (1, 0)), options.per_class, options)
+    """Regular mode: select boxes per class, then the best of all classes."""
+    rows = _suppressed_rows(b, corners, transposed(b, scores, (1, 0)), options.per_class, options)
     kinds, boxes = _column(b, rows, 1), _column(b, rows, 2)
     pairs = b(Concat, b(Unsqueeze, boxes, vector(b, [1])), b(Unsqueeze, kinds, vector(b, [1])), axis=1)
     found = b(GatherND, scores, pairs)

@@ -1,4 +1,4 @@
-"""What liftings to TFLite have in common: its words with their facts, and constants as it wants them."""
+"""Shared parts of export rules to TFLite: emitting operators with facts, and constants."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.view import View
 
-NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
-"""Types that most kernels compute."""
+NUMERIC_TYPES = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+"""Element types that most kernels support."""
 _LARGEST = (1 << 31) - 1
-_MOST_TRANSPOSED = 1 << 20
-"""Bytes of a constant whose axes are put into another order at once; of a larger one when it is read."""
+_MAX_TRANSPOSED_BYTES = 1 << 20
+"""Maximum bytes of a constant that is transposed at once; larger ones are transposed when they are read."""
 
 
 def ints(b: Builder, numbers: Sequence[int] | Sequence[Sequence[int]] | int) -> Value:
-    """A constant of int32; what is larger becomes the largest, as ends of slices are.
+    """Create an int32 constant; larger elements saturate, as slice ends do.
 
     Raises:
-        UnsupportedError: a number is less than all of int32.
+        UnsupportedError: an element is below the range of int32.
     """
     return b.constant(np.clip(np.array(numbers, np.int64), -_LARGEST, _LARGEST).astype(np.int32))
 
 
 def zeros(b: Builder, *extents: int) -> Value:
-    """A constant of real zeros.
+    """Create a float constant of zeros.
 
     Raises:
-        OverBudgetError: they are more than a rule may make up.
+        OverBudgetError: its size exceeds the limit for constants created by a rule.
     """
     return b.constant(np.zeros(bounded(extents), np.float32))
 
 
 def in_int32(b: Builder, value: Value) -> Value:
-    """Indices or extents in int32; of a constant, a constant."""
+    """Cast indices or sizes to int32; constants stay constants."""
     if dtype_of(value) is DType.INT32:
         return value
     numbers = integers(value)
@@ -64,7 +64,7 @@ def in_int32(b: Builder, value: Value) -> Value:
 
 
 def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
-    """A value in an element type; itself if it has that."""
+    """Cast a value to an element type; return it unchanged if it has that type."""
     if dtype_of(value) is dtype:
         return value
     array = array_of(value)
@@ -80,11 +80,11 @@ _BITS = {
     DType.UINT32: DType.INT32,
     DType.UINT16: DType.INT16,
 }
-"""Integers with a sign of as many bits: what moves these alone moves numbers of other types, too."""
+"""Signed integer types by size: moving their bits moves elements of other types, too."""
 
 
 def in_bits(b: Builder, value: Value, lacking: Collection[DType]) -> Value:
-    """The bits of a value as integers, where its type is one of those that a kernel is lacking for."""
+    """Reinterpret a value as integers if its type has no kernel."""
     own = dtype_of(value)
     if own not in lacking:
         return value
@@ -95,12 +95,12 @@ def in_bits(b: Builder, value: Value, lacking: Collection[DType]) -> Value:
 
 
 def from_bits(b: Builder, value: Value, dtype: DType) -> Value:
-    """What `in_bits` was given a value of `dtype` for, out of what was computed of it."""
+    """Reinterpret the result of a computation on `in_bits` as `dtype`."""
     return value if dtype_of(value) is dtype else emit(b, "BITCAST", value, types=(dtype,))
 
 
 def _through_long(b: Builder, value: Value, dtype: DType) -> Value:
-    """From or to uint64, which has no kernel, as the integers of as many bits that have a sign."""
+    """Cast from or to uint64, which has no kernel, by way of int64."""
     own = dtype_of(value)
     reals = [each for each in (own, dtype) if not (each.is_integer or each is DType.BOOL)]
     if reals and reals[0].bits > DType.FLOAT32.bits:
@@ -108,19 +108,19 @@ def _through_long(b: Builder, value: Value, dtype: DType) -> Value:
         raise UnsupportedError(message)
     if own is DType.UINT64:
         long = emit(b, "BITCAST", value, types=(DType.INT64,))
-        return cast_to(b, _as_real(b, long) if reals else long, dtype)
-    long = _from_real(b, cast_to(b, value, DType.FLOAT32)) if reals else cast_to(b, value, DType.INT64)
+        return cast_to(b, _uint64_to_float(b, long) if reals else long, dtype)
+    long = _float_to_uint64(b, cast_to(b, value, DType.FLOAT32)) if reals else cast_to(b, value, DType.INT64)
     return emit(b, "BITCAST", long, types=(dtype,))
 
 
 _HIGHEST = float(1 << 63)
 
 
-def _as_real(b: Builder, x: Value) -> Value:
-    """64 bits without a sign, given as int64, in float32.
+def _uint64_to_float(b: Builder, x: Value) -> Value:
+    """Convert unsigned 64-bit integers, stored as int64, to float32.
 
-    Of a number with the highest bit, twice its half: what is shifted out stays in the last bit, so that the half is
-    rounded to the side that the whole is.
+    Values with the highest bit set are halved, converted and doubled; the lost bit is merged into the last bit so that
+    rounding is correct.
     """
     parts = b.word("BITCAST", x, facts=[TensorFact(DType.UINT32, (*b.dims(x), 2))], types=(DType.UINT32,))[0]
     parts = cast_to(b, parts, DType.INT64)
@@ -133,25 +133,25 @@ def _as_real(b: Builder, x: Value) -> Value:
 
 
 def _half(b: Builder, x: Value) -> Value:
-    """Half of what has 32 bits, in int64."""
+    """Return the upper or lower 32 bits as int64."""
     bits = emit(b, "CAST", x, types=(DType.UINT32,))
     return cast_to(b, emit(b, "RIGHT_SHIFT", bits, b.like(bits, 1)), DType.INT64)
 
 
-def _from_real(b: Builder, x: Value) -> Value:
-    """A real number as the 64 bits of an integer without a sign, given as int64."""
+def _float_to_uint64(b: Builder, x: Value) -> Value:
+    """Convert a float to an unsigned 64-bit integer, stored as int64."""
     above = cast_to(b, emit(b, "SUB", x, _HIGHEST), DType.INT64)
     wrapped_ = emit(b, "ADD", above, b.constant(np.iinfo(np.int64).min, DType.INT64))
     return emit(b, "SELECT_V2", emit(b, "LESS", x, _HIGHEST), cast_to(b, x, DType.INT64), wrapped_)
 
 
-_WIDER = {
+_COMPUTE_TYPES = {
     **dict.fromkeys((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), (DType.INT32,)),
     DType.UINT32: (DType.INT64,),
     DType.INT32: (DType.INT64,),
     **dict.fromkeys((DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64), (DType.FLOAT32,)),
 }
-"""In which type kernels compute what they do not compute in another one; there are next to none for float64."""
+"""Fallback types of computations: kernels support few types, and hardly any float64."""
 
 
 def computed_in(
@@ -163,19 +163,19 @@ def computed_in(
     beside: Sequence[Value] = (),
     **attributes: Attribute,
 ) -> Value:
-    """A word of operands of one element type, computed in the nearest type for which there are kernels.
+    """Emit an operator on operands of one element type, computed in the nearest type with kernels.
 
-    Behind them stand the operands `beside`, which are of other types.
+    The operands `beside`, which have other types, follow.
 
     Raises:
-        UnsupportedError: there are none.
+        UnsupportedError: no type has kernels.
     """
     own = dtype_of(operands[0])
     if own is DType.UINT64 and DType.INT64 in types and not beside and word in _LONG:
         return _in_long(b, word, operands, attributes)
-    wide = own if own in types else next((each for each in _WIDER.get(own, ()) if each in types), None)
+    wide = own if own in types else next((each for each in _COMPUTE_TYPES.get(own, ()) if each in types), None)
     if wide is None:
-        message = f"no kernel computes {word} of {own}"
+        message = f"no kernel supports {word} of {own}"
         raise UnsupportedError(message)
     y = emit(b, word, *(cast_to(b, x, wide) for x in operands), *beside, **attributes)
     return cast_to(b, y, own) if dtype_of(y) is wide else y
@@ -183,8 +183,9 @@ def computed_in(
 
 _SUMS, _ORDERS = ("ADD", "SUB", "MUL"), ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "MAXIMUM", "MINIMUM")
 _LONG = frozenset((*_SUMS, *_ORDERS, "EQUAL"))
-"""What of uint64 is computed as of int64: bits of sums and products are the same, and with the highest one turned so is
-order."""
+"""Operators on uint64 that are computed in int64: sums and products have equal bits, and inverting the highest bit
+keeps the order.
+"""
 
 
 def _in_long(b: Builder, word: str, operands: Sequence[Value], attributes: dict[str, Attribute]) -> Value:
@@ -197,19 +198,19 @@ def _in_long(b: Builder, word: str, operands: Sequence[Value], attributes: dict[
 
 
 def _constant_of(value: Value | None) -> Storage | None:
-    """What is stored of a constant, or of one in another element type."""
+    """Return the stored form of a constant, or of a cast constant."""
     maker = None if value is None else value.producer
     source = maker.operands[0] if maker is not None and maker.word in ("CAST", "Cast") else value
     return source.storage if source is not None and source.is_constant else None
 
 
-def is_known(value: Value | None) -> bool:
-    """Whether `array_of` has its numbers, of which it computes none."""
+def is_foldable(value: Value | None) -> bool:
+    """Whether `array_of` can return the elements; it does not compute them."""
     return _constant_of(value) is not None
 
 
 def array_of(value: Value | None) -> np.ndarray[Any, Any] | None:
-    """The numbers of a constant, which may be one in another element type; `None` of anything else."""
+    """Return the elements of a constant or a cast constant; `None` otherwise."""
     storage = _constant_of(value)
     if value is None or storage is None:
         return None
@@ -218,10 +219,10 @@ def array_of(value: Value | None) -> np.ndarray[Any, Any] | None:
 
 
 def needed_array(value: Value | None, what: str) -> np.ndarray[Any, Any]:
-    """The numbers of a constant.
+    """Return the elements of a constant.
 
     Raises:
-        UnsupportedError: it is computed.
+        UnsupportedError: the value is computed.
     """
     found = array_of(value)
     if found is None:
@@ -231,14 +232,14 @@ def needed_array(value: Value | None, what: str) -> np.ndarray[Any, Any]:
 
 
 def transposed_constant(b: Builder, value: Value, perm: Sequence[int]) -> Value:
-    """A value with its axes in another order; a constant stays one."""
+    """Transpose a value; a constant stays a constant."""
     if list(perm) == list(range(len(perm))):
         return value
     storage = _constant_of(value)
     if storage is None:
         return emit(b, "TRANSPOSE", value, ints(b, list(perm)))
-    if storage is value.storage and storage.nbytes > _MOST_TRANSPOSED:
-        # Who asks whether a network can be written does not want its weights in memory, and a writer one by one.
+    if storage is value.storage and storage.nbytes > _MAX_TRANSPOSED_BYTES:
+        # A check needs no weights in memory, and the writer reads them one at a time.
         shape = tuple(storage.shape[axis] for axis in perm)
         turn = partial(np.transpose, axes=tuple(perm))
         return b.constant(Computed(turn, (storage,), storage.dtype, shape), name=value.name)
@@ -247,32 +248,32 @@ def transposed_constant(b: Builder, value: Value, perm: Sequence[int]) -> Value:
 
 
 def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
-    """A value in another shape, of which one extent may be open.
+    """Reshape a value; one size may be open.
 
     Raises:
-        UnsupportedError: more are.
+        UnsupportedError: several sizes are open.
     """
     numbers = [n if isinstance(n, int) else -1 for n in dims]
     if numbers.count(-1) > 1:
-        message = "the shape must be known"
+        message = "the shape must be static"
         raise UnsupportedError(message)
     constant = b.reshaped(value, numbers) if -1 not in numbers else None
     return constant or emit(b, "RESHAPE", value, ints(b, numbers))
 
 
 def lengths_of(b: Builder, value: Value) -> Value:
-    """The shape of a value as int32, where the file computes it."""
+    """Return the shape of a value as int32, computed at run time."""
     return emit(b, "SHAPE", value, out_type=2, types=(DType.INT32,))
 
 
 def extent(b: Builder, value: Value, axis: int) -> int | Value:
-    """How long an axis is: a number, or int32 of rank 0 where that is open."""
+    """Return the size of an axis: an integer, or an int32 scalar if it is dynamic."""
     n = b.dims(value)[axis]
     return n if isinstance(n, int) else emit(b, "GATHER", lengths_of(b, value), ints(b, axis), axis=0)
 
 
 def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
-    """Indices counted from the front, along an axis as long as `n`."""
+    """Convert negative indices along an axis of size `n`."""
     numbers = integers(indices)
     if numbers is not None and min(numbers, default=0) >= 0:
         return in_int32(b, indices)
@@ -291,9 +292,9 @@ def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
 
 
 def lift_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register how an operator, by its page or view, is lifted that is computed in float32 for other reals.
+    """Register the export rule of an operator that computes other float types in float32.
 
-    The rule does not see these, but where more than one result is wanted.
+    The rule receives float32 operands; with several results it must restore their types itself.
     """
     page, view = (of, None) if isinstance(of, Page) else (registry.pages()[of.operator], cast("Any", of))
 
@@ -301,7 +302,7 @@ def lift_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Cal
         @page.lift("tflite")
         @wraps(rule)
         def lifted(b: Builder, first: Value, *others: Value | None, **attributes: Any) -> Any:
-            if b.count == 1 and is_other_real(first):
+            if b.count == 1 and is_nonfloat32_float(first):
                 return in_single(b, page, first, *others, **attributes)
             given = (first, *others)
             return rule(b, *given, **attributes) if view is None else rule(b, view(*given, **attributes))
@@ -313,9 +314,9 @@ def lift_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Cal
 
 
 def in_single(b: Builder, page: Page, first: Value, *others: Value | None, **attributes: Any) -> Value:
-    """An operator of halves or float64 computed in float32, and given in the type of its first operand.
+    """Compute an operator of float16 or float64 in float32 and cast the result to the type of the first operand.
 
-    Results that are no reals, truths say, stay as they are, and so do stored halves.
+    Results that are not floats (booleans, for example) and float16 constants are kept.
     """
     own = dtype_of(first)
     wide = [x if x is None or dtype_of(x) is not own else _in_float32(b, x) for x in (first, *others)]
@@ -327,6 +328,6 @@ def _in_float32(b: Builder, x: Value) -> Value:
     return b(Cast, x, to=DType.FLOAT32) if dtype_of(x) is DType.FLOAT16 else cast_to(b, x, DType.FLOAT32)
 
 
-def is_other_real(value: Value) -> bool:
-    """Whether it is of halves or float64, for which kernels are few."""
+def is_nonfloat32_float(value: Value) -> bool:
+    """Whether a value is float16 or float64, which few kernels support."""
     return dtype_of(value) in (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)

@@ -1,6 +1,6 @@
-"""What LiteRT's reference kernels compute with: integers times reals in fixed point, and functions of fractions.
+"""Fixed-point arithmetic of LiteRT's reference kernels: products of integers and floats, and elementary functions.
 
-A fraction is an integer of 32 bits that stands for itself times 2**-31; other places of the point are told beside it.
+A fraction is a 32-bit integer scaled by 2**-31; other scalings are stated as a number of integer bits.
 Source: TensorFlow Lite, kernels/internal/common.h, and gemmlowp, fixedpoint.h.
 """
 
@@ -14,7 +14,7 @@ Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
 _ONE = (1 << 31) - 1
 _EIGHTH_LESS = 1895147668
-"""The exponential of -1/8."""
+"""exp(-1/8) as a fraction."""
 _THIRD = 715827883
 _EXPONENTIALS = (
     (-2, 1672461947),
@@ -25,86 +25,86 @@ _EXPONENTIALS = (
     (3, 720401),
     (4, 242),
 )
-"""The exponential of -2**exponent, for each exponent."""
-_MOST_BITS = 31
+"""exp(-2**exponent) as a fraction, by exponent."""
+_MAX_SHIFT_BITS = 31
 
 
 def factors(reals: Numbers | float) -> tuple[Numbers, Numbers]:
-    """Reals as kernels keep them: 31 bits, and the power of two by which they are more than fractions."""
+    """Decompose floats into 31-bit mantissas and exponents, as kernels do."""
     mantissa, exponent = np.frexp(np.asarray(reals, np.float64))
     bits = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
     is_next = bits == 1 << 31
     exponent = exponent.astype(np.int64) + is_next
-    is_nothing = exponent < -_MOST_BITS
+    is_nothing = exponent < -_MAX_SHIFT_BITS
     return np.where(is_nothing, 0, np.where(is_next, bits >> 1, bits)), np.where(is_nothing, 0, exponent)
 
 
 def twice(x: Numbers, reals: Numbers | float) -> Numbers:
-    """`x * reals`, rounded to the integer that is then shifted, and rounded again, halves away from zero."""
+    """`x * reals`, rounded to the integer before the shift and again after it, half away from zero."""
     factor, exponent = factors(reals)
     return shifted(times(x << np.maximum(exponent, 0), factor), np.maximum(-exponent, 0))
 
 
 def once(x: Numbers, reals: Numbers | float) -> Numbers:
-    """`x * reals`, rounded once, halves up."""
+    """`x * reals`, rounded once, half up."""
     factor, exponent = factors(reals)
-    shift = _MOST_BITS - exponent
+    shift = _MAX_SHIFT_BITS - exponent
     return (x * factor + (np.int64(1) << (shift - 1))) >> shift
 
 
 def briefly(x: Numbers, reals: Numbers | float) -> Numbers:
-    """`x * reals` with 15 bits of these, rounded once, halves up: as kernels have it whose sums have 64 bits."""
+    """`x * reals` with 15-bit mantissas, rounded once, half up, as kernels with 64-bit sums do."""
     factor, exponent = factors(reals)
-    shift = _MOST_BITS - 16 - exponent
+    shift = _MAX_SHIFT_BITS - 16 - exponent
     return (x * short(factor) + (np.int64(1) << (shift - 1))) >> shift
 
 
 def short(factor: Numbers) -> Numbers:
-    """The upper 15 bits of a factor of 31, rounded."""
+    """Round a 31-bit mantissa to its upper 15 bits."""
     return np.minimum((factor + (1 << 15)) >> 16, 0x7FFF)
 
 
 def in_fifteen_bits(reals: Numbers | float) -> Numbers:
-    """Factors as kernels have them that multiply by 16 bits: 15 bits of each, rounded twice."""
+    """Decompose floats into 15-bit mantissas, rounded twice, as kernels with 16-bit factors do."""
     factor, exponent = factors(reals)
     return short(factor) * 2.0 ** (exponent - 15)
 
 
 def times(x: Numbers, y: Numbers | int) -> Numbers:
-    """An integer times a fraction, or two fractions, rounded."""
+    """Multiply an integer and a fraction, or two fractions, with rounding."""
     return np.minimum(upper(x * y, 31), _ONE)
 
 
 def upper(product: Numbers, bits: int) -> Numbers:
-    """`product / 2**bits`, rounded, halves up, by a division that cuts towards zero."""
+    """`product / 2**bits`, rounded half up, by a truncating division."""
     return towards_zero(product + np.where(product >= 0, 1 << bits - 1, 1 - (1 << bits - 1)), bits)
 
 
 def towards_zero(x: Numbers, bits: int) -> Numbers:
-    """`x / 2**bits` without what is behind the point."""
+    """`x / 2**bits`, truncated towards zero."""
     return np.where(x >= 0, x >> bits, -(-x >> bits))
 
 
 def quotient(x: Numbers, count: Numbers | int) -> Numbers:
-    """`x / count` of integers, rounded, halves away from zero."""
+    """`x / count` of integers, rounded half away from zero."""
     half = count // 2
     return np.where(x > 0, (x + half) // count, -((half - x) // count))
 
 
 def shifted(x: Numbers, bits: Numbers | int) -> Numbers:
-    """`x / 2**bits`, rounded, halves away from zero."""
+    """`x / 2**bits`, rounded half away from zero."""
     mask = (np.int64(1) << np.asarray(bits, np.int64)) - 1
     return (x >> bits) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def raised(x: Numbers, bits: int) -> Numbers:
-    """`x * 2**bits` within 32 bits."""
+    """`x * 2**bits`, saturated to 32 bits."""
     return np.clip(x << bits, -(1 << 31), _ONE)
 
 
 def exponential(x: Numbers, whole: int) -> Numbers:
-    """The exponential, a fraction, of numbers of 0 and below with `whole` bits in front of the point."""
-    point = _MOST_BITS - whole
+    """exp(x) as a fraction, for x <= 0 with `whole` integer bits."""
+    point = _MAX_SHIFT_BITS - whole
     quarter = 1 << (point - 2)
     rest = (x & (quarter - 1)) - quarter
     result = _near_zero(raised(rest, whole))
@@ -119,7 +119,7 @@ def exponential(x: Numbers, whole: int) -> Numbers:
 
 
 def _near_zero(x: Numbers) -> Numbers:
-    """The exponential from -1/4 to 0, by four terms around -1/8."""
+    """exp(x) for x from -1/4 to 0, by four terms around -1/8."""
     x = x + (1 << 28)
     square = times(x, x)
     cube, fourth = times(square, x), times(square, square)
@@ -138,7 +138,7 @@ def slope(x: Numbers) -> Numbers:
 
 
 def _quotient(x: Numbers) -> Numbers:
-    """2 / (1 + x) with two bits in front of the point, by three steps of Newton's."""
+    """2 / (1 + x) with two integer bits, by three Newton iterations."""
     half = (x + _ONE + 1) >> 1
     result = 1515870810 + times(half, -1010580540)
     for _ in range(3):
@@ -148,12 +148,12 @@ def _quotient(x: Numbers) -> Numbers:
 
 
 def logistic(x: Numbers, whole: int) -> Numbers:
-    """1 / (1 + exp(-x)), a fraction, of numbers with `whole` bits in front of the point."""
+    """1 / (1 + exp(-x)) as a fraction, for x with `whole` integer bits."""
     above = reciprocal(exponential(-np.abs(x), whole))
     return np.where(x > 0, above, np.where(x < 0, _ONE - above, 1 << 30))
 
 
 def tanh(x: Numbers, whole: int) -> Numbers:
-    """The hyperbolic tangent, a fraction, of numbers with `whole` bits in front of the point."""
+    """Hyperbolic tangent as a fraction, for x with `whole` integer bits."""
     found = slope(exponential(-np.abs(x), whole + 1))
     return np.sign(x) * found

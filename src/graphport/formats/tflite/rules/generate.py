@@ -1,4 +1,4 @@
-"""Tensors made from numbers, in TFLite."""
+"""Import rules of generators (fill, range, random) of TFLite."""
 
 from __future__ import annotations
 

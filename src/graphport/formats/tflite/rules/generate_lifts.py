@@ -1,4 +1,4 @@
-"""Tensors made from numbers, as TFLite says them."""
+"""Export rules of generators (constants, ranges, windows) to TFLite."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: in
 
 
 def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
-    """A sum of cosines of once, twice... the angle."""
+    """Sum of cosines of multiples of the angle."""
     count = cast_to(b, shaped(b, size, ()), DType.FLOAT32)
     numbers = emit(b, "RANGE", b.like(count, 0), count, b.like(count, 1))
     whole = count if periodic else emit(b, "MAXIMUM", emit(b, "SUB", count, 1.0), 1.0)
@@ -72,7 +72,7 @@ def lift_mel_weights(
     *,
     output_datatype: DType = DType.FLOAT32,
 ) -> Lifted:
-    """A constant: where corners of triangles are rounded down, float32 falls on other frequencies than float64."""
+    """Export MelWeightMatrix as a constant: float32 rounds corner frequencies differently from float64."""
     operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
     stored = [needed_array(each, "what mel weights are made of") for each in operands]
     reserve(int(stored[0].item()), int(stored[1].item()))

@@ -1,4 +1,4 @@
-"""Picking elements in TFLite."""
+"""Import rules of gather, scatter and table lookups of TFLite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, dequantized, nearest, word
-from graphport.formats.tflite.rules.comparison import chosen
+from graphport.formats.tflite.rules.comparison import select_elements
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import (
@@ -47,7 +47,7 @@ _SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
 
 @word("GATHER", moves=True, layout="picks")
 def gather(op: Operator) -> Value:
-    """Slices at places along an axis, for each element of the leading `batch_dims` axes its own."""
+    """GATHER: slices by index along an axis, with `batch_dims` leading batch axes."""
     b, x = op.b, op[0]
     indices = as_index(b, op.raw(1))
     rank, depth = len(b.dims(x)), len(op.dims(1))
@@ -75,7 +75,7 @@ ROWS.lower("GATHER_ND(x, places) -> GatherND(x, int64(places))", moves=True)
 
 @word("SCATTER_ND", moves=(1,))
 def scatter_nd(op: Operator) -> Value:
-    """Zeros, to which updates are added at places; operands are places, updates, shape."""
+    """SCATTER_ND: add updates to zeros. Operands: indices, updates, shape."""
     b, updates = op.b, op[1]
     own = dtype_of(updates)
     wide = own if own in _SUMMED else DType.INT32
@@ -86,19 +86,19 @@ def scatter_nd(op: Operator) -> Value:
 
 @word("ONE_HOT", is_raw=True)
 def one_hot(op: Operator) -> Value:
-    """`on` where the index along a new axis is that of the element, `off` elsewhere; negative ones are nowhere."""
+    """ONE_HOT: `on` where the index along a new axis equals the element, else `off`; negative indices never match."""
     b = op.b
     indices, depth = as_int64(b, op.raw(0)), as_scalar(b, as_int64(b, op.raw(1)))
     indices = b(Where, b(Less, indices, scalar(b, 0, DType.INT64)), depth, indices)
     on, off = (reshaped(b, op.raw(index), (1,)) for index in (2, 3))
     own = dtype_of(on)
-    # What ONNX Runtime has this operator for.
+    # Index types that ONNX Runtime's OneHot supports.
     wide = DType.FLOAT32 if own is DType.FLOAT32 else DType.INT64
     values = b(Concat, cast(b, off, wide), cast(b, on, wide), axis=0)
     return cast(b, b(OneHot, indices, depth, values, axis=int(op.option("axis", -1))), own)
 
 
-# Where elements are not zero, a place a row.
+# WHERE: the indices of nonzero elements, one row each.
 ROWS.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).lower(
     "WHERE(x) -> Transpose(NonZero(searched(x)), perm=(1, 0))", is_raw=True
 )
@@ -106,7 +106,7 @@ ROWS.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).l
 
 @word("UNIQUE", moves=True)
 def unique(op: Operator) -> tuple[Value, Value]:
-    """Every number once, in the order in which they come, and which of them each element is."""
+    """UNIQUE: distinct elements in order of first occurrence, and the inverse indices."""
     b, x = op.b, op[0]
     own = dtype_of(x)
     wide = cast(b, x, DType.INT64) if own.is_integer and own is not DType.INT64 else x
@@ -116,7 +116,7 @@ def unique(op: Operator) -> tuple[Value, Value]:
 
 @word("REVERSE_SEQUENCE", moves=True)
 def reverse_sequence(op: Operator) -> Value:
-    """The first so many elements of each sequence the other way round."""
+    """REVERSE_SEQUENCE: reverse the first elements of each sequence by its length."""
     b, x, rank = op.b, op[0], len(op.dims(0))
     time, batch = (int(op.option(name)) % max(rank, 1) for name in ("seq_dim", "batch_dim"))
     if time == batch:
@@ -129,7 +129,7 @@ def reverse_sequence(op: Operator) -> Value:
 
 @word("DYNAMIC_UPDATE_SLICE", moves=(0, 1))
 def dynamic_update_slice(op: Operator) -> Value:
-    """x with another tensor in it, which begins where it still fits."""
+    """DYNAMIC_UPDATE_SLICE: replace a slice of x; the start is clamped so that the slice fits."""
     b, x, update = op.b, op[0], op[1]
     dims, own = sizes(b.dims(x), "what is updated"), sizes(b.dims(update), "the update")
     starts = as_vector(b, op.raw(2))
@@ -151,7 +151,7 @@ def dynamic_update_slice(op: Operator) -> Value:
 
 @word("MATRIX_DIAG", moves=True)
 def matrix_diag(op: Operator) -> Value:
-    """Vectors as diagonals of matrices that are zero elsewhere."""
+    """MATRIX_DIAG: matrices with the vectors as diagonals, zero elsewhere."""
     b, x = op.b, op[0]
     (n,) = sizes(b.dims(x)[-1:], "the diagonal")
     return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
@@ -159,16 +159,16 @@ def matrix_diag(op: Operator) -> Value:
 
 @word("MATRIX_SET_DIAG", moves=(0, 1))
 def matrix_set_diag(op: Operator) -> Value:
-    """Matrices with other diagonals."""
+    """MATRIX_SET_DIAG: replace the diagonals of matrices."""
     b, x, diagonal = op.b, op[0], op[1]
     rows, columns = sizes(b.dims(x)[-2:], "the matrices")
-    # Along the shorter side, for that is as long as the diagonal.
+    # The diagonal has the length of the shorter side.
     axis = -2 if columns <= rows else -1
     return _diagonal(b, b(Unsqueeze, diagonal, vector(b, [axis])), x, rows, columns)
 
 
 def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int) -> Value:
-    return chosen(b, b.constant(np.eye(*bounded((rows, columns)), dtype=bool)), inside, outside)
+    return select_elements(b, b.constant(np.eye(*bounded((rows, columns)), dtype=bool)), inside, outside)
 
 
 # Tables
@@ -176,7 +176,7 @@ def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int
 
 @word("SPARSE_TO_DENSE", moves=(2, 3))
 def sparse_to_dense(op: Operator) -> Value:
-    """One number everywhere but at places; operands are places, shape, numbers, the one number."""
+    """SPARSE_TO_DENSE. Operands: indices, shape, values, default value."""
     b, shape = op.b, as_vector(op.b, op.raw(1))
     values, default = op[2], as_scalar(op.b, op[3])
     indices, rank = as_int64(b, op.raw(0)), len(op.dims(0))
@@ -188,7 +188,7 @@ def sparse_to_dense(op: Operator) -> Value:
     return b(ScatterND, b(Expand, default, shape), indices, values)
 
 
-def _start(dtype: DType, reduction: str) -> object:
+def _neutral_element(dtype: DType, reduction: str) -> object:
     if reduction in ("add", "mul"):
         return 0 if reduction == "add" else 1
     limits = np.finfo(dtype.numpy) if dtype.is_floating else np.iinfo(dtype.numpy)
@@ -196,7 +196,7 @@ def _start(dtype: DType, reduction: str) -> object:
 
 
 def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: str) -> Value:
-    """Rows of x put together by their numbers; a row behind takes those whose number is negative, and is cut off."""
+    """Sum rows of x by segment index; an extra last row, cropped, collects negative indices."""
     rank = len(b.dims(numbers))
     rest = b.dims(x)[rank:]
     if rank != 1:
@@ -206,7 +206,7 @@ def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: 
     rows = reshaped(b, b(Add, count, scalar(b, 1, DType.INT64)), (1,))
     shape = rows if not rest else b(Concat, rows, b(Shape, x, start=1), axis=0)
     own = dtype_of(x)
-    start = b(Expand, b.constant(np.asarray(_start(own, reduction)).astype(own.numpy), own), shape)
+    start = b(Expand, b.constant(np.asarray(_neutral_element(own, reduction)).astype(own.numpy), own), shape)
     found = b(ScatterND, start, b(Unsqueeze, numbers, vector(b, [-1])), x, reduction=reduction)
     return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), vector(b, [0]))
 
@@ -223,18 +223,18 @@ SEGMENT_SUM(x, numbers) -> gathered_up(x, int64(numbers), Add(ReduceMax(int64(nu
 
 @word("EMBEDDING_LOOKUP")
 def embedding_lookup(op: Operator) -> Value:
-    """Rows of a table; operands are their numbers and the table."""
+    """EMBEDDING_LOOKUP: rows of a table. Operands: row indices, table."""
     b, quantization = op.b, op.quantization(1)
     indices = as_index(b, op.raw(0))
     if dtype_of(op.raw(1)) is DType.UINT8 and op.types[0] is DType.FLOAT32 and quantization is not None:
-        # This kernel reads bytes as signed ones.
+        # This kernel reads uint8 as int8.
         rows = b(Gather, b(BitCast, op.raw(1), to=DType.INT8), indices, axis=0)
         return b(Mul, cast(b, rows, DType.FLOAT32), b.constant(np.float32(quantization[2][0])))
     if quantization is None or quantization[1] > 0:
         return b(Gather, op[1], indices, axis=0)
     if quantization[1] < 0:
-        return dequantized(b, b(Gather, op.wide(1), indices, axis=0), (dtype_of(op.wide(1)), *quantization[1:]))
-    rows = b(Gather, op.wide(1), indices, axis=0)
+        return dequantized(b, b(Gather, op.widened(1), indices, axis=0), (dtype_of(op.widened(1)), *quantization[1:]))
+    rows = b(Gather, op.widened(1), indices, axis=0)
     rank = len(op.dims(1))
     scale = b.constant(np.array(quantization[2], np.float32).reshape(-1, *[1] * (rank - 1)))
     return b(Mul, cast(b, rows, DType.FLOAT32), b(Gather, scale, indices, axis=0))
@@ -245,9 +245,9 @@ _MEAN, _ROOT = 1, 2
 
 @word("EMBEDDING_LOOKUP_SPARSE", is_raw=True)
 def embedding_lookup_sparse(op: Operator) -> Value:
-    """Rows of a table times weights, added up by their places.
+    """EMBEDDING_LOOKUP_SPARSE: weighted rows of a table, summed by output position.
 
-    Operands are the numbers of the rows, the places, the extents of the result, the weights and the table.
+    Operands: row indices, positions, output shape, weights and table.
     """
     b, combiner = op.b, int(op.option("combiner"))
     rows, indices, extents, weights, table = (op.raw(index) for index in range(5))
@@ -272,7 +272,7 @@ def embedding_lookup_sparse(op: Operator) -> Value:
 
 @word("HASHTABLE_LOOKUP", moves=(2,))
 def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
-    """Rows of a table by their keys, and which were found; zeros for the others."""
+    """HASHTABLE_LOOKUP: rows of a table by key (zeros if absent), and whether each key was found."""
     b, values = op.b, op[2]
     is_found = b(Equal, b(Unsqueeze, op.raw(0), vector(b, [1])), b(Unsqueeze, op.raw(1), vector(b, [0])))
     hits = cast(b, is_found, DType.INT32)
@@ -288,13 +288,13 @@ def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
 
 @word("HASHTABLE_FIND", is_raw=True)
 def hashtable_find(op: Operator) -> Value:
-    """What a table has for keys, and a number or text for those that it does not have.
+    """HASHTABLE_FIND: table values by key, with a default number or string.
 
-    Operands are the keys and values of the table, which the reader has put in the place of its handle.
+    Operands: the table's keys and values, which the graph pass substituted for its handle, then keys and default.
     """
     b = op.b
     if op.count != _SEARCH:
-        message = "nothing is known of what its table holds"
+        message = "the contents of its table are not known"
         raise UnsupportedError(message)
     keys, values, asked, default = (op.raw(index) for index in range(_SEARCH))
     rank = len(b.dims(asked))
@@ -308,7 +308,7 @@ _SEARCH = 4
 
 @word("BUCKETIZE", is_raw=True)
 def bucketize(op: Operator) -> Value:
-    """How many boundaries are not above each number."""
+    """BUCKETIZE: the number of boundaries that do not exceed each element."""
     b, x = op.b, op.raw(0)
     boundaries = np.array(op.option("boundaries", ()), np.float32)
     wide = x if dtype_of(x) is DType.FLOAT32 else cast(b, x, DType.FLOAT32)

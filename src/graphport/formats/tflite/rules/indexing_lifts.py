@@ -1,4 +1,4 @@
-"""Places of elements in TFLite: what is gathered, scattered and picked by more than one index."""
+"""Export rules of gather and scatter operators to TFLite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import (
-    NUMBERS,
+    NUMERIC_TYPES,
     cast_to,
     computed_in,
     extent,
@@ -40,7 +40,7 @@ _SCATTERED = {
     DType.FLOAT16: DType.FLOAT32,
     DType.UINT32: DType.INT64,
 }
-"""In which type elements of others are scattered."""
+"""Types in which elements of other types are scattered."""
 _REDUCED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
 
 
@@ -65,7 +65,7 @@ _GATHERED = frozenset(
 
 
 def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
-    """The place along an axis of each element of a tensor [*dims], the first axes of `indices`, as [*dims, 1]."""
+    """Index along an axis of each element of a tensor [*dims], the first axes of `indices`, as [*dims, 1]."""
     if all(isinstance(n, int) for n in dims):
         extents = sizes(dims, "the indices")
         reserve(*extents)
@@ -78,15 +78,15 @@ def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
     return emit(b, "BROADCAST_TO", column, emit(b, "CONCATENATION", front, ints(b, [1]), axis=0))
 
 
-def _whole(b: Builder, data: Value, indices: Value, axis: int) -> Value:
-    """The whole place of the element that each index picks along an axis: [*i, rank]."""
+def _full_indices(b: Builder, data: Value, indices: Value, axis: int) -> Value:
+    """Full index of the element that each index selects along an axis: [*i, rank]."""
     dims = b.dims(indices)
     along = emit(b, "EXPAND_DIMS", wrapped(b, indices, extent(b, data, axis)), ints(b, len(dims)))
     parts = [along if each == axis else _grid(b, indices, dims, each) for each in range(len(dims))]
     return emit(b, "CONCATENATION", *parts, axis=len(dims))
 
 
-ROWS.having(whole=_whole).lift("GatherElements -> GATHER_ND(data, whole(data, indices, axis(axis, data)))")
+ROWS.having(whole=_full_indices).lift("GatherElements -> GATHER_ND(data, whole(data, indices, axis(axis, data)))")
 
 
 @gathering.GatherND.lift("tflite")
@@ -105,7 +105,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
 
 
 def _all_wrapped(b: Builder, indices: Value, data: Value, first: int, count: int) -> Value:
-    """Indices [*i, count] of the axes of `data` from the first on, counted from the front of each."""
+    """Normalize negative indices [*i, count] of the first axes of `data`."""
     known, found = integers(indices), in_int32(b, indices)
     if known is not None and min(known, default=0) >= 0:
         return found
@@ -117,39 +117,39 @@ def _all_wrapped(b: Builder, indices: Value, data: Value, first: int, count: int
     return emit(b, "SELECT_V2", emit(b, "LESS", found, 0), emit(b, "ADD", found, ends), found)
 
 
-def _scattered(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
-    """`data` with updates [n, *rest] at places [n, k]; of places that come up twice `add` alone takes both."""
+def _scatter_updates(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
+    """Scatter updates [n, *rest] into `data` at indices [n, k]; only `add` supports duplicate indices."""
     extents = ints(b, list(sizes(b.dims(data), "the shape")))
     if reduction == "add":
-        return computed_in(b, NUMBERS, "ADD", data, emit(b, "SCATTER_ND", at, updates, extents))
+        return computed_in(b, NUMERIC_TYPES, "ADD", data, emit(b, "SCATTER_ND", at, updates, extents))
     ones = b.like(at, np.ones(bounded(sizes(b.dims(updates), "the updates"))))
     is_set = emit(b, "GREATER", emit(b, "SCATTER_ND", at, ones, extents), 0)
     new = emit(b, "SCATTER_ND", at, updates, extents)
     if reduction != "none":
-        new = computed_in(b, NUMBERS, _REDUCED[reduction], data, new)
+        new = computed_in(b, NUMERIC_TYPES, _REDUCED[reduction], data, new)
     return emit(b, "SELECT_V2", is_set, new, data)
 
 
-def _one_by_one(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
-    """The same, in turn: places that come up twice are set twice."""
+def _scatter_in_sequence(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
+    """Scatter updates in sequence, so that the last duplicate wins."""
     (count,) = sizes(b.dims(at)[:1], "the indices")
     if reduction == "add" or _are_distinct(at):
-        return _scattered(b, data, at, updates, reduction)
-    if count > _MOST_TURNS:
-        message = f"{count} updates with reduction {reduction}, which may be of one place"
+        return _scatter_updates(b, data, at, updates, reduction)
+    if count > _MAX_SEQUENTIAL_UPDATES:
+        message = f"{count} updates with reduction {reduction}, whose indices may be equal"
         raise UnsupportedError(message)
     for place in range(count):
         one, update = (emit(b, "GATHER", each, ints(b, [place]), axis=0) for each in (at, updates))
-        data = _scattered(b, data, one, update, reduction)
+        data = _scatter_updates(b, data, one, update, reduction)
     return data
 
 
-_MOST_TURNS = 64
-"""Updates that are written one after the other."""
+_MAX_SEQUENTIAL_UPDATES = 64
+"""Maximum number of updates that are written in sequence."""
 
 
 def _are_distinct(at: Value) -> bool:
-    """Whether places are known, and none of them comes up twice."""
+    """Whether indices are constant and distinct."""
     numbers, shape = integers(at), getattr(at.fact, "shape", None)
     if numbers is None and at.storage is not None and at.is_constant:
         numbers = tuple(at.storage.numpy().reshape(-1).tolist())
@@ -159,14 +159,14 @@ def _are_distinct(at: Value) -> bool:
     return len(np.unique(rows, axis=0)) == len(rows)
 
 
-def _wide(data: Value) -> DType | None:
-    """The type in which elements are scattered, if it is not their own.
+def _scatter_type(data: Value) -> DType | None:
+    """Return the type in which elements are scattered, if it differs from their type.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: no type has a kernel.
     """
     dtype = dtype_of(data)
-    if dtype in NUMBERS:
+    if dtype in NUMERIC_TYPES:
         return None
     if dtype not in _SCATTERED:
         message = f"no kernel scatters {dtype}"
@@ -182,24 +182,24 @@ def _scattered_as(b: Builder, dtype: DType, page: Page, *operands: Value, **attr
 
 @scattering.ScatterND.lift("tflite")
 def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
-    if (wide := _wide(data)) is not None:
+    if (wide := _scatter_type(data)) is not None:
         return _scattered_as(b, wide, scattering.ScatterND, data, indices, updates, reduction=reduction)
     *rows, depth = sizes(b.dims(indices), "the indices")
     lengths = sizes(b.dims(data), "the shape")
     count = int(np.prod(rows, dtype=np.int64))
     at = shaped(b, _all_wrapped(b, indices, data, 0, depth), (count, depth))
-    return (_one_by_one(b, data, at, shaped(b, updates, (count, *lengths[depth:])), reduction),)
+    return (_scatter_in_sequence(b, data, at, shaped(b, updates, (count, *lengths[depth:])), reduction),)
 
 
 @ScatterElementsView.lift("tflite")
 def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
-    if (wide := _wide(op.data)) is not None:
+    if (wide := _scatter_type(op.data)) is not None:
         page = scattering.ScatterElements
         return _scattered_as(b, wide, page, op.data, op.indices, op.updates, axis=op.axis, reduction=op.reduction)
     rank = len(b.dims(op.data))
     count = int(np.prod(sizes(b.dims(op.indices), "the indices"), dtype=np.int64))
-    at = shaped(b, _whole(b, op.data, op.indices, op.axis % rank), (count, rank))
-    return (_one_by_one(b, op.data, at, shaped(b, op.updates, (count,)), op.reduction),)
+    at = shaped(b, _full_indices(b, op.data, op.indices, op.axis % rank), (count, rank))
+    return (_scatter_in_sequence(b, op.data, at, shaped(b, op.updates, (count,)), op.reduction),)
 
 
 @indices.OneHot.lift("tflite")
@@ -220,7 +220,7 @@ _ON_OFF = frozenset((DType.FLOAT32, DType.INT16, DType.INT32, DType.INT64, DType
 
 @indices.NonZero.lift("tflite")
 def lift_non_zero(b: Builder, x: Value) -> Lifted:
-    condition = x if dtype_of(x) is DType.BOOL else computed_in(b, NUMBERS, "NOT_EQUAL", x, b.like(x, 0))
+    condition = x if dtype_of(x) is DType.BOOL else computed_in(b, NUMERIC_TYPES, "NOT_EQUAL", x, b.like(x, 0))
     return (emit(b, "TRANSPOSE", emit(b, "WHERE", condition), ints(b, [1, 0])),)
 
 

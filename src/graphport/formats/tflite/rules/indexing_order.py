@@ -1,4 +1,4 @@
-"""What is sorted, and what is distinct, as TFLite says it."""
+"""Export rules of sorting and unique elements to TFLite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import (
-    NUMBERS,
+    NUMERIC_TYPES,
     cast_to,
     extent,
     in_int32,
@@ -39,29 +39,29 @@ def lift_top_k(b: Builder, op: TopKView) -> Lifted:
     back = [order.index(each) for each in range(rank)]
     known = integers(op.k)
     count = ints(b, known[0]) if known else in_int32(b, shaped(b, op.k, ()))
-    given = transposed_constant(b, _ordered(b, op.x), order)
+    given = transposed_constant(b, _to_sortable(b, op.x), order)
     wide = dtype_of(given)
-    given = given if op.largest else _opposite(b, given)
+    given = given if op.largest else _reverse_order(b, given)
     values, numbers = emits(b, "TOPK_V2", 2, given, count, types=(wide, DType.INT32))
-    values = transposed_constant(b, values if op.largest else _opposite(b, values), back)
-    return _unordered(b, values, own), cast_to(b, transposed_constant(b, numbers, back), DType.INT64)
+    values = transposed_constant(b, values if op.largest else _reverse_order(b, values), back)
+    return _from_sortable(b, values, own), cast_to(b, transposed_constant(b, numbers, back), DType.INT64)
 
 
-def _ordered(b: Builder, x: Value) -> Value:
-    """Numbers in a type that kernels sort, in the same order; of uint64 the highest bit is turned."""
+def _to_sortable(b: Builder, x: Value) -> Value:
+    """Convert elements to a sortable type with equal order; uint64 with the highest bit inverted."""
     own = dtype_of(x)
     if own is DType.UINT64:
         return b(Add, cast_to(b, x, DType.INT64), b.constant(np.iinfo(np.int64).min, DType.INT64))
-    return cast_to(b, x, own if own in NUMBERS else _SORTED.get(own, DType.FLOAT32))
+    return cast_to(b, x, own if own in NUMERIC_TYPES else _SORTED.get(own, DType.FLOAT32))
 
 
-def _unordered(b: Builder, x: Value, own: DType) -> Value:
-    """The numbers of which `x` is what `_ordered` makes."""
+def _from_sortable(b: Builder, x: Value, own: DType) -> Value:
+    """Invert `_ordered`."""
     return cast_to(b, b(Add, x, b.like(x, np.iinfo(np.int64).min)) if own is DType.UINT64 else x, own)
 
 
-def _opposite(b: Builder, x: Value) -> Value:
-    """Numbers in the opposite order: the lowest integer has no negative one."""
+def _reverse_order(b: Builder, x: Value) -> Value:
+    """Reverse the order of elements: the minimum integer has no negation, so integers are inverted."""
     return emit(b, "NEG", x) if dtype_of(x).is_floating else emit(b, "SUB", b.like(x, -1), x)
 
 
@@ -73,10 +73,10 @@ _SORTED = {
 
 @indices.Unique.lift("tflite")
 def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
-    """Distinct numbers in the order of their first appearance, which are sorted then."""
+    """Export Unique: distinct elements in order of first occurrence, then sorted."""
     if axis is not None and len(b.dims(x)) > 1:
         return _distinct_rows(b, x, axis % len(b.dims(x)), is_sorted=bool(sorted))
-    flat = _ordered(b, shaped(b, x, (-1,)))
+    flat = _to_sortable(b, shaped(b, x, (-1,)))
     wide = dtype_of(flat)
     values, which = emits(b, "UNIQUE", 2, flat, idx_out_type=2, types=(wide, DType.INT32))
     count = shaped(b, lengths_of(b, values), ())
@@ -84,18 +84,18 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
     begins = emit(b, "ARG_MAX", table, ints(b, 0), output_type=2, types=(DType.INT32,))
     counts = emit(b, "SUM", table, ints(b, [0]), keep_dims=False)
     if sorted:
-        _, order = emits(b, "TOPK_V2", 2, _opposite(b, values), count, types=(wide, DType.INT32))
+        _, order = emits(b, "TOPK_V2", 2, _reverse_order(b, values), count, types=(wide, DType.INT32))
         _, ranks = emits(b, "TOPK_V2", 2, emit(b, "NEG", order), count, types=(DType.INT32, DType.INT32))
         values, begins, counts = (emit(b, "GATHER", each, order, axis=0) for each in (values, begins, counts))
         which = emit(b, "GATHER", ranks, which, axis=0)
-    return _unordered(b, values, dtype_of(x)), *(cast_to(b, each, DType.INT64) for each in (begins, which, counts))
+    return _from_sortable(b, values, dtype_of(x)), *(cast_to(b, each, DType.INT64) for each in (begins, which, counts))
 
 
 def _distinct_rows(b: Builder, x: Value, axis: int, *, is_sorted: bool) -> Lifted:
-    """Distinct slices along an axis: each is compared with each, and the first number that differs decides."""
+    """Distinct slices along an axis: compare all pairs, ordered by the first differing element."""
     rank = len(b.dims(x))
     order = [axis, *(each for each in range(rank) if each != axis)]
-    rows = _flat_rows(b, transposed_constant(b, _ordered(b, x), order))
+    rows = _flat_rows(b, transposed_constant(b, _to_sortable(b, x), order))
     pair = emit(b, "EXPAND_DIMS", rows, ints(b, 1)), emit(b, "EXPAND_DIMS", rows, ints(b, 0))
     signs = emit(b, "SUB", *(cast_to(b, emit(b, word, *pair), DType.INT32) for word in ("GREATER", "LESS")))
     before = emit(b, "CUMSUM", emit(b, "MUL", signs, signs), ints(b, 2), exclusive=True, reverse=False)
@@ -124,7 +124,7 @@ def _distinct_rows(b: Builder, x: Value, axis: int, *, is_sorted: bool) -> Lifte
 
 
 def _flat_rows(b: Builder, x: Value) -> Value:
-    """A tensor as rows of all that stands behind its first axis."""
+    """Reshape a tensor to rows, one for each index of the first axis."""
     dims = b.dims(x)
     n = dims[0] if isinstance(dims[0], int) else -1
     return shaped(b, x, (n, prod(sizes(dims[1:], "the rows"))))

@@ -1,4 +1,4 @@
-"""StableHLO's gather and scatter in TFLite: slices of any axes at places that are kept inside, or left out."""
+"""StableHLO's gather and scatter in TFLite: slices along any axes, with clamped or dropped start indices."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _SCATTERED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Slices of a tensor of extents `dims`, of which the rows of `starts` [*batch, axes] say where they begin."""
+    """Slices of a tensor with dims `dims`; rows of `starts` [*batch, axes] contain their start indices."""
 
     dims: tuple[int, ...]
     starts: Value
     batch: tuple[int, ...]
     axes: tuple[int, ...]
-    """Which axis each number of a row is of."""
+    """Axis of each element of a row."""
     extents: tuple[int, ...]
     kept: tuple[int, ...]
-    """The axes of a slice that are not left out."""
+    """Axes of a slice that are not collapsed."""
     placed: tuple[int, ...]
-    """Where these stand among those of the batch."""
+    """Result axes of the slice axes."""
 
     def order(self) -> list[int]:
-        """The axes of what has those of slices where they are placed, from those of the batch, then of slices."""
+        """Permutation from (batch axes, slice axes) to the result axes."""
         rank = len(self.batch) + len(self.kept)
         others = iter(range(len(self.batch)))
         return [
@@ -57,7 +57,7 @@ class _Windows:
         ]
 
     def shape(self) -> tuple[int, ...]:
-        """The axes of the batch, then those of slices."""
+        """Shape of the batch axes, then of the slice axes."""
         return (*self.batch, *(self.extents[axis] for axis in self.kept))
 
 
@@ -75,7 +75,7 @@ def _windows(
     rank = len(index_dims) - 1 + len(kept)
     inside = all(0 <= axis < len(dims) for axis in (*axes, *left_out)) and all(0 <= axis < rank for axis in placed)
     if not is_whole or not inside or len(set(axes)) != len(axes) or len(set(placed)) != len(placed):
-        message = f"places {list(index_dims)} in {list(dims)}, of axes {list(axes)} along axis {last}"
+        message = f"indices {list(index_dims)} into {list(dims)} for axes {list(axes)}, index vector axis {last}"
         raise ShapeError(message)
     if len(extents) != len(dims) or any(not 0 <= k <= n for k, n in zip(extents, dims, strict=True)):
         message = f"slices {list(extents)} of {list(dims)}"
@@ -90,7 +90,7 @@ def _strides(dims: Sequence[int]) -> list[int]:
 
 
 def _grid(windows: _Windows, axis: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """How far each element of a slice is from where it begins along an axis, flat."""
+    """Offset of each element of a slice from the start along an axis, flat."""
     shape = bounded(windows.extents)
     along = np.arange(windows.extents[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))])
     return np.broadcast_to(along, shape).reshape(-1).astype(np.int64)
@@ -98,7 +98,7 @@ def _grid(windows: _Windows, axis: int) -> np.ndarray[tuple[int, ...], np.dtype[
 
 @word("STABLEHLO_GATHER", is_raw=True)
 def stablehlo_gather(op: Operator) -> Value:
-    """Slices that begin at places, which are moved so that slices stay inside."""
+    """STABLEHLO_GATHER: slices by start index, clamped so that slices are inside."""
     b = op.b
     extents, placed = tuple(op.option("slice_sizes", ())), tuple(op.option("offset_dims", ()))
     windows = _windows(op, extents, placed, tuple(op.option("collapsed_slice_dims", ())), "start_index_map")
@@ -115,14 +115,14 @@ def stablehlo_gather(op: Operator) -> Value:
 
 @word("STABLEHLO_SCATTER", is_raw=True)
 def stablehlo_scatter(op: Operator) -> Value:
-    """x with updates put into slices that begin at places, or combined with them; what lies outside is left out.
+    """STABLEHLO_SCATTER: write or combine updates at start indices; updates outside are dropped.
 
-    Operands: x, the places, the updates.
+    Operands: x, start indices, updates.
     """
     b, x = op.b, op.raw(0)
     reduction = _REDUCED.get(reduction_of(op.options.get("update_computation_subgraph")))
     if reduction is None:
-        message = "what combines numbers with updates is no sum, product, largest or least"
+        message = "the update function is not an assignment, sum, product, maximum or minimum"
         raise UnsupportedError(message)
     dims, updates = sizes(op.dims(0), "what is updated"), sizes(op.dims(2), "the updates")
     placed, left_out = (tuple(op.option(name, ())) for name in ("update_window_dims", "inserted_window_dims"))
@@ -134,7 +134,7 @@ def stablehlo_scatter(op: Operator) -> Value:
     windows = _windows(op, extents, placed, left_out, "scatter_dims_to_operand_dims")
     order = windows.order()
     if tuple(windows.shape()[axis] for axis in order) != updates:
-        message = f"updates {list(updates)} of places {list(windows.batch)} and slices {extents}"
+        message = f"updates {list(updates)} for indices {list(windows.batch)} and slices {extents}"
         raise ShapeError(message)
     own = dtype_of(x)
     wide = nearest(own, _SCATTERED)
@@ -148,7 +148,7 @@ def stablehlo_scatter(op: Operator) -> Value:
 
 
 def _targets(b: Builder, windows: _Windows) -> Value:
-    """The places of elements of slices in the flat tensor, [*batch, elements]: behind it of those that lie outside."""
+    """Flat indices of slice elements, [*batch, elements]; elements outside get an index beyond the end."""
     dims, strides = windows.dims, _strides(windows.dims)
     flat: Value = vector(b, [0])
     is_inside: Value | None = None

@@ -1,7 +1,7 @@
-"""What an integer kernel of LiteRT's reference is given, and how its results are clamped.
+"""Operands of LiteRT's integer reference kernels, and saturation of their results.
 
-Canonical words say such an operator in real numbers, within a step of what kernels compute; steps add up in a net. The
-reference, asked to run a file's own words, computes them by these kernels: integers, rounded where LiteRT rounds.
+The canonical form of a quantized operator computes in floats, within a step of the kernels, and the differences add up.
+The reference interpreter can run a file's own operators with these kernels: integers, with LiteRT's rounding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import DIALECT, RELU, RELU6, RELU_N1_TO_1, Quantization, Stated
+from graphport.formats.tflite.rules.binding import DIALECT, RELU, RELU6, RELU_N1_TO_1, FileNode, Quantization
 from graphport.formats.tflite.rules.fixed_point import Numbers, briefly, once, twice
 from graphport.ops.declare import exact
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 BYTES = frozenset((DType.INT8, DType.UINT8))
 SIGNED = frozenset((DType.INT8, DType.INT16))
 ALL = BYTES | SIGNED
-Rule: TypeAlias = "Callable[[Given], Numbers]"
+Rule: TypeAlias = "Callable[[KernelOperands], Numbers]"
 _ENDS = {RELU: (0.0, np.inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 
 
 @dataclass(slots=True)
-class Given(Stated["Numbers"]):
-    """Operands as they are stored, options, and what the integers stand for."""
+class KernelOperands(FileNode["Numbers"]):
+    """Stored operands, options and quantization parameters."""
 
     result: Quantization
 
     def stored(self, index: int) -> Numbers:
-        """Operand `index` as it is stored, in 64 bits."""
+        """Return operand `index` as stored, as int64."""
         return np.asarray(self.operands[index]).astype(np.int64)
 
     def centred(self, index: int) -> Numbers:
-        """Operand `index` above its zero point."""
+        """Return operand `index` minus its zero point."""
         return self.stored(index) - self.quantization(index)[3][0]
 
     def quantization(self, index: int) -> Quantization:
-        """What the integers of operand `index` stand for."""
+        """Return the quantization parameters of operand `index`."""
         return cast("Quantization", self.quantized[index])
 
     def scale(self, index: int) -> np.float32:
-        """The step of operand `index`."""
+        """Return the scale of operand `index`."""
         return np.float32(self.quantization(index)[2][0])
 
     @property
     def step(self) -> np.float32:
-        """The step of the result."""
+        """Scale of the result."""
         return np.float32(self.result[2][0])
 
     @property
     def zero(self) -> int:
-        """What stands for zero in the result."""
+        """Zero point of the result."""
         return self.result[3][0]
 
     @property
@@ -67,24 +67,24 @@ class Given(Stated["Numbers"]):
         return self.result[0] is DType.INT16
 
     def factor(self, x: int, w: int) -> Numbers:
-        """By what products of two operands are steps of the result, for each scale of the second."""
+        """Return the factor from products of two operands to steps of the result, for each scale of the second."""
         scales = np.asarray(self.quantization(w)[2], np.float32).astype(np.float64)
         return float(self.scale(x)) * scales / float(self.step)
 
-    def of_sums(self, sums: Numbers, reals: Numbers, bias: int, *, is_long: bool = False) -> Numbers:
-        """Sums of products in steps of the result, as kernels of the operand's type round them.
+    def rescale_sums(self, sums: Numbers, reals: Numbers, bias: int, *, is_long: bool = False) -> Numbers:
+        """Rescale sums of products to steps of the result with the rounding of the operand's kernels.
 
         Args:
-            sums: with the bias.
-            reals: by what they are multiplied.
-            bias: which operand that is: where it is int32, sums have 32 bits.
-            is_long: whether the kernel rounds once, after a product of 64 bits.
+            sums: including the bias.
+            reals: the factors.
+            bias: operand index of the bias: with an int32 bias, sums have 32 bits.
+            is_long: whether the kernel rounds once, after a 64-bit product.
         """
         is_wide = self.is_short and not (self.has(bias) and self.quantization(bias)[0] is DType.INT32)
         return (once if is_long else briefly if is_wide else twice)(sums, reals)
 
     def clamped(self, steps: Numbers, activation: int | None = None) -> Numbers:
-        """Steps from zero as the result holds them, behind an activation, which is the fused one if none is told."""
+        """Add the zero point and saturate; `activation` defaults to the fused activation."""
         activation_name = self.option("fused_activation_function") if activation is None else activation
         limits = np.iinfo(self.result[0].numpy)
         low, high = limits.min, limits.max
@@ -99,13 +99,13 @@ def integer_kernel(word: str, types: frozenset[DType] = ALL, numbers: Sequence[i
     """Register an integer kernel.
 
     Args:
-        word: the operator.
-        types: of the result, and of the operands `numbers`, which stand for reals as a whole.
-        numbers: which operands have to.
+        word: the op type.
+        types: element types of the result and of the operands `numbers`, which are quantized per-tensor.
+        numbers: indices of these operands.
     """
 
     def register(rule: Rule) -> Rule:
-        @exact(DIALECT, word, when=lambda node: _is_taken(node, types, numbers))
+        @exact(DIALECT, word, when=lambda node: _matches_kernel(node, types, numbers))
         @wraps(rule)
         def computed(
             *operands: Numbers | None,
@@ -116,7 +116,7 @@ def integer_kernel(word: str, types: frozenset[DType] = ALL, numbers: Sequence[i
             **options: Any,
         ) -> Numbers:
             del types, states
-            return rule(Given(operands, options, quantized, quantized_results[0]))
+            return rule(KernelOperands(operands, options, quantized, quantized_results[0]))
 
         del computed
         return rule
@@ -124,7 +124,7 @@ def integer_kernel(word: str, types: frozenset[DType] = ALL, numbers: Sequence[i
     return register
 
 
-def _is_taken(node: Node, types: frozenset[DType], numbers: Sequence[int]) -> bool:
+def _matches_kernel(node: Node, types: frozenset[DType], numbers: Sequence[int]) -> bool:
     quantized = cast("Sequence[Quantization | None]", node.attributes.get("quantized") or ())
     results = cast("Sequence[Quantization | None]", node.attributes.get("quantized_results") or ())
     if len(results) != 1 or len(node.outputs) != 1:

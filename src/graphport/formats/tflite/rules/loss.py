@@ -1,4 +1,4 @@
-"""Losses in TFLite, which has no words for them."""
+"""Export rules of losses, for which TFLite has no operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices in TFLite, and of integers as LiteRT's reference kernels round them."""
+"""Matrix products of TFLite, and integer products with the rounding of LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, word
-from graphport.formats.tflite.rules.integer_kernels import SIGNED, Given, integer_kernel
+from graphport.formats.tflite.rules.integer_kernels import SIGNED, KernelOperands, integer_kernel
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.inverse import determinant
 from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, transposed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @word("FULLY_CONNECTED")
 def fully_connected(op: Operator) -> Value:
-    """x times filters [maps, k] turned around; x is made a matrix of k columns unless it keeps its dims."""
+    """FULLY_CONNECTED: x times transposed filters [maps, k]; x is reshaped to [-1, k] unless `keep_num_dims` is set."""
     op.has_long_factor = True
     b, x = op.b, op[0]
     if op.option("weights_format"):
@@ -30,7 +30,7 @@ def fully_connected(op: Operator) -> Value:
         raise UnsupportedError(message)
     if len(op.dims(1)) != 2:
         message = f"filters of rank {len(op.dims(1))}"
-        raise ShapeError(message, "they are [maps, k]")
+        raise ShapeError(message, "expected [maps, k]")
     rank = len(b.dims(x))
     is_hybrid = op.quantization(0) is None
     bias = op.bias(2)
@@ -45,7 +45,7 @@ def fully_connected(op: Operator) -> Value:
 
 @word("BATCH_MATMUL")
 def batch_matmul(op: Operator) -> Value:
-    """Products of the last two axes, either of which may be turned around."""
+    """BATCH_MATMUL: matrix product with optional transposition of either operand."""
     op.has_long_factor = True
     operands: list[Value] = []
     for index, name in enumerate(("adj_x", "adj_y")):
@@ -56,7 +56,7 @@ def batch_matmul(op: Operator) -> Value:
             operands.append(transposed(op.b, op[index], order))
         else:
             operands.append(op.weight(index, order))
-    # Bytes that stand for nothing are multiplied as they are.
+    # Integers without quantization parameters are multiplied as stored.
     page = MatMulInteger if dtype_of(operands[0]) is DType.INT8 else MatMul
     return op.b(page, *operands)
 
@@ -65,23 +65,23 @@ Det.lift("tflite")(determinant)
 
 
 @integer_kernel("FULLY_CONNECTED", SIGNED)
-def fully_connected_of_integers(given: Given) -> Numbers:
-    """Sums over columns, rounded once."""
+def fully_connected_of_integers(given: KernelOperands) -> Numbers:
+    """Sum over columns, rounded once."""
     x, w = given.centred(0), given.stored(1) - np.asarray(given.quantization(1)[3], np.int64).reshape(-1, 1)
     keeps = bool(given.option("keep_num_dims", default=False))
     shape = (*x.shape[:-1], w.shape[0]) if keeps else (-1, w.shape[0])
     sums = np.rint(x.reshape(-1, w.shape[1]).astype(np.float64) @ w.T.astype(np.float64)).astype(np.int64)
     if given.has(2):
         sums = sums + given.stored(2)
-    return given.clamped(given.of_sums(sums, given.factor(0, 1), 2, is_long=True)).reshape(shape)
+    return given.clamped(given.rescale_sums(sums, given.factor(0, 1), 2, is_long=True)).reshape(shape)
 
 
 @integer_kernel("BATCH_MATMUL", SIGNED, numbers=(0, 1))
-def batch_matmul_of_integers(given: Given) -> Numbers:
-    """Sums over the inner axis."""
+def batch_matmul_of_integers(given: KernelOperands) -> Numbers:
+    """Sum over the inner axis."""
     operands: list[Numbers] = []
     for index, name in enumerate(("adj_x", "adj_y")):
         x = given.centred(index).astype(np.float64)
         operands.append(np.swapaxes(x, -1, -2) if given.option(name, default=False) else x)
     sums = np.rint(np.matmul(*operands)).astype(np.int64)
-    return given.clamped(given.of_sums(sums, given.factor(0, 1), 2))
+    return given.clamped(given.rescale_sums(sums, given.factor(0, 1), 2))

@@ -1,4 +1,4 @@
-"""Normalizations in TFLite: their formulas."""
+"""Export rules of normalizations to TFLite, by their formulas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.emitting import array_of, in_single, is_other_real, shaped
+from graphport.formats.tflite.rules.emitting import array_of, in_single, is_nonfloat32_float, shaped
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import scalar, vector
@@ -27,14 +27,14 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
 def _moments(b: Builder, x: Value, axes: Value) -> tuple[Value, Value, Value]:
-    """The mean, what differs from it, and the mean of its square."""
+    """Return the mean, the deviation from it, and the variance."""
     mean = b(ReduceMean, x, axes)
     centred = b(Sub, x, mean)
     return mean, centred, b(ReduceMean, b(Mul, centred, centred), axes)
 
 
 def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value, Value]:
-    """x of mean 0 and variance 1, its mean, variance and deviation."""
+    """Normalize x to mean 0 and variance 1; return also mean, variance and standard deviation."""
     mean, centred, variance = _moments(b, x, vector(b, axes))
     deviation = b(Sqrt, b(Add, variance, b.like(x, epsilon)))
     return b(Div, centred, deviation), mean, variance, deviation
@@ -54,7 +54,7 @@ def _by_channel(b: Builder, value: Value, rank: int) -> Value:
 
 
 def _affine(b: Builder, x: Value, scale: Value, bias: Value) -> Value:
-    """Times a number for each channel, and another one added."""
+    """Multiply by a scale and add a bias per channel."""
     rank = len(b.dims(x))
     return b(Add, b(Mul, x, _by_channel(b, scale, rank)), _by_channel(b, bias, rank))
 
@@ -88,8 +88,8 @@ def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
     return (_affine(b, y, op.scale, op.bias),)
 
 
-def _numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
-    """The numbers of a vector that is constant, which may be stored as integers; `None` of anything else."""
+def _vector_elements(value: Value) -> np.ndarray[Any, Any] | None:
+    """Return the elements of a constant vector, possibly dequantized; `None` otherwise."""
     maker = value.producer
     stored = None if maker is None or maker.word not in ("DEQUANTIZE", "RESHAPE") else array_of(maker.operands[0])
     if maker is None or stored is None:
@@ -104,7 +104,7 @@ def _numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
 
 
 def _of_batch(b: Builder, op: BatchNormalizationView) -> Lifted:
-    """With the mean and the variance of what is given, which move the running ones."""
+    """Training mode: normalize by the batch's mean and variance, which update the running ones."""
     standard, mean, variance, _ = _standardized(b, op.x, [0, *range(2, len(b.dims(op.x)))], op.epsilon)
     results = [_affine(b, standard, op.scale, op.b)]
     for old, new in ((op.input_mean, mean), (op.input_var, variance)):
@@ -118,11 +118,11 @@ def _of_batch(b: Builder, op: BatchNormalizationView) -> Lifted:
 def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
     if op.training_mode:
         return _of_batch(b, op)
-    if is_other_real(op.x):
+    if is_nonfloat32_float(op.x):
         others = (op.scale, op.b, op.input_mean, op.input_var)
         return (in_single(b, BatchNormalization, op.x, *others, **op.stated()),)
     rank = len(b.dims(op.x))
-    arrays = [_numbers_of(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
+    arrays = [_vector_elements(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
     if all(each is not None for each in arrays):
         g, o, m, v = (np.asarray(each, np.float64) for each in arrays)
         factor = g / np.sqrt(v + op.epsilon)

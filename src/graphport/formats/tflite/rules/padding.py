@@ -29,13 +29,13 @@ _PADDED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.INT8, DType.
 
 
 def _pads(op: Operator) -> Value:
-    """Begins of all axes, then ends."""
+    """Return begin pads of all axes, then end pads."""
     b, numbers = op.b, integers(op.raw(1))
     if numbers is None:
         return b(Reshape, b(Transpose, as_int64(b, op.raw(1)), perm=(1, 0)), vector(b, [-1]))
     if len(numbers) != 2 * len(op.dims(0)) or min(numbers, default=0) < 0:
-        message = f"padding {list(numbers)} of {len(op.dims(0))} axes"
-        raise ShapeError(message, "it has a begin and an end from 0 for each axis")
+        message = f"padding {list(numbers)} for {len(op.dims(0))} axes"
+        raise ShapeError(message, "expected nonnegative begin and end for each axis")
     return vector(b, [*numbers[::2], *numbers[1::2]])
 
 
@@ -50,7 +50,7 @@ def _padded(op: Operator, number: Value | None) -> Value:
 
 @word("PAD", moves=True, layout="rows")
 def pad(op: Operator) -> Value:
-    """Zeros around; where integers are moved, those that stand for zero in the result."""
+    """PAD: zeros; stored integers are padded with the zero point of the result."""
     quantization = op.result or op.quantization(0)
     if op.is_raw and quantization is not None and any(quantization[3]):
         return _padded(op, scalar(op.b, quantization[3][0], quantization[0]))
@@ -59,13 +59,13 @@ def pad(op: Operator) -> Value:
 
 @word("PADV2", moves=(0, 2), layout="rows")
 def padv2(op: Operator) -> Value:
-    """A number around."""
+    """PADV2: a given fill value."""
     return _padded(op, op.b(Reshape, op[2], vector(op.b, [])) if op.dims(2) else op[2])
 
 
 @word("MIRROR_PAD", moves=True, layout="rows")
 def mirror_pad(op: Operator) -> Value:
-    """What is inside around, turned around at the border, which is repeated where it is symmetric."""
+    """MIRROR_PAD: reflection, with the border repeated in symmetric mode."""
     b, x = op.b, op[0]
     numbers = integers(op.raw(1))
     if numbers is None:
@@ -79,7 +79,7 @@ def mirror_pad(op: Operator) -> Value:
             continue
         n = b.dims(x)[axis]
         if not isinstance(n, int):
-            message = "what is mirrored must be known"
+            message = "the mirrored axis must have a static size"
             raise UnsupportedError(message)
         most = n if is_symmetric else n - 1
         if min(begin, end) < 0 or max(begin, end) > most:
@@ -92,7 +92,7 @@ def mirror_pad(op: Operator) -> Value:
 
 @word("STABLEHLO_PAD", is_raw=True)
 def stablehlo_pad(op: Operator) -> Value:
-    """A number around and between elements; edges below zero cut elements off."""
+    """STABLEHLO_PAD: fill value around and between elements; negative edge padding crops."""
     low, high, interior = (
         tuple(op.option(name, ())) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
@@ -100,22 +100,22 @@ def stablehlo_pad(op: Operator) -> Value:
     if {len(low), len(high), len(interior)} != {rank} or min(interior, default=0) < 0:
         message = f"padding {low}, {high}, {interior} of {rank} axes"
         raise ShapeError(message)
-    x = spread(op.b, op.raw(0), interior, op.raw(1))
-    return around(op.b, x, low, high, op.raw(1))
+    x = interleave_fill(op.b, op.raw(0), interior, op.raw(1))
+    return pad_edges(op.b, x, low, high, op.raw(1))
 
 
 @word("DILATE", is_raw=True)
 def dilate(op: Operator) -> Value:
-    """Elements so many places apart, and a number between."""
+    """DILATE: insert a fill value between elements."""
     steps = needed(op.raw(1), "the steps")
     if len(steps) != len(op.dims(0)) or min(steps, default=1) < 1:
-        message = f"steps {list(steps)} of {len(op.dims(0))} axes"
-        raise ShapeError(message, "they are 1 or more, one for each axis")
-    return spread(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
+        message = f"dilations {list(steps)} for {len(op.dims(0))} axes"
+        raise ShapeError(message, "expected one positive integer for each axis")
+    return interleave_fill(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
 
 
-def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
-    """So many times a number between elements of each axis."""
+def interleave_fill(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
+    """Insert copies of a fill value between elements of each axis."""
     dims = list(sizes(b.dims(x), "what is spread"))
     for axis, gap in enumerate(gaps):
         if not gap or dims[axis] < 2:
@@ -123,7 +123,7 @@ def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
         split = [*dims[:axis], dims[axis], 1, *dims[axis + 1 :]]
         x = b(Reshape, x, vector(b, split))
         behind = [gap if place == axis + 1 else 0 for place in range(len(split))]
-        x = around(b, x, [0] * len(split), behind, number)
+        x = pad_edges(b, x, [0] * len(split), behind, number)
         reserve(dims[axis], 1 + gap)
         dims[axis] *= 1 + gap
         x = b(Reshape, x, vector(b, dims))
@@ -132,8 +132,8 @@ def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
     return x
 
 
-def around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number: Value) -> Value:
-    """So many times a number in front of and behind the elements of each axis; less than none cuts some off."""
+def pad_edges(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number: Value) -> Value:
+    """Pad each axis with a fill value; negative pads crop."""
     if not any(low) and not any(high):
         return x
     own = dtype_of(x)
@@ -146,12 +146,12 @@ def around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number
 def lift_center_crop_pad(
     b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
 ) -> tuple[Value, ...]:
-    """Cut, then filled up; the odd entry is at the end."""
+    """Export CenterCropPad: crop, then pad; the odd element is at the end."""
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]
     own = sizes([b.dims(input_data)[axis] for axis in chosen], "an extent that is cut or filled up")
     if integers(shape) is None:
-        return (_fitted_later(b, input_data, vector(b, own), as_int64(b, shape), vector(b, list(chosen))),)
+        return (_crop_or_pad_dynamic(b, input_data, vector(b, own), as_int64(b, shape), vector(b, list(chosen))),)
     starts, ends, before, behind = [], [], [0] * rank, [0] * rank
     for axis, n, wanted in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
         m = int(wanted)
@@ -164,8 +164,8 @@ def lift_center_crop_pad(
     return (b(Pad, cut, vector(b, [*before, *behind])),)
 
 
-def _fitted_later(b: Builder, x: Value, own: Value, wanted: Value, axes: Value) -> Value:
-    """Cut and filled up to extents that only a run tells."""
+def _crop_or_pad_dynamic(b: Builder, x: Value, own: Value, wanted: Value, axes: Value) -> Value:
+    """Crop and pad to dynamic sizes."""
     n, m = (cast(b, each, DType.INT32) for each in (own, wanted))
     zero, two = b.like(n, 0), b.like(n, 2)
     start = b(Div, b(Max, b(Sub, n, m), zero), two)

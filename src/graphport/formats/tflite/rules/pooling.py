@@ -1,4 +1,4 @@
-"""Pooling in TFLite: channels last."""
+"""Pooling of TFLite, channels-last."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.tflite.rules.binding import Operator, first, last, pads_of, window, word
+from graphport.formats.tflite.rules.binding import Operator, pads_of, to_channels_first, to_channels_last, window, word
 from graphport.formats.tflite.rules.convolution_kernels import patches
 from graphport.formats.tflite.rules.fixed_point import quotient
-from graphport.formats.tflite.rules.integer_kernels import Given, integer_kernel
+from graphport.formats.tflite.rules.integer_kernels import KernelOperands, integer_kernel
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.pooling import AveragePool, MaxPool
 
@@ -23,31 +23,31 @@ def _pooled(op: Operator, page: Page, x: Value) -> Value:
     b, kernel = op.b, op.positive("filter_height", "filter_width")
     strides = op.positive("stride_h", "stride_w")
     stated = window(kernel, strides, (1, 1)) | pads_of(op, op.dims(0)[1:-1], kernel, strides, (1, 1))
-    return b(page, first(b, x), **stated)
+    return b(page, to_channels_first(b, x), **stated)
 
 
 @word("AVERAGE_POOL_2D", is_even=True)
 def average_pool_2d(op: Operator) -> Value:
-    """The mean of the elements inside."""
-    return last(op.b, _pooled(op, AveragePool, op[0]))
+    """AVERAGE_POOL_2D: mean of the elements inside the input."""
+    return to_channels_last(op.b, _pooled(op, AveragePool, op[0]))
 
 
 @word("MAX_POOL_2D", is_even=True)
 def max_pool_2d(op: Operator) -> Value:
-    """The largest element."""
-    return last(op.b, _pooled(op, MaxPool, op[0]))
+    """MAX_POOL_2D."""
+    return to_channels_last(op.b, _pooled(op, MaxPool, op[0]))
 
 
 @word("L2_POOL_2D")
 def l2_pool_2d(op: Operator) -> Value:
-    """The root of the mean of the squares."""
+    """L2_POOL_2D: square root of the mean of squares."""
     b, x = op.b, op[0]
-    return last(b, b(Sqrt, _pooled(op, AveragePool, b(Mul, x, x))))
+    return to_channels_last(b, b(Sqrt, _pooled(op, AveragePool, b(Mul, x, x))))
 
 
 @integer_kernel("AVERAGE_POOL_2D")
-def average_pool_2d_of_integers(given: Given) -> Numbers:
-    """The mean of the stored numbers inside, halves away from zero: of these, not of what they stand for."""
+def average_pool_2d_of_integers(given: KernelOperands) -> Numbers:
+    """Mean of the stored integers inside the input, rounded half away from zero."""
     kernel = int(given.option("filter_height", 1)), int(given.option("filter_width", 1))
     x = given.stored(0)
     total = patches(given, x, kernel).sum(axis=(4, 5))

@@ -1,4 +1,7 @@
-"""Pools in TFLite: those over images that have no gaps have a word, others are made of slices."""
+"""Export rules of pooling to TFLite.
+
+Image pooling without dilation has operators, other forms are built from slices.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.convolution_lifts import (
     as_before,
     as_image_window,
-    bordered,
-    first,
-    last,
+    pad_window,
     pair_of,
     slides,
+    to_channels_first,
+    to_channels_last,
 )
-from graphport.formats.tflite.rules.emitting import NUMBERS, cast_to, ints, lift_reals, needed_array
-from graphport.formats.tflite.rules.rows import REALS, ROWS
+from graphport.formats.tflite.rules.emitting import NUMERIC_TYPES, cast_to, ints, lift_reals, needed_array
+from graphport.formats.tflite.rules.rows import FLOAT_ROWS, ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, vector
@@ -41,9 +44,9 @@ if TYPE_CHECKING:
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE = 4
-_MOST_CELLS = 512
-"""Cells of a window that is put together of as many slices."""
-_FARTHEST = 1 << 62
+_MAX_WINDOW_ELEMENTS = 512
+"""Maximum number of window elements in a decomposition into slices."""
+_MAX_INDEX = 1 << 62
 
 
 def _has_word(b: Builder, x: Value, stated: dict[str, Any]) -> bool:
@@ -51,16 +54,16 @@ def _has_word(b: Builder, x: Value, stated: dict[str, Any]) -> bool:
 
 
 def _kernel(slid: Window) -> tuple[int, ...]:
-    """The extents of a window that is put together of its cells."""
+    """Return the kernel shape of a decomposed window."""
     kernel = tuple(sizes(slid.kernel, "the window"))
-    if prod(kernel) > _MOST_CELLS:
-        message = f"a window of {prod(kernel)} cells for which there is no word"
+    if prod(kernel) > _MAX_WINDOW_ELEMENTS:
+        message = f"a window of {prod(kernel)} elements without a TFLite operator"
         raise UnsupportedError(message)
     return kernel
 
 
 def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[tuple[int, ...], Value]]:
-    """Each cell of a window, and what it covers at all places of the window: [N, C, *lengths]."""
+    """Yield each window offset and the elements at that offset in all windows: [N, C, *lengths]."""
     kernel, lengths = _kernel(slid), sizes(slid.lengths, "the result")
     dims = sizes(b.dims(x), "what is pooled")
     begins = sizes([before for before, _ in slid.pads], "the padding")
@@ -77,20 +80,20 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
 
 
 def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
-    """Where the cell stands along each spatial axis, at all places of the window."""
-    begins = sizes([first for first, _ in slid.pads], "the padding")
+    """Return the input coordinate of the offset along each spatial axis, for all windows."""
+    begins = sizes([to_channels_first for to_channels_first, _ in slid.pads], "the padding")
     windows = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
-    if any(out * s + at * d + abs(p) > _FARTHEST for at, out, s, d, p in windows):
-        message = "places of a window that 64 bits do not hold"
+    if any(out * s + at * d + abs(p) > _MAX_INDEX for at, out, s, d, p in windows):
+        message = "indices beyond int64"
         raise UnsupportedError(message)
     return [np.arange(reserve(out)) * s + at * d - p for at, out, s, d, p in windows]
 
 
 def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
-    """The largest of all cells, and where in x it is."""
+    """Return the maximum over all offsets, and its index in x."""
     dtype = dtype_of(x)
     dims = sizes(b.dims(x), "what is pooled")
-    wide = x if dtype in NUMBERS else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
+    wide = x if dtype in NUMERIC_TYPES else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
     least = np.finfo(np.float32).min if dtype.is_floating else np.iinfo(dtype.numpy).min
     space = dims[2:]
     weights = [int(prod(space[:axis] if storage_order else space[axis + 1 :])) for axis in range(len(space))]
@@ -121,7 +124,7 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
 def _sum(b: Builder, x: Value, slid: Window) -> Value:
     cells = [found for _, found in _cells(b, x, slid, 0.0)]
     if not cells:
-        message = "a window without cells"
+        message = "an empty window"
         raise UnsupportedError(message)
     return reduce(partial(emit, b, "ADD"), cells)
 
@@ -140,9 +143,9 @@ def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
 def _pool(
     b: Builder, word: str, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float
 ) -> tuple[Value, bool]:
-    """A word over an image, and whether it was padded before."""
-    given = last(b, x)
-    image, border = bordered(b, given, kernel, stated, filler)
+    """Emit a pooling operator over an image; return also whether the image was padded before."""
+    given = to_channels_last(b, x)
+    image, border = pad_window(b, given, kernel, stated, filler)
     extents = {"filter_height": kernel[0], "filter_width": kernel[1]}
     return emit(b, word, image, padding=border, **slides(stated["strides"]), **extents), image is not given
 
@@ -156,12 +159,12 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     x, count, stated = as_image_window(b, x, stated)
     kernel = pair_of(op.kernel_shape, count)
     y, _ = _pool(b, "MAX_POOL_2D", x, kernel, stated, float(np.finfo(np.float32).min))
-    return (as_before(b, first(b, y), count),)
+    return (as_before(b, to_channels_first(b, y), count),)
 
 
 @lift_reals(AveragePoolView)
 def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
-    """Where padding does not count and there is no word for it, divided by the share of the window that is inside."""
+    """Export AveragePool; excluded padding without an operator is divided by the fraction of the window inside."""
     x = op.x
     if dtype_of(x) is not DType.FLOAT32:
         return None
@@ -181,10 +184,10 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
         ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32))
         share, _ = _pool(b, "AVERAGE_POOL_2D", ones, kernel, stated, 0)
         y = emit(b, "DIV", y, share)
-    return (as_before(b, first(b, y), count),)
+    return (as_before(b, to_channels_first(b, y), count),)
 
 
-REALS.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).lift("""
+FLOAT_ROWS.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).lift("""
 GlobalAveragePool -> MEAN(x, space(x), keep_dims=True)
 GlobalMaxPool -> REDUCE_MAX(x, space(x), keep_dims=True)
 """)
@@ -208,7 +211,7 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
 
 @MaxUnpoolView.lift("tflite")
 def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
-    """Elements put where a pool took them from, in the shape that it read."""
+    """Export MaxUnpool: place elements at the indices of a preceding MaxPool."""
     batch, channels, *extents = sizes(b.dims(op.x), "what is unpooled")
     count = len(extents)
     pads, steps = op.pads or (0,) * (2 * count), op.strides or (1,) * count

@@ -1,4 +1,4 @@
-"""Integers that stand for real numbers, in TFLite."""
+"""Import rules of quantization operators of TFLite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import DIALECT, Operator, Quantization, word
 from graphport.formats.tflite.rules.fixed_point import twice
-from graphport.formats.tflite.rules.integer_kernels import ALL, Given
+from graphport.formats.tflite.rules.integer_kernels import ALL, KernelOperands
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, requantized, rounded_twice
 from graphport.ops.declare import exact
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @word("QUANTIZE", layout="any")
 def quantize(op: Operator) -> Value:
-    """Integers that stand for real numbers, or for what other integers stand for."""
+    """QUANTIZE: quantize floats, or requantize integers."""
     found = requantized(op)
     if found is not None:
         return found
@@ -35,18 +35,18 @@ def quantize(op: Operator) -> Value:
     return op[0] if twice is None else twice
 
 
-# The real numbers that integers stand for, or halves.
+# DEQUANTIZE of integers or float16.
 ROWS.lower("DEQUANTIZE(x) -> cast(x, float32)", layout="any")
-# A sparse constant as a dense one, which it is as soon as it is read.
+# DENSIFY: the reader already expands sparse constants.
 ROWS.lower("DENSIFY(x) -> Identity(x)", moves=True)
 
 
-def _is_taken(node: Node) -> bool:
+def _has_int16_result(node: Node) -> bool:
     quantization = cast("Sequence[Quantization | None]", node.attributes.get("quantized_results") or (None,))[0]
     return quantization is not None and quantization[1] < 0 and quantization[0] in ALL
 
 
-@exact(DIALECT, "QUANTIZE", when=_is_taken)
+@exact(DIALECT, "QUANTIZE", when=_has_int16_result)
 def quantized_steps(
     x: Numbers,
     *,
@@ -54,8 +54,8 @@ def quantized_steps(
     quantized_results: Sequence[Quantization] = (),
     **options: Any,
 ) -> Numbers:
-    """Reals in steps, halves away from zero; integers in other steps, rounded twice."""
-    given = Given([x], options, quantized or (None,), quantized_results[0])
+    """Quantize floats half away from zero; requantize integers with two roundings."""
+    given = KernelOperands([x], options, quantized or (None,), quantized_results[0])
     if given.quantized[0] is not None:
         return given.clamped(twice(given.centred(0), float(given.scale(0)) / float(given.step)))
     quotient = np.where(np.isnan(x), 0, x.astype(np.float32) / given.step).astype(np.float64)

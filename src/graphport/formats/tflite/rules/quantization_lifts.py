@@ -1,4 +1,4 @@
-"""Integers that stand for real numbers, as TFLite says them; their products as those of real numbers."""
+"""Export rules of quantization operators to TFLite; products of integers are computed in floats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.rules.emitting import cast_to, ints, is_known, needed_array, shaped
+from graphport.formats.tflite.rules.emitting import cast_to, ints, is_foldable, needed_array, shaped
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of, sizes, vector
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _FEW, _BYTE = 4, 8
-_MOST_EXACT = 256
-"""Products of bytes whose sum float32 holds exactly."""
+_MAX_EXACT_PRODUCTS = 256
+"""Maximum number of 8-bit products whose sum is exact in float32."""
 
 
 _STORED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT4, DType.INT2))
@@ -49,12 +49,12 @@ def _quantization(scale: Value, zero: Value | None, dtype: DType, axis: int, ran
     return dtype, own, tuple(map(float, scales.reshape(-1))), tuple(map(int, zeros.reshape(-1)))
 
 
-def _is_later(*values: Value | None) -> bool:
-    return any(value is not None and not is_known(value) for value in values)
+def _is_computed(*values: Value | None) -> bool:
+    return any(value is not None and not is_foldable(value) for value in values)
 
 
-def _fitted(b: Builder, parameter: Value, x: Value, axis: int, block_size: int) -> Value:
-    """A scale or zero point beside x: one for all, for each slice along an axis, or for each block."""
+def _broadcast_parameter(b: Builder, parameter: Value, x: Value, axis: int, block_size: int) -> Value:
+    """Reshape a scale or zero point to broadcast with x: per-tensor, per-axis or block-wise."""
     dims, rank = b.dims(parameter), len(b.dims(x))
     if block_size:
         axis %= rank
@@ -72,7 +72,7 @@ def _fitted(b: Builder, parameter: Value, x: Value, axis: int, block_size: int) 
     return shaped(b, parameter, (*dims, *[1] * (rank - axis % rank - 1)))
 
 
-def _quantized_later(
+def _quantize_by_formula(
     b: Builder,
     x: Value,
     scale: Value,
@@ -81,18 +81,18 @@ def _quantized_later(
     block_size: int,
     dtype: DType | None = None,
 ) -> Value:
-    """The formula, for scales that are given later, and for halves, whose quotients are halves."""
+    """Quantize by formula, for computed scales, and for float16, whose quotients are float16."""
     dtype = dtype_of(zero) if zero is not None else dtype or DType.UINT8
     if not dtype.is_integer or dtype.bits not in (_FEW, _BYTE, 16):
-        message = f"{dtype} with scales that are given later"
+        message = f"{dtype} with computed scales"
         raise UnsupportedError(message)
     real_x, real_scale = (cast_to(b, each, DType.FLOAT32) for each in (x, scale))
-    quotient = emit(b, "DIV", real_x, _fitted(b, real_scale, x, axis, block_size))
+    quotient = emit(b, "DIV", real_x, _broadcast_parameter(b, real_scale, x, axis, block_size))
     if dtype_of(scale) is DType.FLOAT16:
         quotient = cast_to(b, cast_to(b, quotient, DType.FLOAT16), DType.FLOAT32)
     rounded = emit(b, "ROUND", quotient)
     if zero is not None:
-        rounded = emit(b, "ADD", rounded, _fitted(b, cast_to(b, zero, DType.FLOAT32), x, axis, block_size))
+        rounded = emit(b, "ADD", rounded, _broadcast_parameter(b, cast_to(b, zero, DType.FLOAT32), x, axis, block_size))
     least = -(1 << dtype.bits - 1) if dtype.kind == "i" else 0
     kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", rounded, float(least)), float(least + (1 << dtype.bits) - 1))
     if dtype.bits == _FEW:
@@ -104,8 +104,8 @@ def _quantized_later(
 def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
     dtype = dtype_of(op.y_zero_point) if op.y_zero_point is not None else op.output_dtype or DType.UINT8
     is_half = dtype_of(op.x) is DType.FLOAT16 and dtype is not DType.INT32
-    if _is_later(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16 or is_half:
-        return (_quantized_later(b, op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size, dtype),)
+    if _is_computed(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16 or is_half:
+        return (_quantize_by_formula(b, op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size, dtype),)
     quantization = _quantization(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
     if dtype is DType.INT32 or dtype_of(op.x) is not DType.FLOAT32:
         return None
@@ -115,13 +115,19 @@ def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
 @DequantizeLinearView.lift("tflite")
 def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
     dtype = dtype_of(op.x)
-    is_odd = dtype is DType.UINT16 or (dtype is DType.INT32 and not is_known(op.x))
-    if (_is_later(op.x_scale, op.x_zero_point) or op.block_size or is_odd) and dtype.is_integer and dtype.bits >= _FEW:
+    is_odd = dtype is DType.UINT16 or (dtype is DType.INT32 and not is_foldable(op.x))
+    if (
+        (_is_computed(op.x_scale, op.x_zero_point) or op.block_size or is_odd)
+        and dtype.is_integer
+        and dtype.bits >= _FEW
+    ):
         wide = cast_to(b, op.x, DType.FLOAT32)
         if op.x_zero_point is not None:
             zero = cast_to(b, op.x_zero_point, DType.FLOAT32)
-            wide = emit(b, "SUB", wide, _fitted(b, zero, op.x, op.axis, op.block_size))
-        y = emit(b, "MUL", wide, _fitted(b, cast_to(b, op.x_scale, DType.FLOAT32), op.x, op.axis, op.block_size))
+            wide = emit(b, "SUB", wide, _broadcast_parameter(b, zero, op.x, op.axis, op.block_size))
+        y = emit(
+            b, "MUL", wide, _broadcast_parameter(b, cast_to(b, op.x_scale, DType.FLOAT32), op.x, op.axis, op.block_size)
+        )
         return (cast_to(b, y, dtype_of(op.x_scale)),)
     quantization = _quantization(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
     own = dtype_of(op.x_scale)
@@ -143,13 +149,13 @@ def lift_dynamic_quantize_linear(b: Builder, x: Value) -> Lifted:
     low = b(arithmetic.Min, zero, b(ReduceMin, x, keepdims=0))
     high = b(arithmetic.Max, zero, b(ReduceMax, x, keepdims=0))
     scale = b(arithmetic.Div, b(arithmetic.Sub, high, low), b.like(x, 255))
-    # What is nothing but zeros has the scale 0, and any zero point.
+    # All-zero input has scale 0 and any zero point.
     is_flat = emit(b, "EQUAL", scale, 0.0)
     divisor = emit(b, "SELECT_V2", is_flat, b.like(scale, 1), scale)
     place = emit(b, "ROUND", b(arithmetic.Sub, zero, b(arithmetic.Div, low, divisor)))
     shift = emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), 255.0)
     zero_point = cast_to(b, cast_to(b, shift, DType.INT32), DType.UINT8)
-    return _quantized_later(b, x, divisor, zero_point, 0, 0), scale, zero_point
+    return _quantize_by_formula(b, x, divisor, zero_point, 0, 0), scale, zero_point
 
 
 def _centred(b: Builder, x: Value, zero: Value | None) -> Value:
@@ -158,23 +164,23 @@ def _centred(b: Builder, x: Value, zero: Value | None) -> Value:
 
 
 def _by_row(b: Builder, parameter: Value | None, a: Value) -> Value | None:
-    """A vector of one number per row of `a`, as a column."""
+    """Reshape a vector with one element per row of `a` to a column."""
     if parameter is None or len(b.dims(parameter)) != 1 or b.dims(parameter) == (1,) or len(b.dims(a)) < 2:
         return parameter
     return b(Unsqueeze, parameter, vector(b, [1]))
 
 
 def _product(b: Builder, left: Value, right: Value) -> Value:
-    """The product of integers below 2^8 that stand in float32, exactly: so many at once as it holds."""
+    """Product of integers below 2^8 in float32, exact: split so that each partial sum is exact."""
     (inner,) = sizes(b.dims(left)[-1:], "the inner extent")
     if not inner:
-        message = "a product over nothing"
+        message = "a product over an empty axis"
         raise UnsupportedError(message)
     products: list[Value] = []
-    for start in range(0, inner, _MOST_EXACT):
+    for start in range(0, inner, _MAX_EXACT_PRODUCTS):
         parts = [left, right]
-        if inner > _MOST_EXACT:
-            bounds = vector(b, [start]), vector(b, [min(inner, start + _MOST_EXACT)])
+        if inner > _MAX_EXACT_PRODUCTS:
+            bounds = vector(b, [start]), vector(b, [min(inner, start + _MAX_EXACT_PRODUCTS)])
             axes = len(b.dims(left)) - 1, max(0, len(b.dims(right)) - 2)
             parts = [b(Slice, x, *bounds, vector(b, [axis])) for x, axis in zip(parts, axes, strict=True)]
         products.append(b(Cast, b(MatMul, *parts), to=DType.INT32))
@@ -191,7 +197,7 @@ def lift_matmul_integer(
 
 @QLinearMatMulView.lift("tflite")
 def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
-    if not _is_later(op.a_scale, op.a_zero_point, op.b_scale, op.b_zero_point, op.y_scale, op.y_zero_point):
+    if not _is_computed(op.a_scale, op.a_zero_point, op.b_scale, op.b_zero_point, op.y_scale, op.y_zero_point):
         left = b(DequantizeLinear, op.a, op.a_scale, op.a_zero_point, axis=-2)
         right = b(DequantizeLinear, op.b, op.b_scale, op.b_zero_point, axis=-1)
         return (b(QuantizeLinear, b(MatMul, left, right), op.y_scale, op.y_zero_point, axis=-2),)
@@ -201,38 +207,38 @@ def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
     up = b(arithmetic.Mul, _by_row(b, scales[0], op.a) or scales[0], scales[1])
     scaled = b(arithmetic.Mul, total, b(arithmetic.Div, up, _by_row(b, scales[2], op.a) or scales[2]))
     one = b.constant(np.float32(1))
-    return (_quantized_later(b, scaled, one, _by_row(b, op.y_zero_point, op.a), -2, 0),)
+    return (_quantize_by_formula(b, scaled, one, _by_row(b, op.y_zero_point, op.a), -2, 0),)
 
 
 @ConvIntegerView.lift("tflite")
 def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
     _check_exact(b, op.w)
-    rows = None if op.w_zero_point is None else _fitted(b, op.w_zero_point, op.w, 0, 0)
+    rows = None if op.w_zero_point is None else _broadcast_parameter(b, op.w_zero_point, op.w, 0, 0)
     total = b(Conv, _centred(b, op.x, op.x_zero_point), _centred(b, op.w, rows), **op.stated())
     return (b(Cast, total, to=DType.INT32),)
 
 
 def _check_exact(b: Builder, w: Value) -> None:
     count = int(np.prod(sizes(b.dims(w)[1:], "the filters")))
-    if count > _MOST_EXACT:
-        message = f"sums of {count} products, which float32 does not hold exactly"
+    if count > _MAX_EXACT_PRODUCTS:
+        message = f"sums of {count} products, which are not exact in float32"
         raise UnsupportedError(message)
 
 
 @QLinearConvView.lift("tflite")
 def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
     w = op.w
-    if not _is_later(op.x_scale, op.x_zero_point, op.w_scale, op.w_zero_point, op.y_scale, op.y_zero_point, op.b):
+    if not _is_computed(op.x_scale, op.x_zero_point, op.w_scale, op.w_zero_point, op.y_scale, op.y_zero_point, op.b):
         scales = needed_array(op.x_scale, "its scale") * needed_array(op.w_scale, "its scale")
         reals = None if op.b is None else b.constant((needed_array(op.b, "its bias") * scales).astype(np.float32))
         given = b(DequantizeLinear, op.x, op.x_scale, op.x_zero_point)
         y = b(Conv, given, b(DequantizeLinear, w, op.w_scale, op.w_zero_point, axis=0), reals, **op.stated())
         return (b(QuantizeLinear, y, op.y_scale, op.y_zero_point),)
     _check_exact(b, w)
-    filters = _centred(b, w, _fitted(b, op.w_zero_point, w, 0, 0))
+    filters = _centred(b, w, _broadcast_parameter(b, op.w_zero_point, w, 0, 0))
     total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, **op.stated())
     if op.b is not None:
-        total = b(arithmetic.Add, total, _fitted(b, cast(b, op.b, DType.FLOAT32), total, 1, 0))
-    factor = b(arithmetic.Mul, op.x_scale, _fitted(b, op.w_scale, total, 1, 0))
+        total = b(arithmetic.Add, total, _broadcast_parameter(b, cast(b, op.b, DType.FLOAT32), total, 1, 0))
+    factor = b(arithmetic.Mul, op.x_scale, _broadcast_parameter(b, op.w_scale, total, 1, 0))
     scaled = b(arithmetic.Mul, total, b(arithmetic.Div, factor, op.y_scale))
-    return (_quantized_later(b, scaled, b.constant(np.float32(1)), op.y_zero_point, 1, 0),)
+    return (_quantize_by_formula(b, scaled, b.constant(np.float32(1)), op.y_zero_point, 1, 0),)

@@ -1,4 +1,4 @@
-"""Recurrent operators of TFLite. Each gives, behind its results, what its states hold afterwards."""
+"""Recurrent operators of TFLite. Each import rule returns the final states after the results."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     _Given = tuple[Value, Value, Value | None]
 
-_MOST_STEPS = 512
-"""Steps that are written one by one, where no operator of ONNX takes all of them."""
-_NAMES = {0: "Affine", RELU: "Relu", TANH: "Tanh"}
+_MAX_UNROLLED_STEPS = 512
+"""Maximum number of unrolled steps, for cells that no ONNX operator computes."""
+_ACTIVATION_NAMES = {0: "Affine", RELU: "Relu", TANH: "Tanh"}
 _EPSILON = 1e-8
 
 
@@ -36,11 +36,11 @@ def _activated(b: Builder, x: Value, activation: int) -> Value:
 
 
 def _linear(b: Builder, x: Value, w: Value) -> Value:
-    """x times weights [units, inputs] turned around."""
+    """x times transposed weights [units, inputs]."""
     return b(MatMul, x, transposed(b, w, (1, 0)))
 
 
-# One gate
+# RNN cells
 
 
 def _rnn_step(op: Operator, x: Value, h: Value, at: int) -> Value:
@@ -51,13 +51,13 @@ def _rnn_step(op: Operator, x: Value, h: Value, at: int) -> Value:
 
 @word("RNN", has_states=True)
 def rnn(op: Operator) -> tuple[Value, ...]:
-    """One step; operands are x, weights, recurrent weights, bias, the state."""
+    """RNN: one step. Operands: x, weights, recurrent weights, bias, state."""
     y = _rnn_step(op, op[0], op[4], 1)
     return y, y
 
 
 class _Order(NamedTuple):
-    """How steps stand, and which is the first."""
+    """Layout and direction of the steps."""
 
     is_time_major: bool
     is_reverse: bool = False
@@ -77,7 +77,7 @@ def _all_steps(
     peepholes: Value | None = None,
     **stated: Any,
 ) -> list[Value]:
-    """Results [*, *, units] of an operator of ONNX that takes all steps, and the last states."""
+    """Return results [*, *, units] of an ONNX recurrent operator over all steps, and the final states."""
     front = vector(b, [0])
     steps = x if order.is_time_major else transposed(b, x, (1, 0, 2))
     begins = [b(Unsqueeze, state, front) for state in states]
@@ -89,10 +89,10 @@ def _all_steps(
 
 
 def _rnn_sequence(op: Operator, x: Value, at: int, order: _Order) -> list[Value]:
-    """All steps of one direction whose operands begin at `at`: results [*, *, units], the last state."""
+    """Run one direction whose operands begin at `at`: results [*, *, units], final state."""
     b, activation = op.b, int(op.option("fused_activation_function"))
     h = op[at + 3]
-    if activation not in _NAMES:
+    if activation not in _ACTIVATION_NAMES:
 
         def step(x_t: Value, states: Sequence[Value]) -> list[Value]:
             return [_rnn_step(op, x_t, states[0], at)]
@@ -104,25 +104,33 @@ def _rnn_sequence(op: Operator, x: Value, at: int, order: _Order) -> list[Value]
     bias = b(Unsqueeze, b(Concat, op[at + 2], b.like(op[at + 2], [0.0] * units), axis=0), front)
     attributes: dict[str, Any] = {"activation_alpha": (1.0,), "activation_beta": (0.0,)} if not activation else {}
     return _all_steps(
-        b, RNN, x, [*weights, bias], [h], order, activations=(_NAMES[activation],), hidden_size=units, **attributes
+        b,
+        RNN,
+        x,
+        [*weights, bias],
+        [h],
+        order,
+        activations=(_ACTIVATION_NAMES[activation],),
+        hidden_size=units,
+        **attributes,
     )
 
 
 @word("UNIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
 def unidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
-    """All steps of x [batch, time, inputs], or with time first."""
+    """UNIDIRECTIONAL_SEQUENCE_RNN: x [batch, time, inputs], or time-major."""
     return tuple(_rnn_sequence(op, op[0], 1, _order(op)))
 
 
 @word("BIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
 def bidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
-    """All steps forward, then backward; put side by side where they are merged."""
+    """BIDIRECTIONAL_SEQUENCE_RNN: forward and backward results, concatenated if merged."""
     if any(op.has(index) for index in range(10, 12)):
         message = "it has weights of an auxiliary input"
         raise UnsupportedError(message)
     order = _order(op)
     forward = _rnn_sequence(op, op[0], 1, order)
-    # Without weights of its own, what stands beside x is what the other direction reads; kernels do so with time first.
+    # Without auxiliary weights, the auxiliary input feeds the backward direction; kernels do so if time-major.
     x = op[9] if op.has(9) and order.is_time_major else op[0]
     return _merged(op, forward, _rnn_sequence(op, x, 5, order._replace(is_reverse=True)))
 
@@ -141,11 +149,11 @@ def _unrolled(
     step: Callable[[Value, Sequence[Value]], list[Value]],
     order: _Order,
 ) -> list[Value]:
-    """Every step in turn, and the last states; the first state is the result of one."""
+    """Unroll all steps; return results and final states. The first state is the result of a step."""
     axis = 0 if order.is_time_major else 1
     (count,) = sizes(b.dims(x)[axis : axis + 1], "the number of steps")
-    if not 0 < count <= _MOST_STEPS:
-        message = f"{count} steps are not written one by one"
+    if not 0 < count <= _MAX_UNROLLED_STEPS:
+        message = f"{count} steps exceed the maximum for unrolling"
         raise UnsupportedError(message)
     parts = b.results(Split, count, x, axis=axis, num_outputs=count) if count > 1 else (x,)
     found: list[Value] = []
@@ -160,7 +168,7 @@ def _unrolled(
 
 
 class _Cell(NamedTuple):
-    """Where the operands of a direction stand: i, f, c, o of each kind; -1 where it has none."""
+    """Operand indices of one direction by kind, for gates i, f, c, o; -1 if absent."""
 
     inputs: tuple[int, int, int, int]
     recurrent: tuple[int, int, int, int]
@@ -194,7 +202,7 @@ def _clipped(b: Builder, x: Value, bound: float) -> Value:
 def _gate(
     op: Operator, cell: _Cell, number: int, given: tuple[Value, Value, Value | None], peep: Value | None
 ) -> Value:
-    """What a gate takes: weighted inputs and state, its peephole, normalized where it is."""
+    """Gate pre-activation: weighted input and state, peephole, and layer normalization if present."""
     b, (x, h, aux) = op.b, given
     total = b(Add, _linear(b, x, op[cell.inputs[number]]), _linear(b, h, op[cell.recurrent[number]]))
     if aux is not None and _has(op, cell.auxiliary[number]):
@@ -211,7 +219,7 @@ def _gate(
 
 
 def _lstm_step(op: Operator, cell: _Cell, given: _Given, c: Value) -> list[Value]:
-    """The state and the cell state behind a step."""
+    """Return hidden and cell state after a step."""
     b, activation = op.b, int(op.option("fused_activation_function"))
     forget = b(Sigmoid, _gate(op, cell, 1, given, c))
     new = _activated(b, _gate(op, cell, 2, given, None), activation)
@@ -228,8 +236,8 @@ def _lstm_step(op: Operator, cell: _Cell, given: _Given, c: Value) -> list[Value
     return [h, c]
 
 
-def _is_plain(op: Operator, cell: _Cell) -> bool:
-    """Whether ONNX has an operator that computes all steps."""
+def _is_onnx_lstm(op: Operator, cell: _Cell) -> bool:
+    """Whether ONNX's LSTM computes this cell."""
     odd = any(_has(op, index) for index in (*cell.norms, *cell.auxiliary, *cell.projection))
     whole = all(_has(op, index) for index in (*cell.inputs, *cell.recurrent))
     is_clipped = float(op.option("cell_clip", 0.0)) > 0
@@ -238,21 +246,21 @@ def _is_plain(op: Operator, cell: _Cell) -> bool:
         whole
         and not odd
         and not is_clipped
-        and int(op.option("fused_activation_function")) in _NAMES
+        and int(op.option("fused_activation_function")) in _ACTIVATION_NAMES
         and (all(peepholes) or not any(peepholes))
     )
 
 
 def _joined(op: Operator, indices: Sequence[int]) -> Value:
-    """Operands i, f, c, o side by side in ONNX's order, with an axis of directions."""
+    """Concatenate operands i, f, c, o in ONNX's order and add the direction axis."""
     i, f, c, o = indices
     return op.b(Unsqueeze, op.b(Concat, op[i], op[o], op[f], op[c], axis=0), vector(op.b, [0]))
 
 
 def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order: _Order) -> list[Value]:
-    """Results of all steps, the last state and cell state."""
+    """Return results of all steps and the final hidden and cell state."""
     b, h, c = op.b, op[cell.states[0]], op[cell.states[1]]
-    if not _is_plain(op, cell):
+    if not _is_onnx_lstm(op, cell):
         if aux is not None and any(_has(op, index) for index in cell.auxiliary):
             message = "it has an auxiliary input"
             raise UnsupportedError(message)
@@ -263,7 +271,7 @@ def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order
         return _unrolled(b, x, [h, c], step, order)
     first = vector(b, [0])
     (units,) = sizes(op.dims(cell.recurrent[1])[:1], "the units")
-    activation = _NAMES[int(op.option("fused_activation_function"))]
+    activation = _ACTIVATION_NAMES[int(op.option("fused_activation_function"))]
     bias = None
     if all(_has(op, index) for index in cell.biases):
         i, f, g, o = cell.biases
@@ -286,7 +294,7 @@ _BASIC = 1
 
 @word("LSTM", has_states=True)
 def lstm(op: Operator) -> tuple[Value, ...]:
-    """One step, or one with all weights in a matrix and the states as operands and results."""
+    """LSTM: one step; or the basic kernel with one weight matrix and states as operands and results."""
     if int(op.option("kernel_type")) == _BASIC:
         return _basic(op)
     h, c = _lstm_step(op, _ONE, (op[0], op[18], None), op[19])
@@ -294,7 +302,7 @@ def lstm(op: Operator) -> tuple[Value, ...]:
 
 
 def _basic(op: Operator) -> tuple[Value, ...]:
-    """Operands x, state, weights [4 units, inputs + units] in the order i, c, f, o, bias, cell state."""
+    """Basic kernel. Operands: x, state, weights [4 units, inputs + units] in order i, c, f, o, bias, cell state."""
     b, activation = op.b, int(op.option("fused_activation_function"))
     joined = b(Concat, op[0], op[1], axis=1)
     gates = b(Add, _linear(b, joined, op[2]), op[3])
@@ -307,7 +315,7 @@ def _basic(op: Operator) -> tuple[Value, ...]:
 
 @word("UNIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
 def unidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
-    """All steps of x [batch, time, inputs], or with time first."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: x [batch, time, inputs], or time-major."""
     if op.option("diagonal_recurrent_tensors", default=False):
         message = "its recurrent weights are diagonals"
         raise UnsupportedError(message)
@@ -316,12 +324,12 @@ def unidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
 
 @word("BIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
 def bidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
-    """All steps forward, then backward; put side by side where they are merged."""
+    """BIDIRECTIONAL_SEQUENCE_LSTM: forward and backward results, concatenated if merged."""
     order = _order(op, default=True)
     cells = _cell(1, (35, 36), auxiliary=40), _cell(18, (37, 38), auxiliary=44)
     aux = op[39] if op.has(39) else None
     has_weights = any(op.has(index) for index in range(40, 48))
-    # Without weights of its own, what stands beside x is what the other direction reads.
+    # Without auxiliary weights, the auxiliary input feeds the backward direction.
     other = aux if aux is not None and not has_weights else op[0]
     beside = aux if has_weights else None
     forward = _lstm_sequence(op, cells[0], op[0], beside, order)
@@ -330,9 +338,9 @@ def bidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
 
 @word("SVDF", has_states=True)
 def svdf(op: Operator) -> tuple[Value, ...]:
-    """Features of x in a memory of so many steps, weighted over time, and summed over ranks.
+    """SVDF: features of x in a memory of time steps, weighted over time and summed over ranks.
 
-    Operands: x, weights of features [units * rank, inputs] and of time [units * rank, time], bias, the memory.
+    Operands: x, weights of features [units * rank, inputs] and of time [units * rank, time], bias, memory.
     """
     b, rank = op.b, max(1, int(op.option("rank", 1)))
     filters, time = sizes(op.dims(2), "the weights of time")
@@ -346,6 +354,6 @@ def svdf(op: Operator) -> tuple[Value, ...]:
     if op.has(3):
         y = b(Add, y, op[3])
     if op.quantization(0) is None:
-        # The kernel of integers leaves the activation out.
+        # The integer kernel ignores the activation.
         y = _activated(b, y, int(op.option("fused_activation_function")))
     return y, reshaped(b, memory, (batch, filters * time))

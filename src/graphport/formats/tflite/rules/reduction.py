@@ -26,13 +26,13 @@ _NARROW = NARROW | {DType.BOOL}
 
 
 def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
-    """The axes, each once; `None` where there are none."""
+    """Return the distinct axes; `None` if there are none."""
     numbers = integers(axes)
     if numbers is None:
         return as_vector(b, axes)
     rank = len(b.dims(x))
     if any(not -rank <= axis < rank for axis in numbers):
-        message = f"axes {list(numbers)} of {rank}"
+        message = f"axes {list(numbers)} of a tensor of rank {rank}"
         raise ShapeError(message)
     return vector(b, list(dict.fromkeys(axis % rank for axis in numbers))) if numbers else None
 
@@ -62,7 +62,7 @@ REDUCE_MIN(x, axes, *, keep_dims=False) -> reduced("ReduceMin", x, axes, keep_di
     moves=True,
     layout="axes",
 )
-# Of integers as kernels round it, after each factor.
+# Integers are rounded after each factor, as in the kernel.
 _ROWS.lower(
     'REDUCE_PROD(x, axes, *, keep_dims=False) -> reduced("ReduceProd", x, axes, keep_dims)',
     first=product,
@@ -71,9 +71,9 @@ _ROWS.lower(
 
 
 def _short_mean(op: Operator) -> Value | None:
-    """The mean over axes of int16 as kernels round it, twice; `None` of other types.
+    """Mean over axes of int16, rounded twice as in the kernel; `None` for other types.
 
-    LiteRT computes those of bytes by XNNPACK, which rounds once, unless it is kept from it.
+    LiteRT computes int8 means by XNNPACK, which rounds once, unless XNNPACK is disabled.
     """
     axes, entry, dims = integers(op.raw(1)), op.quantization(0), op.dims(0)
     if not axes or entry is None or entry[0] is not DType.INT16:
@@ -94,7 +94,7 @@ _ROWS.lower(
 )
 
 
-def _place(name: str, page: Page) -> None:
+def _register_arg_reduction(name: str, page: Page) -> None:
     @word(name, is_raw=True)
     def rule(op: Operator) -> Value:
         (axis,) = needed(op.raw(1), "the axis")
@@ -106,13 +106,13 @@ def _place(name: str, page: Page) -> None:
     del rule
 
 
-_place("ARG_MAX", ArgMax)
-_place("ARG_MIN", ArgMin)
+_register_arg_reduction("ARG_MAX", ArgMax)
+_register_arg_reduction("ARG_MIN", ArgMin)
 
 
 @word("TOPK_V2", moves=True)
 def topk_v2(op: Operator) -> tuple[Value, Value]:
-    """The k largest along the last axis, the largest first, and where they stand."""
+    """TOPK_V2: the k largest elements along the last axis in descending order, and their indices."""
     b, x = op.b, op[0]
     own = dtype_of(x)
     wide = cast(b, x, DType.INT32) if own in _NARROW else x
@@ -122,7 +122,7 @@ def topk_v2(op: Operator) -> tuple[Value, Value]:
 
 @word("CUMSUM")
 def cumsum(op: Operator) -> Value:
-    """Sums of all elements up to each, with or without it, from the front or from behind."""
+    """CUMSUM: cumulative sums, inclusive or exclusive, forward or reverse."""
     axis = as_index(op.b, as_scalar(op.b, op.raw(1)))
     flags = {name: int(op.option(name, default=False)) or None for name in ("exclusive", "reverse")}
     return op.b(CumSum, op[0], axis, **flags)

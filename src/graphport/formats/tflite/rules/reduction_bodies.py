@@ -1,4 +1,4 @@
-"""Subgraphs that combine two numbers, and windows over tensors of which all numbers are combined, in TFLite."""
+"""Reduction subgraphs of two operands, and reductions over windows, in TFLite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, nearest, word
-from graphport.formats.tflite.rules.padding import around, spread
+from graphport.formats.tflite.rules.padding import interleave_fill, pad_edges
 from graphport.ir.graph import Graph
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, dtype_of, needed, reshaped, sizes, vector
@@ -28,9 +28,9 @@ _WIDE = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType
 
 
 def reduction_of(body: object) -> str:
-    """The page of what a subgraph makes of its two inputs, `assign` if that is the second; empty if it is another.
+    """Return the operator that a binary subgraph computes, `assign` if it returns the second input; empty otherwise.
 
-    The subgraph may be in the words of the file or in canonical ones.
+    The subgraph may use TFLite or canonical operators.
     """
     if not isinstance(body, Graph) or (len(body.inputs), len(body.outputs)) != (2, 1):
         return ""
@@ -44,26 +44,26 @@ def reduction_of(body: object) -> str:
 
 @word("STABLEHLO_REDUCE_WINDOW", is_raw=True)
 def stablehlo_reduce_window(op: Operator) -> Value:
-    """What a window covers, combined; operands are x, which may be spread and padded, and what is begun with."""
+    """STABLEHLO_REDUCE_WINDOW. Operands: x, which may be dilated and padded, and the initial value."""
     rank = len(op.dims(0))
     page = _PAGES.get(reduction_of(op.options.get("body_subgraph")))
     names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
     extents, strides, spreads, gaps = (tuple(op.option(name) or (1,) * rank) for name in names)
     pads = tuple(op.option("padding") or (0,) * (2 * rank))
     if page is None:
-        message = "what combines numbers is no sum, product, largest, least, and, or"
+        message = "the reduction function is not a sum, product, maximum, minimum, AND or OR"
         raise UnsupportedError(message)
     if {len(extents), len(strides), len(spreads), len(gaps), len(pads) // 2} != {rank}:
         message = f"a window {list(extents)} of {rank} axes"
         raise ShapeError(message)
-    x = spread(op.b, op.raw(0), [n - 1 for n in spreads], op.raw(1))
-    x = around(op.b, x, pads[::2], pads[1::2], op.raw(1))
+    x = interleave_fill(op.b, op.raw(0), [n - 1 for n in spreads], op.raw(1))
+    x = pad_edges(op.b, x, pads[::2], pads[1::2], op.raw(1))
     return _reduced(op.b, x, op.raw(1), page, extents, strides, gaps)
 
 
 @word("REDUCE_WINDOW", is_raw=True)
 def reduce_window(op: Operator) -> Value:
-    """What a window covers, combined; operands are x, what is begun with, the window, its strides and its gaps."""
+    """REDUCE_WINDOW. Operands: x, initial value, window, strides and dilations."""
     function = int(op.option("reduce_function"))
     page = _FUNCTIONS[function] if 0 <= function < len(_FUNCTIONS) else None
     if page is None:
@@ -85,9 +85,9 @@ def _reduced(
     strides: Sequence[int],
     gaps: Sequence[int],
 ) -> Value:
-    """Axis by axis, for what combines numbers does so in any order."""
+    """Reduce axis by axis, which is valid for associative and commutative operators."""
     if min((*extents, *strides, *gaps), default=1) < 1:
-        message = f"a window {list(extents)}, steps {list(strides)}, gaps {list(gaps)}"
+        message = f"a window {list(extents)}, strides {list(strides)}, dilations {list(gaps)}"
         raise ShapeError(message, "they are 1 or more")
     own = dtype_of(x)
     wide = nearest(own, _WIDE)
@@ -95,7 +95,7 @@ def _reduced(
     x = cast(b, x, wide)
     for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, gaps, strict=True)):
         if n < (k - 1) * d + 1:
-            message = f"a window of {(k - 1) * d + 1} is larger than the {n} that it slides over"
+            message = f"a window of {(k - 1) * d + 1} is larger than the {n} of the input"
             raise ShapeError(message)
         x = _along(b, x, page, axis, n, k, d)
         if s != 1:
@@ -104,7 +104,7 @@ def _reduced(
 
 
 def _along(b: Builder, x: Value, page: Page, axis: int, n: int, k: int, d: int) -> Value:
-    """k neighbours, d apart, combined along an axis: of doubled windows those that add up to k."""
+    """Combine k neighbours at distance d along an axis, from windows of doubled size."""
     doubled, size = x, 1
     total: Value | None = None
     covered = 0
@@ -120,7 +120,7 @@ def _along(b: Builder, x: Value, page: Page, axis: int, n: int, k: int, d: int) 
 
 
 def _joined(b: Builder, left: Value, right: Value, page: Page, axis: int, by: int) -> Value:
-    """The first, combined with what the second has so many places on, as long as that has."""
+    """Combine the first value with the second shifted along the axis, limited to the length of the second."""
     behind = sizes(b.dims(right), "what a window slides over")[axis]
     length = min(sizes(b.dims(left), "what a window slides over")[axis], behind - by)
     first = b(Slice, left, vector(b, [0]), vector(b, [length]), vector(b, [axis]))

@@ -1,4 +1,4 @@
-"""Reductions of integers along axes, as LiteRT's kernels round them."""
+"""Reductions of integers along axes with the rounding of LiteRT's kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.fixed_point import factors, in_fifteen_bits, shifted, times, twice
-from graphport.formats.tflite.rules.integer_kernels import BYTES, Given, integer_kernel
+from graphport.formats.tflite.rules.integer_kernels import BYTES, KernelOperands, integer_kernel
 from graphport.ops.lowering.operands import cast, integers, reshaped, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Sub
 from graphport.ops.pages.indexing import Slice
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 _SIGNED = frozenset((DType.INT8, DType.INT16))
-_MOST_FACTORS = 64
-"""Factors that are multiplied one after another; products of more are rounded once."""
+_MAX_FACTORS = 64
+"""Maximum number of factors that are multiplied in sequence; longer products are rounded once."""
 
 
 def product(op: Operator) -> Value | None:
-    """The product along axes in steps of the result; `None` of what has no scales, or of too many factors.
+    """Product along axes in steps of the result; `None` without scales or with too many factors.
 
-    After each of n factors, kernels multiply by 15 bits of the n-th root of what all scales come to, and round.
+    After each of n factors, kernels multiply by the n-th root of the combined scale with 15 bits, and round.
     """
     quantization, wanted, axes, dims = op.quantization(0), op.result, integers(op.raw(1)), op.dims(0)
     if (
@@ -44,11 +44,11 @@ def product(op: Operator) -> Value | None:
     extents = [n for n in dims if isinstance(n, int)]
     reduced = sorted({axis % len(dims) for axis in axes})
     count = prod(extents[axis] for axis in reduced) if len(extents) == len(dims) else 0
-    if not 1 <= count <= _MOST_FACTORS:
+    if not 1 <= count <= _MAX_FACTORS:
         return None
     b, kept = op.b, [axis for axis in range(len(dims)) if axis not in reduced]
     result = [extents[axis] for axis in kept]
-    # In float64, which holds such products.
+    # float64 represents these products.
     x = b(Sub, cast(b, op.raw(0), DType.FLOAT64), b.constant(np.float64(quantization[3][0])))
     rows = reshaped(b, transposed(b, x, (*kept, *reduced)), (*result, count))
     step = float(np.float32(quantization[2][0])) ** count / float(np.float32(wanted[2][0]))
@@ -65,16 +65,16 @@ def product(op: Operator) -> Value | None:
     return cast(b, reshaped(b, inside, result), wanted[0])
 
 
-def _total(given: Given, x: Numbers) -> tuple[Numbers, int]:
-    """Sums over axes, and of how many."""
+def _total(given: KernelOperands, x: Numbers) -> tuple[Numbers, int]:
+    """Return sums over axes, and the number of summed elements."""
     axes = tuple(sorted({int(axis) % x.ndim for axis in given.stored(1).reshape(-1)}))
     count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
     return x.sum(axis=axes, keepdims=bool(given.option("keep_dims", default=False))), count
 
 
 @integer_kernel("MEAN")
-def mean(given: Given) -> Numbers:
-    """The mean over axes: the factor is divided by their count, not the sum."""
+def mean(given: KernelOperands) -> Numbers:
+    """Mean over axes: the multiplier, not the sum, is divided by the count."""
     total, count = _total(given, given.centred(0))
     factor, exponent = (int(each) for each in factors(float(given.scale(0)) / float(given.step)))
     bits = min(count.bit_length() - 1, 32, 31 + exponent)
@@ -83,8 +83,8 @@ def mean(given: Given) -> Numbers:
 
 
 @integer_kernel("SUM", BYTES)
-def add_up(given: Given) -> Numbers:
-    """The sum over axes; signed bytes are read as if they had no sign, and so is the result limited."""
+def add_up(given: KernelOperands) -> Numbers:
+    """Sum over axes; int8 is read as uint8, and the result saturates likewise."""
     total, _ = _total(given, given.stored(0) % 256 - given.quantization(0)[3][0])
     steps = twice(total, float(given.scale(0)) / float(given.step)) + given.zero
     return np.clip(steps, 0, 255).astype(np.uint8).view(given.result[0].numpy)

@@ -1,4 +1,4 @@
-"""Sums, means and extremes over axes, as TFLite says them."""
+"""Export rules of reductions to TFLite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.emitting import NUMBERS, array_of, computed_in, in_int32, ints
+from graphport.formats.tflite.rules.emitting import NUMERIC_TYPES, array_of, computed_in, in_int32, ints
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_OF_TRUTHS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
+_BOOLEAN_REDUCTIONS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 
 def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value:
-    """Which axes are taken together: none given are all of them, or none."""
+    """Return the reduced axes; absent axes mean all or none."""
     numbers = array_of(axes)
     if axes is not None and numbers is None:
         count = (b.dims(axes) or (1,))[0]
         if not isinstance(count, int):
-            message = "how many axes it has must be known"
+            message = "the rank must be known"
             raise UnsupportedError(message)
         if count:
             return in_int32(b, axes)
@@ -40,7 +40,7 @@ def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int
 
 
 def _of_nothing(b: Builder, total: Value, *, is_least: bool) -> Value:
-    """The extreme of no numbers, which is beyond all of them, where a sum is: kernels take the largest finite one."""
+    """Result of an empty reduction: infinite where the sum is empty, while kernels return the largest finite float."""
     dtype = dtype_of(total)
     neutral = float("inf") if is_least else float("-inf")
     if dtype.is_integer:
@@ -50,14 +50,14 @@ def _of_nothing(b: Builder, total: Value, *, is_least: bool) -> Value:
 
 
 def _reduced(b: Builder, word: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
-    """A word on the axes that are meant."""
+    """Emit a reduction over the axes."""
     chosen = _axes(b, x, axes, noop_with_empty_axes)
-    if dtype_of(x) is DType.BOOL and word in _OF_TRUTHS:
-        return emit(b, _OF_TRUTHS[word], x, chosen, keep_dims=bool(keepdims))
-    if word in _OF_TRUTHS and 0 in b.dims(x):
-        total = computed_in(b, NUMBERS, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
+    if dtype_of(x) is DType.BOOL and word in _BOOLEAN_REDUCTIONS:
+        return emit(b, _BOOLEAN_REDUCTIONS[word], x, chosen, keep_dims=bool(keepdims))
+    if word in _BOOLEAN_REDUCTIONS and 0 in b.dims(x):
+        total = computed_in(b, NUMERIC_TYPES, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
         return _of_nothing(b, total, is_least=word == "REDUCE_MIN")
-    return computed_in(b, NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
+    return computed_in(b, NUMERIC_TYPES, word, x, beside=(chosen,), keep_dims=bool(keepdims))
 
 
 ROWS.having(reduced=_reduced).lift("""

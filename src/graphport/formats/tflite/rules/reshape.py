@@ -1,4 +1,4 @@
-"""Shapes and pieces in TFLite."""
+"""Import rules of reshaping, slicing and joining of TFLite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.rules.binding import Operator, first, last, nearest, stands_the_same, word
+from graphport.formats.tflite.rules.binding import (
+    Operator,
+    has_equal_qparams,
+    nearest,
+    to_channels_first,
+    to_channels_last,
+    word,
+)
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import (
@@ -43,14 +50,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-_REST = (1 << 63) - 1
-_FIRST = -_REST
+_SLICE_END = (1 << 63) - 1
+_SLICE_BEGIN = -_SLICE_END
 _TILED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.UINT8, DType.INT8, DType.STRING))
 
 
 @word("RESHAPE", moves=True)
 def reshape(op: Operator) -> Value:
-    """The same elements in another shape: that of operand 1, else that of the options."""
+    """RESHAPE: the shape is operand 1, else the option."""
     b, x = op.b, op[0]
     if op.has(1):
         new_shape = integers(op.raw(1))
@@ -82,13 +89,13 @@ SQUEEZE(x, *, squeeze_dims=())
 
 @word("TRANSPOSE", moves=True)
 def transpose(op: Operator) -> Value:
-    """With its axes in another order."""
+    """TRANSPOSE."""
     order = integers(op.raw(1))
     return _transposed_at_run_time(op) if order is None else op.b(Transpose, op[0], perm=order)
 
 
 def _transposed_at_run_time(op: Operator) -> Value:
-    """With its axes in an order that only a run tells: elements are picked where the order says that they stand."""
+    """Transpose by a dynamic permutation: gather elements by computed indices."""
     b, x = op.b, op[0]
     dims, order = sizes(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
     reserve(*dims)
@@ -105,21 +112,21 @@ def _transposed_at_run_time(op: Operator) -> Value:
 
 @word("CONCATENATION", moves=(), layout="axis")
 def concatenation(op: Operator) -> Value:
-    """Pieces one after another along an axis; kernels of int16 look at no scales."""
-    op.is_raw = dtype_of(op.raw(0)) is DType.INT16 or stands_the_same(op, range(op.count))
+    """CONCATENATION; int16 kernels ignore scales."""
+    op.is_raw = dtype_of(op.raw(0)) is DType.INT16 or has_equal_qparams(op, range(op.count))
     return op.b(Concat, *op.all(), axis=int(op.option("axis")))
 
 
 @word("PACK", moves=())
 def pack(op: Operator) -> Value:
-    """Operands stacked along a new axis."""
+    """PACK: stack operands along a new axis."""
     axis = int(op.option("axis"))
     return op.b(Concat, *[op.b(Unsqueeze, x, vector(op.b, [axis])) for x in op.all()], axis=axis)
 
 
 @word("UNPACK", moves=True)
 def unpack(op: Operator) -> list[Value]:
-    """What stands along an axis, each without it."""
+    """UNPACK: the slices along an axis, without that axis."""
     b, axis, x = op.b, int(op.option("axis")), op[0]
     count = int(op.option("num")) or b.count
     n = b.dims(x)[axis] if -len(b.dims(x)) <= axis < len(b.dims(x)) else None
@@ -134,21 +141,21 @@ def unpack(op: Operator) -> list[Value]:
 
 @word("SPLIT", moves=(1,), layout="parts by 0")
 def split(op: Operator) -> tuple[Value, ...]:
-    """Pieces of one size along an axis; operands are the axis and x."""
+    """SPLIT into equal sizes along an axis. Operands: axis, x."""
     (axis,) = needed(op.raw(0), "the axis")
     count = int(op.option("num_splits")) or op.b.count
     x = op[1]
     if -len(op.b.dims(x)) <= axis < len(op.b.dims(x)):
         n = op.b.dims(x)[axis]
         if isinstance(n, int) and n % count:
-            message = f"{n} along axis {axis} are not {count} pieces of one size"
+            message = f"size {n} of axis {axis} cannot be split into {count} equal parts"
             raise ShapeError(message)
     return op.b.results(Split, count, x, axis=axis, num_outputs=count)
 
 
 @word("SPLIT_V", moves=True, layout="parts by 2")
 def split_v(op: Operator) -> tuple[Value, ...]:
-    """Pieces of given sizes along an axis, one of which may be what is left."""
+    """SPLIT_V by sizes along an axis; one size may be -1 (the remainder)."""
     (axis,) = needed(op.raw(2), "the axis")
     lengths, x = list(needed(op.raw(1), "the sizes")), op[0]
     if lengths.count(-1) == 1:
@@ -164,15 +171,15 @@ ROWS.having(tiled=lambda b, x: cast(b, x, nearest(dtype_of(x), _TILED))).lower(
 
 @word("REVERSE_V2", moves=True)
 def reverse_v2(op: Operator) -> Value:
-    """The other way round along axes."""
+    """REVERSE_V2: reverse along axes."""
     b, axes = op.b, needed(op.raw(1), "the axes")
-    columns = [[-1] * len(axes), [_FIRST] * len(axes), axes, [-1] * len(axes)]
+    columns = [[-1] * len(axes), [_SLICE_BEGIN] * len(axes), axes, [-1] * len(axes)]
     return b(Slice, op[0], *[vector(b, column) for column in columns])
 
 
 @word("SLICE", moves=True, layout="rows")
 def slice_(op: Operator) -> Value:
-    """A piece that begins somewhere and has a size; -1 is all the rest."""
+    """SLICE by begin and size; size -1 extends to the end."""
     b, rank = op.b, len(op.dims(0))
     begins, lengths = integers(op.raw(1)), integers(op.raw(2))
     if begins is not None and lengths is not None:
@@ -183,12 +190,12 @@ def slice_(op: Operator) -> Value:
             if isinstance(n, int) and (begin < 0 or begin > n or (size >= 0 and begin + size > n) or size < -1):
                 message = f"{size} elements from {begin} on, of {n}"
                 raise ShapeError(message)
-        ends = [_REST if size < 0 else begin + size for begin, size in zip(begins, lengths, strict=True)]
+        ends = [_SLICE_END if size < 0 else begin + size for begin, size in zip(begins, lengths, strict=True)]
         return _sliced(b, op[0], begins, ends, [1] * rank)
     begin, size = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
     end = b(Add, begin, size)
     if lengths is None or min(lengths, default=0) < 0:
-        end = b(Where, b(Less, size, vector(b, [0])), vector(b, [_REST]), end)
+        end = b(Where, b(Less, size, vector(b, [0])), vector(b, [_SLICE_END]), end)
     return b(Slice, op[0], begin, end, vector(b, range(rank)))
 
 
@@ -196,10 +203,10 @@ def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], st
     rows = [
         (axis, begin, end, step)
         for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True))
-        if (begin, end, step) != (0, _REST, 1)
+        if (begin, end, step) != (0, _SLICE_END, 1)
     ]
     if not rows:
-        rows = [(0, 0, _REST, 1)]
+        rows = [(0, 0, _SLICE_END, 1)]
     if not b.dims(x):
         return reshaped(b, x, ())
     axes, starts, stops, strides = zip(*rows, strict=True)
@@ -208,7 +215,7 @@ def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], st
 
 @word("STRIDED_SLICE", moves=True, layout="strides")
 def strided_slice(op: Operator) -> Value:
-    """Every so many elements along each axis; masks say which entries are ends of the axis, new or dropped axes."""
+    """STRIDED_SLICE; bit masks mark full ranges, new axes and dropped axes."""
     b, x, rank = op.b, op[0], len(op.dims(0))
     steps = needed(op.raw(3), "the steps")
     begin, end = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
@@ -232,14 +239,14 @@ def strided_slice(op: Operator) -> Value:
 
 
 def _placed(count: int, rank: int, masks: dict[str, int]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Which axis each entry is for, as far as it cuts one; and where the result has new axes.
+    """Return the axis that each slice element applies to, and the result's new axes.
 
     Raises:
-        ShapeError: there are more entries than axes.
+        ShapeError: more slice elements than axes.
     """
     own = sum(not (masks["new_axis"] | masks["ellipsis"]) >> entry & 1 for entry in range(count))
     if own > rank:
-        message = f"{own} entries for {rank} axes"
+        message = f"{own} elements for {rank} axes"
         raise ShapeError(message)
     rows: list[tuple[int, int]] = []
     added: list[int] = []
@@ -247,7 +254,7 @@ def _placed(count: int, rank: int, masks: dict[str, int]) -> tuple[list[tuple[in
     left = rank - own
     for entry in range(count):
         if masks["ellipsis"] >> entry & 1:
-            # A second one stands for nothing.
+            # A second ellipsis has no effect.
             axis, place, left = axis + left, place + left, 0
         elif masks["new_axis"] >> entry & 1:
             added.append(place)
@@ -266,23 +273,23 @@ def _cut(
     bounds: tuple[Sequence[int], Sequence[int], Sequence[int]],
     masks: dict[str, int],
 ) -> Value:
-    begins, ends, steps = ([0] * len(b.dims(x)), [_REST] * len(b.dims(x)), [1] * len(b.dims(x)))
+    begins, ends, steps = ([0] * len(b.dims(x)), [_SLICE_END] * len(b.dims(x)), [1] * len(b.dims(x)))
     for axis, entry in rows:
         begin, end, step = (numbers[entry] for numbers in bounds)
         if masks["shrink_axis"] >> entry & 1:
             begin = 0 if masks["begin"] >> entry & 1 else begin
             _check_inside(begin, b.dims(x)[axis])
-            begins[axis], ends[axis] = begin, _REST if begin == -1 else begin + 1
+            begins[axis], ends[axis] = begin, _SLICE_END if begin == -1 else begin + 1
             continue
-        begins[axis] = (0 if step > 0 else _REST) if masks["begin"] >> entry & 1 else begin
-        ends[axis] = (_REST if step > 0 else _FIRST) if masks["end"] >> entry & 1 else end
+        begins[axis] = (0 if step > 0 else _SLICE_END) if masks["begin"] >> entry & 1 else begin
+        ends[axis] = (_SLICE_END if step > 0 else _SLICE_BEGIN) if masks["end"] >> entry & 1 else end
         steps[axis] = step
     return _sliced(b, x, begins, ends, steps)
 
 
 def _check_inside(begin: int, n: object) -> None:
     if isinstance(n, int) and not -n <= begin < n:
-        message = f"there is no element {begin} among {n}"
+        message = f"index {begin} is outside of size {n}"
         raise ShapeError(message)
 
 
@@ -294,7 +301,7 @@ def _cut_by(
     steps: Sequence[int],
     masks: dict[str, int],
 ) -> Value:
-    """A cut whose ends are computed."""
+    """Slice with computed bounds."""
     begin, end = ends_of
     starts: list[Value] = []
     stops: list[Value] = []
@@ -303,12 +310,12 @@ def _cut_by(
         step = steps[entry]
         if masks["shrink_axis"] >> entry & 1:
             stop = b(Add, start, vector(b, [1]))
-            stop = b(Where, b(Equal, start, vector(b, [-1])), vector(b, [_REST]), stop)
+            stop = b(Where, b(Equal, start, vector(b, [-1])), vector(b, [_SLICE_END]), stop)
         else:
             if masks["begin"] >> entry & 1:
-                start = vector(b, [0 if step > 0 else _REST])
+                start = vector(b, [0 if step > 0 else _SLICE_END])
             if masks["end"] >> entry & 1:
-                stop = vector(b, [_REST if step > 0 else _FIRST])
+                stop = vector(b, [_SLICE_END if step > 0 else _SLICE_BEGIN])
         starts.append(start)
         stops.append(stop)
     by = [1 if masks["shrink_axis"] >> entry & 1 else steps[entry] for _, entry in rows]
@@ -318,19 +325,19 @@ def _cut_by(
 
 @word("SHAPE", is_raw=True)
 def shape(op: Operator) -> Value:
-    """The extents of x."""
+    """SHAPE."""
     return cast(op.b, op.b(Shape, op.raw(0)), op.types[0] or DType.INT32)
 
 
 @word("RANK", is_raw=True)
 def rank(op: Operator) -> Value:
-    """The number of axes of x."""
+    """RANK."""
     return op.b.constant(np.int32(len(op.dims(0))))
 
 
 @word("BROADCAST_ARGS", is_raw=True)
 def broadcast_args(op: Operator) -> Value:
-    """The shape that two shapes broadcast to."""
+    """BROADCAST_ARGS: the broadcast of two shapes."""
     b = op.b
     shapes = [as_vector(b, op.raw(index)) for index in (0, 1)]
     lengths = [sizes(b.dims(each), "the rank")[0] for each in shapes]
@@ -347,27 +354,27 @@ def broadcast_args(op: Operator) -> Value:
 
 @word("SPACE_TO_DEPTH", moves=True)
 def space_to_depth(op: Operator) -> Value:
-    """Squares of the image as channels."""
+    """SPACE_TO_DEPTH."""
     (size,) = op.positive("block_size")
     return _in_float32(op, SpaceToDepth, size, None)
 
 
 @word("DEPTH_TO_SPACE", moves=True)
 def depth_to_space(op: Operator) -> Value:
-    """Channels as squares of the image, the channel last among what becomes of one."""
+    """DEPTH_TO_SPACE with the channel as the innermost index of a block."""
     (size,) = op.positive("block_size")
     return _in_float32(op, DepthToSpace, size, "DCR")
 
 
 def _in_float32(op: Operator, page: Page, size: int, mode: str | None) -> Value:
-    b, x = op.b, first(op.b, op[0])
+    b, x = op.b, to_channels_first(op.b, op[0])
     wide = cast(b, x, DType.FLOAT32)
-    return last(b, cast(b, b(page, wide, blocksize=size, mode=mode), dtype_of(x)))
+    return to_channels_last(b, cast(b, b(page, wide, blocksize=size, mode=mode), dtype_of(x)))
 
 
 @word("SPACE_TO_BATCH_ND", moves=True)
 def space_to_batch_nd(op: Operator) -> Value:
-    """Every so many elements of the image as images of their own."""
+    """SPACE_TO_BATCH_ND."""
     b, x = op.b, op[0]
     blocks, pads = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the padding")
     count, rank_ = len(blocks), len(op.dims(0))
@@ -386,7 +393,7 @@ def space_to_batch_nd(op: Operator) -> Value:
     space = sizes(extents[:count], "the image")
     rest = sizes(extents[count:], "the channels")
     if any(n % block for n, block in zip(space, blocks, strict=True)):
-        message = f"{list(space)} are no blocks of {list(blocks)}"
+        message = f"{list(space)} is not divisible by blocks {list(blocks)}"
         raise ShapeError(message)
     smaller = [n // k for n, k in zip(space, blocks, strict=True)]
     parts = [n for pair in zip(smaller, blocks, strict=True) for n in pair]
@@ -399,7 +406,7 @@ def space_to_batch_nd(op: Operator) -> Value:
 
 @word("BATCH_TO_SPACE_ND", moves=True)
 def batch_to_space_nd(op: Operator) -> Value:
-    """Images as elements of one that is larger, of which the borders are cut off."""
+    """BATCH_TO_SPACE_ND with crops."""
     b, x = op.b, op[0]
     blocks, crops = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the crops")
     count = len(blocks)
@@ -408,7 +415,7 @@ def batch_to_space_nd(op: Operator) -> Value:
     rest = sizes(extents[count:], "the channels")
     whole = prod(blocks)
     if isinstance(batch, int) and batch % whole:
-        message = f"a batch of {batch} is none of blocks {list(blocks)}"
+        message = f"batch {batch} is not divisible by blocks {list(blocks)}"
         raise ShapeError(message)
     own = batch // whole if isinstance(batch, int) else -1
     y = reshaped(b, x, (*blocks, own, *space, *rest))

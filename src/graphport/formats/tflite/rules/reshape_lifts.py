@@ -1,4 +1,4 @@
-"""Shapes, pieces, places and integers that stand for reals, as TFLite says them."""
+"""Export rules of shapes, slices, indices and requantization to TFLite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.formats.tflite.rules.emitting import (
-    NUMBERS,
+    NUMERIC_TYPES,
     cast_to,
     computed_in,
     from_bits,
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-def _open(dims: tuple[Dim, ...]) -> int:
+def _count_open_dims(dims: tuple[Dim, ...]) -> int:
     return sum(not isinstance(n, int) for n in dims)
 
 
 def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes: int) -> Lifted:
-    """x in the shape that an operator gives it, if at most one extent is open."""
+    """Reshape x to the result shape of an operator, of which at most one size is open."""
     from graphport.ops.builder import Builder as Facts
 
     fact = Facts(b.inference, stem=b.stem)(page, x, *operands, **attributes).fact
@@ -60,7 +60,7 @@ def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes:
 
 
 def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
-    """x with axes of length 1 at places of the result that are given later: from the first one on."""
+    """Insert axes of length 1 at computed result indices, from the first on."""
     if not b.dims(axes):
         axes = shaped(b, axes, (1,))
     (count,) = sizes(b.dims(axes, 1), "the number of axes")
@@ -78,7 +78,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     numbers = integers(shape)
     if numbers is not None and (0 not in numbers or allowzero):
         return (emit(b, "RESHAPE", data, ints(b, list(numbers))),)
-    if numbers is not None and _open(b.dims(data)) <= 1:
+    if numbers is not None and _count_open_dims(b.dims(data)) <= 1:
         return _as(b, data, reshape.Reshape, shape)
     if not allowzero:
         shape = _without_zeros(b, data, in_int32(b, shape))
@@ -86,7 +86,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 
 def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
-    """A shape in which zeros, which kernels take as they are, have become the extents of x that they stand for."""
+    """Replace zeros of a shape, which kernels take literally, by the sizes of x."""
     (count,) = sizes(b.dims(shape, 1), "the number of axes")
     lengths = lengths_of(b, data)
     rank = len(b.dims(data))
@@ -118,7 +118,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
 def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
     if integers(axes) is None:
         return (_with_axes(b, data, axes),)
-    if _open(b.dims(data)) <= 1:
+    if _count_open_dims(b.dims(data)) <= 1:
         return _as(b, data, reshape.Unsqueeze, axes)
     numbers = needed(axes, "its axes")
     rank = len(b.dims(data)) + len(numbers)
@@ -129,10 +129,14 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
 
 @reshape.Identity.lift("tflite")
 def lift_identity(b: Builder, input: Value) -> Lifted:
-    return (shaped(b, input, b.dims(input)) if input.storage is None else emit(b, "RESHAPE", input, _own(b, input)),)
+    return (
+        shaped(b, input, b.dims(input))
+        if input.storage is None
+        else emit(b, "RESHAPE", input, _shape_constant(b, input)),
+    )
 
 
-def _own(b: Builder, x: Value) -> Value:
+def _shape_constant(b: Builder, x: Value) -> Value:
     return ints(b, list(sizes(b.dims(x), "the shape")))
 
 
@@ -163,12 +167,12 @@ def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
 
 _NOT_JOINED = frozenset((DType.FLOAT64, DType.UINT16, DType.UINT64))
 _NOT_PADDED = frozenset((DType.FLOAT64, DType.UINT32, DType.UINT64))
-"""Types that no kernel joins, or pads."""
+"""Types without concatenation or padding kernels."""
 _SPLIT = frozenset((DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64))
 
 
 def _cut(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
-    """Pieces one behind the other along an axis, of a type that no kernel splits."""
+    """Slice consecutive parts along an axis, for types without a split kernel."""
     rank, start = len(b.dims(x)), 0
     found: list[Value] = []
     for length in lengths:
@@ -223,15 +227,15 @@ def lift_slice(b: Builder, op: SliceView) -> Lifted:
     return (y,)
 
 
-_MOST = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 
 
 def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], axes: Value | None) -> Value:
-    """A slice of which a part is given later: what is told of some axes stands among what is so of the others."""
+    """Slice with computed bounds of some axes; constant bounds are scattered among the bounds of all axes."""
     rank = len(b.dims(data))
     lengths = b.dims(bounds[0])
     if len(lengths) != 1:
-        message = "its starts are no list"
+        message = "its starts are not a vector"
         raise UnsupportedError(message)
     (count,) = sizes(lengths, "how many axes it is told of")
     if axes is None:
@@ -241,16 +245,16 @@ def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], 
         selection = emit(b, "ONE_HOT", wrapped(b, axes, rank), ints(b, rank), ints(b, 1), ints(b, 0), axis=-1)
     is_sliced = emit(b, "SUM", selection, ints(b, [0]), keep_dims=False)
 
-    def spread(value: Value | None, other: int) -> Value:
+    def scatter_bounds(value: Value | None, other: int) -> Value:
         rest = emit(b, "MUL", emit(b, "SUB", ints(b, 1), is_sliced), ints(b, other))
         if value is None:
             return emit(b, "ADD", rest, is_sliced)
         column = shaped(b, _within_int32(b, value), (count, 1))
         return emit(b, "ADD", emit(b, "SUM", emit(b, "MUL", selection, column), ints(b, [0]), keep_dims=False), rest)
 
-    begin, end, step = spread(bounds[0], 0), spread(bounds[1], _MOST), spread(bounds[2], 1)
+    begin, end, step = scatter_bounds(bounds[0], 0), scatter_bounds(bounds[1], _MAX_INT32), scatter_bounds(bounds[2], 1)
     if bounds[2] is not None and min(integers(bounds[2]) or (-1,)) < 0:
-        # An end before the first element is -1 - n, which a kernel takes for no end; what begins behind the last, too.
+        # An end of -1 - n, before the first element, is no end for a kernel; likewise a start beyond the last element.
         lengths = ints(b, list(sizes(b.dims(data), "the shape")))
         end = emit(b, "MAXIMUM", end, emit(b, "SUB", ints(b, -1), lengths))
         begin = emit(b, "MINIMUM", begin, emit(b, "SUB", lengths, ints(b, 0)))
@@ -258,10 +262,10 @@ def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], 
 
 
 def _within_int32(b: Builder, value: Value) -> Value:
-    """Numbers that may be the least or largest of int64, in int32."""
+    """Convert slice bounds, possibly the minimum or maximum of int64, to int32."""
     if dtype_of(value) is not DType.INT64 or integers(value) is not None:
         return in_int32(b, value)
-    low, high = b.like(value, -_MOST), b.like(value, _MOST)
+    low, high = b.like(value, -_MAX_INT32), b.like(value, _MAX_INT32)
     return cast_to(b, emit(b, "MINIMUM", emit(b, "MAXIMUM", value, low), high), DType.INT32)
 
 
@@ -278,18 +282,18 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     dims = None if numbers is None else broadcast(own, numbers)
     if dims == own:
         return (b(reshape.Identity, input),)
-    if dims is None or _open(dims):
+    if dims is None or _count_open_dims(dims):
         lengths = emit(b, "BROADCAST_ARGS", lengths_of(b, input), in_int32(b, shape))
         return (emit(b, "BROADCAST_TO", input, lengths),)
     return (emit(b, "BROADCAST_TO", input, ints(b, list(sizes(dims, "the shape")))),)
 
 
 def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int) -> Value:
-    """Begin and end of each axis, [rank, 2], of those that are given later of all axes, or of some."""
+    """Return begin and end of each axis, [rank, 2], from computed pads of all or of some axes."""
     numbers = _within_int32(b, pads)
     if axes is None:
         return emit(b, "TRANSPOSE", shaped(b, numbers, (2, rank)), ints(b, [1, 0]))
-    # Behind them stands the 0 of the other axes.
+    # The 0 of the other axes follows.
     count = len(axes)
     indices = np.full((rank, 2), 2 * count)
     for place, axis in enumerate(axes):
@@ -305,7 +309,7 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
         data = in_bits(b, data, _NOT_PADDED)
         number = None if number is None or real(number) == 0 else in_bits(b, number, _NOT_PADDED)
     padded = _padded(b, op, data, number)
-    # What was not changed is not asked for its type: its shape may be known when it runs.
+    # Unchanged values keep their fact: their shape may be known at run time only.
     return padded if padded is None or data is op.data else (from_bits(b, padded[0], own),)
 
 
@@ -329,7 +333,7 @@ def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifte
     if op.mode in ("edge", "wrap"):
         return (_repeated(b, data, pairs, op.mode),)
     if any(n < 0 for pair in pairs for n in pair):
-        lengths = sizes(b.dims(data), "what padding takes away from")
+        lengths = sizes(b.dims(data), "what negative padding from")
         begins = [max(0, -first) for first, _ in pairs]
         left = [n - begin - max(0, -last) for n, begin, (_, last) in zip(lengths, begins, pairs, strict=True)]
         data = emit(b, "SLICE", data, ints(b, begins), ints(b, left))
@@ -343,7 +347,7 @@ def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifte
 
 
 def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) -> Value:
-    """Padding with what stands at the edge, or at the other side: the elements by their places."""
+    """Pad by edge or wrap mode: gather elements by index."""
     for axis, (first, last) in enumerate(pairs):
         if not first and not last:
             continue
@@ -356,7 +360,7 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
 
 
 def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
-    """The same, by padding that is given later."""
+    """Pad by edge or wrap mode with computed pads."""
     rank = len(b.dims(data))
     for axis, n in enumerate(sizes(b.dims(data), "what is padded")):
         first, last = (shaped(b, emit(b, "GATHER", pads, ints(b, [at]), axis=0), ()) for at in (axis, axis + rank))
@@ -374,12 +378,12 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     numbers = integers(axis)
     along = shaped(b, in_int32(b, axis), ()) if numbers is None else ints(b, numbers[0])
     options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-    return (computed_in(b, NUMBERS, "CUMSUM", x, beside=(along,), **options),)
+    return (computed_in(b, NUMERIC_TYPES, "CUMSUM", x, beside=(along,), **options),)
 
 
 @Col2ImView.lift("tflite")
 def lift_col2im(b: Builder, op: Col2ImView) -> Lifted:
-    """A transposed convolution whose filters put each row of a block in its place."""
+    """Export Col2Im as a transposed convolution whose one-hot filters place each row of a block."""
     image, block = (
         [int(n) for n in needed(x, "the shapes of image and block")] for x in (op.image_shape, op.block_shape)
     )

@@ -1,4 +1,4 @@
-"""Images read at places that are computed, and the grids of such places, in TFLite: corners are gathered and mixed."""
+"""Export rule of GridSample to TFLite: gather and weight the neighbours of each sample."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _CUBIC = -0.75
 
 @GridSampleView.lift("tflite")
 def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
-    """The sum over the corners around each place, each times its share."""
+    """Sum of the weighted neighbours of each sample."""
     if dtype_of(op.x) is not DType.FLOAT32 or dtype_of(op.grid) is not DType.FLOAT32:
         return None
     batch, channels, *space = sizes(b.dims(op.x), "the image")
     _, *spatial, count = sizes(b.dims(op.grid), "the grid")
     rows = reshaped(b, transposed(b, op.x, (0, *range(2, len(space) + 2), 1)), (batch, prod(space), channels))
-    # The last axis of the image comes first in the grid.
+    # The last image axis is first in the grid.
     columns = [_column(b, op.grid, (batch, prod(spatial)), count - 1 - axis) for axis in range(count)]
     spots = [
         _pixels(b, column, n, op.padding_mode, aligned=bool(op.align_corners))
         for column, n in zip(columns, space, strict=True)
     ]
-    reads = [_shares(b, spot, op.mode) for spot in spots]
+    reads = [_neighbour_weights(b, spot, op.mode) for spot in spots]
     parts: list[Value] = []
     for corner in product(*reads):
         picked = _read(b, rows, [place for place, _ in corner], space, op.padding_mode, aligned=bool(op.align_corners))
@@ -62,14 +62,14 @@ def _column(b: Builder, grid: Value, shape: Sequence[int], place: int) -> Value:
     return reshaped(b, found, shape)
 
 
-def _real(b: Builder, number: float) -> Value:
+def _float_constant(b: Builder, number: float) -> Value:
     return b.constant(np.asarray(number, np.float32))
 
 
 def _pixels(b: Builder, spot: Value, n: int, padding: str, *, aligned: bool) -> Value:
-    """Places from -1 to 1 as those of entries, brought back into the image where the padding says so."""
+    """Convert grid coordinates (-1 to 1) to pixel coordinates, mapped into the image by the padding mode."""
     half = (n - 1) / 2 if aligned else n / 2
-    pixels = b(Add, b(Mul, spot, _real(b, half)), _real(b, half - (0 if aligned else 0.5)))
+    pixels = b(Add, b(Mul, spot, _float_constant(b, half)), _float_constant(b, half - (0 if aligned else 0.5)))
     return pixels if padding != "reflection" else _reflected(b, pixels, n, aligned=aligned)
 
 
@@ -77,52 +77,52 @@ def _reflected(b: Builder, coordinates: Value, n: int, *, aligned: bool) -> Valu
     low, high = (0.0, n - 1.0) if aligned else (-0.5, n - 0.5)
     span = high - low
     if span <= 0:
-        return b(Mul, coordinates, _real(b, 0))
-    ahead = b(Mod, b(Abs, b(Sub, coordinates, _real(b, low))), _real(b, 2 * span), fmod=1)
-    back = b(Sub, _real(b, 2 * span), ahead)
-    return b(Add, b(Min, ahead, back), _real(b, low))
+        return b(Mul, coordinates, _float_constant(b, 0))
+    ahead = b(Mod, b(Abs, b(Sub, coordinates, _float_constant(b, low))), _float_constant(b, 2 * span), fmod=1)
+    back = b(Sub, _float_constant(b, 2 * span), ahead)
+    return b(Add, b(Min, ahead, back), _float_constant(b, low))
 
 
-def _shares(b: Builder, spot: Value, mode: str) -> list[tuple[Value, Value | None]]:
-    """Entries that are read along one axis, and the share of each."""
+def _neighbour_weights(b: Builder, spot: Value, mode: str) -> list[tuple[Value, Value | None]]:
+    """Return the indices that are read along an axis, and their weights."""
     if mode == "nearest":
         return [(b(Round, spot), None)]
     first = b(Floor, spot)
     t = b(Sub, spot, first)
     if mode == "linear":
-        return [(first, b(Sub, _real(b, 1), t)), (b(Add, first, _real(b, 1)), t)]
+        return [(first, b(Sub, _float_constant(b, 1), t)), (b(Add, first, _float_constant(b, 1)), t)]
     found: list[tuple[Value, Value | None]] = []
     for offset in (-1, 0, 1, 2):
-        gap = b(Abs, b(Sub, t, _real(b, offset)))
-        found.append((b(Add, first, _real(b, offset)), _cubic(b, gap, is_far=offset in (-1, 2))))
+        gap = b(Abs, b(Sub, t, _float_constant(b, offset)))
+        found.append((b(Add, first, _float_constant(b, offset)), _cubic(b, gap, is_far=offset in (-1, 2))))
     return found
 
 
 def _cubic(b: Builder, x: Value, *, is_far: bool) -> Value:
-    """Keys' kernel: of what is nearer than 1, or between 1 and 2."""
+    """Cubic convolution kernel (Keys) for distances below 1, and between 1 and 2."""
     a = _CUBIC
     terms = (a, -5 * a, 8 * a, -4 * a) if is_far else (a + 2, -(a + 3), 0.0, 1.0)
-    y = _real(b, terms[0])
+    y = _float_constant(b, terms[0])
     for term in terms[1:]:
-        y = b(Add, b(Mul, y, x), _real(b, term))
+        y = b(Add, b(Mul, y, x), _float_constant(b, term))
     return y
 
 
 def _read(
     b: Builder, rows: Value, coordinates: Sequence[Value], space: Sequence[int], padding: str, *, aligned: bool
 ) -> Value:
-    """What stands at whole places [batch, count]; zeros outside, or what is nearest."""
+    """Gather elements at integer coordinates [batch, count]; zeros outside, or the nearest element."""
     inside: list[Value] = []
     flat: list[Value] = []
     for spot, n in zip(coordinates, space, strict=True):
         place = _reflected(b, spot, n, aligned=aligned) if padding == "reflection" else spot
-        inside.append(b(And, b(LessOrEqual, _real(b, 0), place), b(Less, place, _real(b, n - 0.5))))
-        kept = cast(b, b(Max, b(Min, place, _real(b, n - 1)), _real(b, 0)), DType.INT64)
+        inside.append(b(And, b(LessOrEqual, _float_constant(b, 0), place), b(Less, place, _float_constant(b, n - 0.5))))
+        kept = cast(b, b(Max, b(Min, place, _float_constant(b, n - 1)), _float_constant(b, 0)), DType.INT64)
         flat = [b(Add, b(Mul, before, b.constant(np.asarray(n, np.int64))), kept) for before in flat] or [kept]
     found = b(GatherND, rows, b(Unsqueeze, flat[0], vector(b, [2])), batch_dims=1)
     if padding != "zeros":
         return found
-    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), vector(b, [2])), found, _real(b, 0))
+    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), vector(b, [2])), found, _float_constant(b, 0))
 
 
 AffineGrid.lift("tflite")(affine_grid_by_matrix)

@@ -1,4 +1,4 @@
-"""Resizing in TFLite by scales, lengths or a region that are given later: places are computed, and weights of them."""
+"""Export rule of Resize with computed scales, sizes or region to TFLite: coordinates and weights are computed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is read of x, if that is not all of it, and what stands beyond its ends."""
+    """Region of x that is resampled, and the value outside of x."""
 
     roi: Value | None
     extrapolation_value: float
@@ -39,20 +39,22 @@ def resized_later(
     *,
     is_scale: bool,
 ) -> Value:
-    """Along one axis after the other: places are computed, and of them indices or matrices."""
+    """Resample one axis after the other with computed indices or weight matrices."""
     rank = len(b.dims(x))
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
     own = b.dims(x)
     outside: Value | None = None
     for place, axis in enumerate(chosen):
         (n,) = sizes(own[axis : axis + 1], "the image")
-        requested = _entry(b, given, place)
-        # Tenths that float32 has a little below what they stand for are not to lose an entry.
+        requested = _float_element(b, given, place)
+        # float32 may represent a scale slightly too low, which must not reduce the output size.
         out = emit(b, "FLOOR", emit(b, "MUL", requested, float(n))) if is_scale else requested
         scale = requested if is_scale else emit(b, "DIV", requested, b.like(requested, n))
         numbers = emit(b, "RANGE", b.like(out, 0), out, b.like(out, 1))
         ends = (
-            None if region.roi is None else (_entry(b, region.roi, place), _entry(b, region.roi, place + len(chosen)))
+            None
+            if region.roi is None
+            else (_float_element(b, region.roi, place), _float_element(b, region.roi, place + len(chosen)))
         )
         at = _source(b, numbers, out, scale, n, stated.coordinates, ends)
         if ends is not None:
@@ -66,7 +68,7 @@ def resized_later(
     return x if outside is None else emit(b, "SELECT_V2", outside, b.like(x, region.extrapolation_value), x)
 
 
-def _entry(b: Builder, given: Value, place: int) -> Value:
+def _float_element(b: Builder, given: Value, place: int) -> Value:
     return cast_to(b, shaped(b, emit(b, "GATHER", given, ints(b, [place]), axis=0), ()), DType.FLOAT32)
 
 
@@ -79,7 +81,7 @@ def _source(
     coordinates: str,
     ends: tuple[Value, Value] | None,
 ) -> Value:
-    """Where in x the entries stand."""
+    """Return the source coordinates of the output elements."""
 
     def centred(shift: Value | None = None) -> Value:
         at = emit(b, "SUB", emit(b, "DIV", emit(b, "ADD", numbers, 0.5), scale), 0.5)
@@ -102,16 +104,16 @@ def _source(
         case "tf_crop_and_resize" if ends is not None:
             return _cropped(b, numbers, out, scale, n, ends)
         case _:
-            message = f"{coordinates} with lengths that are given later"
+            message = f"{coordinates} with computed sizes"
             raise UnsupportedError(message)
 
 
 def _cropped(b: Builder, numbers: Value, out: Value, scale: Value, n: int, ends: tuple[Value, Value]) -> Value:
-    """Places between the ends of a region, of which each is a share of x; of one place, the middle."""
+    """Return coordinates between relative start and end of a region; for one element, the middle."""
     begin, end = ends
     last = float(n - 1)
     gaps = emit(b, "SUB", emit(b, "MUL", scale, float(n)), 1.0)
-    # Of one place nothing is divided, but what is not chosen is computed, too.
+    # A single element is not divided, but the branch that is not selected is computed, too.
     gaps = emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), gaps, b.like(gaps, 1))
     steps = emit(b, "DIV", emit(b, "MUL", emit(b, "MUL", numbers, emit(b, "SUB", end, begin)), last), gaps)
     many = emit(b, "ADD", emit(b, "MUL", begin, last), steps)
@@ -135,7 +137,7 @@ def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
 
 
 def _weights(b: Builder, at: Value, n: int, scale: Value, stated: Sampling) -> Value:
-    """What each entry of x weighs in each new one: [n, out]."""
+    """Weight of each element of x in each output element: [n, out]."""
     row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
     if stated.antialias:
         return _smoothed(b, row, n, scale, stated)
@@ -151,37 +153,37 @@ def _weights(b: Builder, at: Value, n: int, scale: Value, stated: Sampling) -> V
         kept = place if stated.excludes_outside else emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), float(n - 1))
         parts.append(emit(b, "MUL", cast_to(b, emit(b, "EQUAL", kept, column), DType.FLOAT32), weight))
     total = reduce(partial(emit, b, "ADD"), parts)
-    return total if not stated.excludes_outside else _shares(b, total)
+    return total if not stated.excludes_outside else _normalize_weights(b, total)
 
 
 def _smoothed(b: Builder, row: Value, n: int, scale: Value, stated: Sampling) -> Value:
-    """The same where the kernel is as wide as what a new entry stands for, and reaches beyond the ends.
+    """Weights of an antialiasing kernel, which is widened by the downscaling factor.
 
-    A new entry stands for `n` old ones at most, so that a kernel reaches that far, or twice as far.
+    An output element covers at most `n` elements, so that the kernel's width is n or 2n.
     """
     reach = 0 if stated.excludes_outside else n * (1 if stated.mode == "linear" else 2)
     positions = np.arange(-reach, reserve(n + 2 * reach) - reach, dtype=np.float32).reshape(-1, 1)
     gaps = emit(b, "ABS", emit(b, "SUB", row, b.constant(positions)))
     gaps = emit(b, "MUL", gaps, emit(b, "MINIMUM", scale, 1.0))
-    shares = _shares(b, _tent(b, gaps) if stated.mode == "linear" else _cubic(b, gaps, stated.a))
+    shares = _normalize_weights(b, _tent(b, gaps) if stated.mode == "linear" else _cubic(b, gaps, stated.a))
     if not reach:
         return shares
     reserve(n, n + 2 * reach)
-    ends = np.clip(positions[:, 0], 0, n - 1) == np.arange(n)[:, None]  # what lies beyond counts for the end
+    ends = np.clip(positions[:, 0], 0, n - 1) == np.arange(n)[:, None]  # indices outside count for the border element
     return emit(b, "BATCH_MATMUL", b.constant(ends.astype(np.float32)), shares)
 
 
-def _shares(b: Builder, weights: Value) -> Value:
+def _normalize_weights(b: Builder, weights: Value) -> Value:
     return emit(b, "DIV", weights, emit(b, "SUM", weights, ints(b, [0]), keep_dims=True))
 
 
 def _tent(b: Builder, t: Value) -> Value:
-    """The linear kernel at a distance."""
+    """Linear kernel at a distance."""
     return emit(b, "RELU", emit(b, "SUB", b.like(t, 1), t))
 
 
 def _cubic(b: Builder, t: Value, a: float) -> Value:
-    """Keys' kernel at a distance."""
+    """Cubic convolution kernel (Keys) at a distance."""
 
     def polynomial(*factors: float) -> Value:
         total = b.like(t, factors[0])

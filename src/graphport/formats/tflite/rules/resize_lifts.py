@@ -1,4 +1,4 @@
-"""Resizing in TFLite: its two words, or what stands at each place, along one axis after the other."""
+"""Export rule of Resize to TFLite: its two operators, or gathers and matrices along one axis after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.rules.convolution_lifts import first, last
+from graphport.formats.tflite.rules.convolution_lifts import to_channels_first, to_channels_last
 from graphport.formats.tflite.rules.emitting import ints
 from graphport.formats.tflite.rules.resize_later import Region, resized_later
 from graphport.ops.declare import UnsupportedError
@@ -34,7 +34,7 @@ _NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_cor
 
 @ResizeView.lift("tflite")
 def lift_resize(b: Builder, op: ResizeView) -> Lifted:
-    """Along the two axes of an image, where the places are those that LiteRT computes; else by a matrix an axis."""
+    """Export Resize: by an operator where LiteRT's coordinates match, else by a weight matrix per axis."""
     scales, wanted, axes = op.scales, op.sizes, op.axes
     stated = Sampling(
         op.coordinate_transformation_mode,
@@ -44,7 +44,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         bool(op.exclude_outside),
         bool(op.antialias),
     )
-    # Every other way pays no heed to a region, which older exporters write all the same.
+    # Other modes ignore a region, which older exporters write nevertheless.
     roi = op.roi if op.coordinate_transformation_mode == "tf_crop_and_resize" else None
     if op.keep_aspect_ratio_policy == "stretch" and not is_there(roi):
         if scales is not None and is_there(scales):
@@ -55,9 +55,9 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     region = Region(roi if is_there(roi) else None, op.extrapolation_value)
     is_later = given is not None and reals(given) is None
     if is_later and policy != "stretch":
-        message = "how lengths go together must be known"
+        message = "the relation of input and output sizes must be known"
         raise UnsupportedError(message)
-    plain = None if is_later else _by_word(b, op.x, (scales, wanted), stated, axes, policy)
+    plain = None if is_later else _resize_by_operator(b, op.x, (scales, wanted), stated, axes, policy)
     if plain is not None:
         return plain
     if given is not None and (is_later or (region.roi is not None and reals(roi) is None and policy == "stretch")):
@@ -69,7 +69,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
-    """The axes that get another length and these lengths, where all others, the batch say, are open and stay."""
+    """Return the axes that change size and their sizes, if all other axes keep their dynamic size."""
     dims = b.dims(x)
     lengths = wanted.fact.elements if isinstance(wanted.fact, TensorFact) else None
     chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
@@ -82,7 +82,7 @@ def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) 
 
 
 def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -> tuple[tuple[int, ...] | None, Value]:
-    """The axes that may get another length and their scales, where others are open and have the scale 1."""
+    """Return the axes that may change size and their scales, if axes with dynamic size have scale 1."""
     dims, factors = b.dims(x), reals(scales)
     if factors is None:
         return axes, scales
@@ -95,7 +95,7 @@ def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -
     return tuple(kept), b.constant(np.array([*kept.values()], np.float32))
 
 
-def _by_word(
+def _resize_by_operator(
     b: Builder,
     x: Value,
     given: tuple[Value | None, Value | None],
@@ -118,14 +118,14 @@ def _by_word(
     extents = [n for n in b.dims(x)[2:] if isinstance(n, int)]
     if lengths is None or len(extents) < 2 or keep_aspect_ratio_policy != "stretch":
         return None
-    if mode == "nearest" and nearest_mode != _NEAREST[coordinates] and not _is_whole(extents, lengths, coordinates):
+    if mode == "nearest" and nearest_mode != _NEAREST[coordinates] and not _has_no_ties(extents, lengths, coordinates):
         return None
     corners, centers = _COORDINATES[coordinates]
     if corners and any(out == 1 for out in lengths):
         return None
     word = "RESIZE_NEAREST_NEIGHBOR" if mode == "nearest" else "RESIZE_BILINEAR"
-    y = emit(b, word, last(b, x), ints(b, lengths), align_corners=corners, half_pixel_centers=centers)
-    return (first(b, y),)
+    y = emit(b, word, to_channels_last(b, x), ints(b, lengths), align_corners=corners, half_pixel_centers=centers)
+    return (to_channels_first(b, y),)
 
 
 def _lengths(
@@ -136,7 +136,7 @@ def _lengths(
     *,
     is_exact: bool,
 ) -> list[int] | None:
-    """Height and width of an image that is resized, where these axes alone change; the batch may be open."""
+    """Return height and width of a resized image, if only these axes change; the batch may be dynamic."""
     found = list(dims)
     for place, axis in enumerate(axes):
         n = dims[axis]
@@ -152,6 +152,6 @@ def _lengths(
     return lengths if found[:2] == list(dims[:2]) and len(lengths) == len(found) - 2 else None
 
 
-def _is_whole(extents: Sequence[int], sizes: Sequence[int], coordinates: str) -> bool:
-    """Whether halves never come up, so that it does not matter which way they are rounded."""
+def _has_no_ties(extents: Sequence[int], sizes: Sequence[int], coordinates: str) -> bool:
+    """Whether ties never occur, so that the rounding mode does not matter."""
     return coordinates == "half_pixel" and all(out % n == 0 for n, out in zip(extents, sizes, strict=True))

@@ -1,4 +1,4 @@
-"""Rows of TFLite: operands stand for real numbers, keywords are options of the operator."""
+"""Rule table of TFLite: operands are dequantized floats, keywords are options of the operator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphport.formats.tflite.rules.binding import first, last, word
+from graphport.formats.tflite.rules.binding import to_channels_first, to_channels_last, word
 from graphport.formats.tflite.rules.emitting import lift_reals
 from graphport.ops import registry
 from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from graphport.ops.rows.rule import Lowering
 
 
-def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
-    """Register a row of words, with what `word` takes.
+def _register(*names: str, to_channels_first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
+    """Register the import rules of a table, with the arguments of `word`.
 
-    `first` is asked before, and gives `None` where the row holds: kernels compute some types in their own way.
+    `first` is called before and returns `None` if the table's rule applies: kernels compute some types specially.
     """
 
     def register(row: Lowering) -> None:
         def rule(op: Operator) -> Any:
-            found = None if first is None else first(op)
+            found = None if to_channels_first is None else to_channels_first(op)
             if found is not None:
                 return found
             parameters = inspect.signature(row).parameters.values()
@@ -45,8 +45,8 @@ _OPTION = inspect.Parameter.KEYWORD_ONLY
 
 ROWS = Rows(
     "tflite",
-    {"first": first, "int64": as_int64, "last": last, "scalar": as_scalar, "vector": as_vector},
+    {"first": to_channels_first, "int64": as_int64, "last": to_channels_last, "scalar": as_scalar, "vector": as_vector},
     register=_register,
 )
-REALS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
-"""Rows of operators that are computed in float32 for other reals."""
+FLOAT_ROWS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
+"""Rules of operators that compute other float types in float32."""

@@ -1,4 +1,4 @@
-"""Spectra in TFLite, which are products with cosines and sines; complex numbers have no form, but their parts have."""
+"""Spectra in TFLite by products with cosines and sines; complex values have no canonical form, their parts do."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 REAL, IMAG, MAGNITUDE = "real", "imag", "magnitude"
-"""What `RFFT2D` gives where somebody reads nothing but that of the complex numbers."""
-_LEAST_POWER = 1e-12
+"""Values of the `part` attribute of `RFFT2D`: the only used part of the complex spectrum."""
+_MIN_POWER = 1e-12
 
 
 def _waves(rows: int, length: int, columns: int) -> tuple[Numbers, Numbers]:
-    """Cosines and sines of so many samples, for so many frequencies of a transform of a length."""
+    """Return cosine and sine matrices [samples, frequencies] of a transform length."""
     bounded((rows, columns))
     angles = 2 * np.pi / length * (np.outer(np.arange(rows), np.arange(columns)) % length)
     return np.cos(angles), np.sin(angles)
@@ -45,17 +45,17 @@ def _matrix(b: Builder, numbers: Numbers) -> Value:
 
 @word("RFFT2D", is_raw=True)
 def rfft2d(op: Operator) -> Value:
-    """One part of the spectrum of reals along the last two axes, cut or filled up with zeros to lengths."""
+    """RFFT2D: one part of the spectrum of reals along the last two axes, cropped or zero-padded to the FFT lengths."""
     b, part = op.b, op.option("part", "")
     if part not in (REAL, IMAG, MAGNITUDE):
-        message = "there are no complex numbers: REAL, IMAG and COMPLEX_ABS of a spectrum alone are known"
+        message = "complex values are not supported, except REAL, IMAG and COMPLEX_ABS of a spectrum"
         raise UnsupportedError(message)
     lengths = needed(op.raw(1), "the lengths of a transform")
     if len(lengths) != 2 or min(lengths) < 1 or len(op.dims(0)) < 2:
         message = f"lengths {list(lengths)} of {len(op.dims(0))} axes"
         raise ShapeError(message)
     tall, wide = lengths
-    x = _fitted(b, op.raw(0), (tall, wide))
+    x = _crop_or_pad(b, op.raw(0), (tall, wide))
     cosines, sines = _waves(wide, wide, wide // 2 + 1)
     real, imag = b(MatMul, x, _matrix(b, cosines)), b(MatMul, x, _matrix(b, -sines))
     if tall > 1:
@@ -69,7 +69,7 @@ def rfft2d(op: Operator) -> Value:
     return real if part == REAL else imag
 
 
-def _fitted(b: Builder, x: Value, lengths: tuple[int, int]) -> Value:
+def _crop_or_pad(b: Builder, x: Value, lengths: tuple[int, int]) -> Value:
     dims = sizes(b.dims(x)[-2:], "what is transformed")
     rank = len(b.dims(x))
     kept = [min(n, m) for n, m in zip(dims, lengths, strict=True)]
@@ -84,17 +84,17 @@ def _options(op: Operator) -> dict[str, Number]:
         return numbers(bytes(op.option("custom_options", b"")))
     except FlexBufferError as error:
         message = f"its options: {error}"
-        raise ShapeError(message, "custom_options is a FlexBuffer, a map of names to numbers") from error
+        raise ShapeError(message, "custom_options must be a FlexBuffer map from names to scalars") from error
 
 
 @word("custom.AudioSpectrogram")
 def audio_spectrogram(op: Operator) -> Value:
-    """Sizes of the spectra of windows of samples [n, channels], each times the bell of Hann: [channels, m, bins]."""
+    """AUDIO_SPECTROGRAM: magnitudes of Hann-windowed spectra of samples [n, channels]: [channels, m, bins]."""
     b, options = op.b, _options(op)
     count, _ = sizes(op.dims(0), "samples")
     window, stride = int(options.get("window_size", 0)), int(options.get("stride", 0))
     if window < 2 or stride < 1 or window > count:
-        message = f"windows of {window}, {stride} apart, of {count} samples"
+        message = f"windows of {window} with stride {stride} over {count} samples"
         raise ShapeError(message)
     length = 1 << (window - 1).bit_length()
     starts = np.arange(0, count - window + 1, stride)
@@ -109,7 +109,7 @@ def audio_spectrogram(op: Operator) -> Value:
 
 @word("custom.Mfcc")
 def mfcc(op: Operator) -> Value:
-    """Cosine transforms of logarithms of what spectra [channels, m, bins] have in bands; operand 1 is the rate."""
+    """MFCC: cosine transform of the log mel energies of spectra [channels, m, bins]; operand 1 is the sample rate."""
     b, options = op.b, _options(op)
     (bins,) = sizes(op.dims(0)[-1:], "the frequencies")
     (rate,) = needed(op.raw(1), "the rate of samples")
@@ -121,13 +121,13 @@ def mfcc(op: Operator) -> Value:
         message = f"{count} bands from {low} to {high} of {bins} frequencies of {rate} samples, {kept} kept"
         raise ShapeError(message)
     bands = b(MatMul, b(Sqrt, op[0]), _matrix(b, _bands(bins, rate, count, low, high)))
-    logs = b(Log, b(Max, bands, b.constant(np.float32(_LEAST_POWER))))
+    logs = b(Log, b(Max, bands, b.constant(np.float32(_MIN_POWER))))
     angles = np.pi / count * np.outer(np.arange(bounded((count, kept))[0]) + 0.5, np.arange(kept))
     return b(MatMul, logs, _matrix(b, np.sqrt(2 / count) * np.cos(angles)))
 
 
 def _bands(bins: int, rate: int, count: int, low: float, high: float) -> Numbers:
-    """How much of each frequency is in each band: triangles that are as wide to the ear, [bins, count]."""
+    """Weight of each frequency bin in each triangular mel band: [bins, count]."""
     shares = np.zeros(bounded((bins, count)))
     step = 0.5 * rate / (bins - 1)
     first, last = _mel(low), _mel(high)
@@ -148,5 +148,5 @@ def _mel(hertz: float) -> float:
     return float(1127 * np.log1p(hertz / 700))
 
 
-# By how much the first is above what it should be.
+# Deviation of the first coefficient.
 ROWS.lower("custom.NumericVerify(x, expected) -> Sub(x, expected)")

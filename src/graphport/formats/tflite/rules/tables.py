@@ -1,7 +1,7 @@
-"""What LiteRT's kernels look up, or compute in fixed point: tables of the results for all stored numbers.
+"""Lookup tables and fixed-point functions of LiteRT's int16 kernels: the results for all stored integers.
 
-The roundings of those kernels are many steps off where a function bends, and one step off elsewhere, which the
-operators behind magnify; a table of all results says them exactly.
+The kernels' roundings differ by many steps where a function bends, and by one step elsewhere, which later operators
+amplify; a table of all results reproduces them exactly.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 Function: TypeAlias = "Callable[[Numbers], Numbers]"
 _STEPS = 512
 _SIGNED = frozenset((DType.INT8, DType.INT16))
-_MOST_HALVINGS = 3
-"""Bits of a shift behind which the first rounding is hardly seen: it differs in one of 2**(bits + 1) numbers."""
+_MAX_SECOND_SHIFT_BITS = 3
+"""Shift beyond which the first rounding hardly matters: it differs for one of 2**(bits + 1) integers."""
 _NUDGE = 2.0**-20
 _LARGEST = 22
-"""Bits in front of the point of the largest factor."""
+"""Integer bits of the largest factor."""
 _BYTES = frozenset((DType.INT8, DType.UINT8))
 _REQUANTIZED = _BYTES | {DType.INT16, DType.INT32}
 _RAISED = (
     *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46),
     *(49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
 )
-"""Entries of the kernels' table of the logistic function that are one above the rounded value."""
+"""Indices of the kernels' logistic table whose entries exceed the rounded value by one."""
 
 
 def looked_up(op: Operator, table: Numbers) -> Value:
-    """What a table has for each stored number of operand 0, from the least one on: it is stored as it is."""
+    """Look up each stored integer of operand 0 in a table that starts at the minimum; the result is stored."""
     b, x = op.b, op.raw(0)
     least = int(np.iinfo(dtype_of(x).numpy).min)
     index = cast(b, x, DType.INT32)
@@ -58,7 +58,7 @@ def looked_up(op: Operator, table: Numbers) -> Value:
 
 
 def _short(op: Operator) -> tuple[float, float] | None:
-    """The scales of an operator that takes and gives symmetric int16, for which kernels have tables."""
+    """Return the scales of an operator on symmetric int16, whose kernel uses tables."""
     found: list[float] = []
     for quantization in (op.quantization(0), op.result):
         if quantization is None or quantization[0] is not DType.INT16 or quantization[1] >= 0 or any(quantization[3]):
@@ -68,12 +68,12 @@ def _short(op: Operator) -> tuple[float, float] | None:
 
 
 def interpolated(op: Operator, function: Function, floor: float | None = None) -> Value | None:
-    """A function of int16 as kernels interpolate it; `None` of other types.
+    """Apply a function to int16 with the kernels' interpolation; `None` for other types.
 
     Args:
         op: the operator.
         function: computes in float32.
-        floor: what stands for the function at zero and below, in steps of the result.
+        floor: replaces the function for arguments <= 0, in steps of the result.
     """
     scales = _short(op)
     if scales is None:
@@ -89,13 +89,13 @@ def interpolated(op: Operator, function: Function, floor: float | None = None) -
 
 
 def interpolation(function: Function, scale: np.float32, zero: int, step: np.float32) -> Numbers:
-    """513 samples over all of int16, each moved by half of what the chord is off in its middle, and lines between.
+    """Interpolate linearly between 513 samples over the int16 range, corrected by half of the error at the midpoint.
 
     Args:
         function: computes in float32.
-        scale: a step of what it is given.
-        zero: which integer stands for zero there.
-        step: a step of what it gives, where 0 stands for zero.
+        scale: scale of the argument.
+        zero: zero point of the argument.
+        step: scale of the result, whose zero point is 0.
     """
     limits = np.iinfo(np.int16)
     low, high = scale * np.float32(limits.min - zero), scale * np.float32(limits.max - zero)
@@ -116,13 +116,13 @@ def interpolation(function: Function, scale: np.float32, zero: int, step: np.flo
 
 
 def _away(x: Numbers) -> Numbers:
-    """Rounded, halves away from zero."""
+    """Round half away from zero."""
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= np.float32(0.5), whole + np.sign(x), whole)
 
 
 def logistic(op: Operator) -> Value | None:
-    """The logistic function of int16, as the reference kernel computes it; `None` of other types."""
+    """Logistic function of int16 as the reference kernel computes it; `None` for other types."""
     x = _in_table(op)
     if x is None:
         return None
@@ -131,7 +131,7 @@ def logistic(op: Operator) -> Value | None:
 
 
 def tanh(op: Operator) -> Value | None:
-    """The hyperbolic tangent of int16, as the reference kernel computes it; `None` of other types."""
+    """Hyperbolic tangent of int16 as the reference kernel computes it; `None` for other types."""
     x = _in_table(op)
     if x is None:
         return None
@@ -140,7 +140,7 @@ def tanh(op: Operator) -> Value | None:
 
 
 def _interpolated(x: Numbers, bits: int) -> Numbers:
-    """Between two entries of the table of the logistic function, which has one for each 24th."""
+    """Interpolate between two entries of the logistic table, which has a resolution of 1/24."""
     table = np.round(65536 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
     table[list(_RAISED)] += 1
     place, offset = np.minimum(x >> bits, 254), x & ((1 << bits) - 1)
@@ -148,7 +148,7 @@ def _interpolated(x: Numbers, bits: int) -> Numbers:
 
 
 def _in_table(op: Operator) -> Numbers | None:
-    """All of int16 in units of 1 / (3 * 4096), in which the table is read; `None` of other types and steps."""
+    """Return all int16 values in units of 1 / (3 * 4096), the table's resolution; `None` for other types and scales."""
     scales = _short(op)
     if scales is None or scales[1] != 2.0**-15:
         return None
@@ -161,14 +161,14 @@ def _in_table(op: Operator) -> Numbers | None:
         while real <= 32767 / 2 and shift <= 30:
             real, shift = real * 2, shift + 1
         factor = int(real)
-        # It is kept in 16 bits.
+        # Stored in 16 bits.
         factor = (factor + 32768) % 65536 - 32768
     x = np.arange(-32768, 32768, dtype=np.int64)
     return (x * factor + ((1 << shift) >> 1)) >> shift
 
 
 def requantized(op: Operator) -> Value | None:
-    """Integers that stand for what others of fewer bits stand for; `None` where plain rounding gives the same."""
+    """Requantize integers of fewer bits; `None` if simple rounding gives equal results."""
     quantization, wanted = op.quantization(0), op.result
     if quantization is None or wanted is None or quantization[1] >= 0 or wanted[1] >= 0:
         return None
@@ -181,7 +181,7 @@ def requantized(op: Operator) -> Value | None:
     x = np.arange(limits.min, limits.max + 1, dtype=np.int64) - quantization[3][0]
     quotient = float(np.float32(quantization[2][0])) / float(np.float32(wanted[2][0]))
     exact = np.clip(scaled(x, quotient) + wanted[3][0], target.min, target.max)
-    # As it is computed where integers are made real numbers and these integers again.
+    # The result of dequantizing and quantizing.
     with np.errstate(over="ignore", invalid="ignore"):
         plain = (
             np.round(x.astype(np.float32) * np.float32(quantization[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
@@ -192,7 +192,7 @@ def requantized(op: Operator) -> Value | None:
 
 
 def leaky(op: Operator) -> Value | None:
-    """A leaky rectifier of int16, both sides of which its kernel rounds twice; `None` of other types."""
+    """Leaky ReLU of int16, rounded twice on both sides as in the kernel; `None` for other types."""
     if _short(op) is None:
         return None
     alpha = float(np.float32(op.option("alpha", 0.0)))
@@ -202,19 +202,20 @@ def leaky(op: Operator) -> Value | None:
 
 
 def halvings(real: float, count: int = 1) -> int:
-    """By how many bits kernels shift what they multiplied by `real` over `count` and rounded, to round it again."""
+    """Return the shift after which kernels round `x * real / count` a second time."""
     exponent = math.frexp(real)[1]
-    # A mean divides the factor, which loses as many bits as the count has.
+    # A mean divides the multiplier, which loses as many bits as the count has.
     return min(count.bit_length() - 1, 31 + exponent) - exponent
 
 
 def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | None:
-    """`x` times `real` in steps of the result as kernels round it, made real; `None` where rounding once does as well.
+    """`x * real` in steps of the result with the kernels' two roundings, as float; `None` if one rounding is equal.
 
-    Rounded are 2**-shift of a step, then steps, halves away from zero: there they are nudged, and the operator rounds.
+    The first rounding is to multiples of 2**-shift, the second to steps, half away from zero: near ties are adjusted
+    before the operator rounds.
     """
     step = op.result
-    if step is None or not 1 <= shift <= _MOST_HALVINGS:
+    if step is None or not 1 <= shift <= _MAX_SECOND_SHIFT_BITS:
         return None
     b = op.b
     fine = b(Floor, b(Add, b(Mul, x, b.constant(np.float32(real * 2.0**shift))), b.like(x, 0.5)))
@@ -222,7 +223,7 @@ def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | No
 
 
 def integers_of(op: Operator) -> Value | None:
-    """The stored numbers of operand 0 above their zero point, in float32; `None` of other types than signed."""
+    """Return the stored signed integers of operand 0 minus the zero point, as float32; `None` for other types."""
     quantization, wanted = op.quantization(0), op.result
     if quantization is None or wanted is None or quantization[1] >= 0 or wanted[1] >= 0 or op.is_raw:
         return None
@@ -233,7 +234,7 @@ def integers_of(op: Operator) -> Value | None:
 
 
 def quotient_of(op: Operator) -> float:
-    """The scale of operand 0 over that of the result."""
+    """Return the scale of operand 0 divided by the scale of the result."""
     quantization, wanted = op.quantization(0), op.result
     if quantization is None or wanted is None:
         return 1.0
@@ -241,36 +242,36 @@ def quotient_of(op: Operator) -> float:
 
 
 def scaled(x: Numbers, real: float) -> Numbers:
-    """Integers of 64 bits times a real number, in fixed point: the product is rounded, and what is shifted, again."""
+    """Multiply 64-bit integers by a float in fixed point: the product and the shifted product are rounded."""
     if math.frexp(real)[1] > _LARGEST:
         # Beyond any limit.
         return np.sign(x) << 40
     return twice(x, real)
 
 
-_MOST_SHORT = 32767
+_MAX_INT16 = 32767
 _STEP = np.float32(2 / 65535)
-"""A step of what both tables give."""
-_REACH = 10.0
-"""Where the exponential of what is below zero ends."""
+"""Resolution of both tables."""
+_EXP_RANGE = 10.0
+"""Argument below which the exponential is 0."""
 
 
 def _exponentials(scale: float, beta: float) -> Numbers:
-    """The exponential of differences of 0, -1, -2, …, -65535 steps."""
-    table = interpolation(np.exp, np.float32(_REACH / 65535), _MOST_SHORT, _STEP)
+    """Table of exp(-i * step) for i from 0 to 65535."""
+    table = interpolation(np.exp, np.float32(_EXP_RANGE / 65535), _MAX_INT16, _STEP)
     differences = -np.arange(65536, dtype=np.int64)
-    factor = float(np.float32(scale)) * float(np.float32(beta)) / (_REACH / 65535)
-    indices = np.clip(scaled(differences, factor) + _MOST_SHORT, -_MOST_SHORT - 1, _MOST_SHORT)
-    return table[indices + _MOST_SHORT + 1].astype(np.int32)
+    factor = float(np.float32(scale)) * float(np.float32(beta)) / (_EXP_RANGE / 65535)
+    indices = np.clip(scaled(differences, factor) + _MAX_INT16, -_MAX_INT16 - 1, _MAX_INT16)
+    return table[indices + _MAX_INT16 + 1].astype(np.int32)
 
 
 def _reciprocals() -> Numbers:
-    """1 / (1 + x) for x from 0 to 1 in 65536 steps."""
-    return interpolation(lambda x: 1 / (1 + x), np.float32(1 / 65535), -_MOST_SHORT - 1, _STEP).astype(np.int32)
+    """Table of 1 / (1 + x) for x from 0 to 1 in 65536 steps."""
+    return interpolation(lambda x: 1 / (1 + x), np.float32(1 / 65535), -_MAX_INT16 - 1, _STEP).astype(np.int32)
 
 
 def softmax(op: Operator) -> Value | None:
-    """Softmax of symmetric int16 along the last axis; `None` of anything else."""
+    """Softmax of symmetric int16 along the last axis; `None` otherwise."""
     quantization, wanted, beta = op.quantization(0), op.result, float(op.option("beta", 0.0))
     if (
         quantization is None
@@ -286,7 +287,7 @@ def softmax(op: Operator) -> Value | None:
     powers = b(Gather, b.constant(_exponentials(quantization[2][0], beta)), below)
     total = b(ReduceSum, powers, last)
     bits = _bits(b, total)
-    # The sum as 1.x in steps of 1 / 65536.
+    # The sum as 1.x in units of 1 / 65536.
     raised = b(Mul, total, b(Gather, b.constant(2 ** (31 - np.arange(32, dtype=np.int64)).astype(np.int32)), bits))
     rounded = b(Div, b(Add, b(Div, raised, _int(b, 1 << 13)), _int(b, 1)), _int(b, 2))
     place = b(Min, b(Max, b(Sub, rounded, _int(b, 1 << 16)), _int(b, 0)), _int(b, 65535))
@@ -294,7 +295,7 @@ def softmax(op: Operator) -> Value | None:
     unit = b(Gather, b.constant(2 ** np.maximum(np.arange(32) - 1, 0).astype(np.int32)), bits)
     half_unit = b(Div, unit, _int(b, 2))
     result = b(Div, b(Add, b(Mul, powers, reciprocal), half_unit), unit)
-    return cast(b, b(Min, result, _int(b, _MOST_SHORT)), DType.INT16)
+    return cast(b, b(Min, result, _int(b, _MAX_INT16)), DType.INT16)
 
 
 def _int(b: Builder, number: int) -> Value:
@@ -302,7 +303,7 @@ def _int(b: Builder, number: int) -> Value:
 
 
 def _bits(b: Builder, x: Value) -> Value:
-    """How many bits positive numbers have."""
+    """Return the bit length of positive integers."""
     powers = b.constant((2 ** np.arange(31, dtype=np.int64)).astype(np.int32))
     wide = b(Unsqueeze, x, vector(b, [-1]))
     reached = cast(b, b(GreaterOrEqual, wide, powers), DType.INT32)

@@ -1,4 +1,4 @@
-"""What exporters take apart and LiteRT has one kernel for."""
+"""Recompose decomposed operators that have one LiteRT kernel."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def fuse_gelus(graph: Graph) -> None:
-    """Put Gelus together that an opset without them says by Erf or Tanh; the parts go where nobody reads them.
+    """Recompose Gelu from its formula with Erf or Tanh; unused nodes are removed.
 
-    Leaves alone: other reals than those of 32 bits, for which there is no kernel.
+    Does not apply to other float types than float32, for which there is no kernel.
     """
     for node in list(graph):
         fact = node.results[0].fact if node.op in ("Mul", "Div") else None
@@ -32,8 +32,8 @@ def fuse_gelus(graph: Graph) -> None:
         twin.take_outputs(node)
         graph.remove(node)
     for node in reversed(graph):
-        if node.op in _PARTS and not any(value.uses or value.is_output for value in node.results):
+        if node.op in _GELU_OPERATORS and not any(value.uses or value.is_output for value in node.results):
             graph.remove(node)
 
 
-_PARTS = frozenset(("Mul", "Div", "Add", "Erf", "Tanh", "Pow"))
+_GELU_OPERATORS = frozenset(("Mul", "Div", "Add", "Erf", "Tanh", "Pow"))
