@@ -70,7 +70,7 @@ def test_a_signature_names_inputs_and_outputs(tmp_path: Path) -> None:
 
 
 def test_weights_that_offsets_do_not_reach_lie_behind_the_file(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(written, "MOST", 10)
+    monkeypatch.setattr(written, "MAX_INLINE_BYTES", 10)
     model = gp.load(CASES / "conv_2d.tflite")
     model.graph.rename(model.graph.inputs[0], "anew")
     gp.save(model, tmp_path / "m.tflite")

@@ -131,7 +131,7 @@ def test_constants_that_are_not_stored_in_another_shape(monkeypatch):
     for kept in cases:
         assert len(words(**kept)) == 2, kept
     for most, count in ((24, 1), (23, 2)):
-        monkeypatch.setattr(tflite_weights, "_MOST_SHAPED", most)
+        monkeypatch.setattr(tflite_weights, "_MAX_RESHAPED_ELEMENTS", most)
         assert len(words()) == count
 
 

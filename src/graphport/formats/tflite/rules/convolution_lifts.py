@@ -174,10 +174,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     batch, space = b.dims(x, at_least=1)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
     lengths = [*[1] * flat, *sizes(geometry.lengths, "the result")]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
-    whole = [
-        max(f, out + to_channels_first + to_channels_last)
-        for f, out, (to_channels_first, to_channels_last) in zip(full, lengths, cut, strict=True)
-    ]
+    whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
     bias = bias if bias is not None else zeros(b, maps)
     image = to_channels_last(b, x)
     shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _shape_after_batch(b, image, [*whole, maps])
@@ -185,7 +182,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     options = {"padding": 1} | slides(steps, (1, 1, 1) if len(kernel) == 3 else ())
     y = emit(b, word, shape, transposed_constant(b, w, perm), image, bias, **options)
     if whole != lengths:
-        begins = [to_channels_first for to_channels_first, _ in cut]
+        begins = [first for first, _ in cut]
         every = batch if isinstance(batch, int) else -1
         y = emit(b, "SLICE", y, ints(b, [0, *begins, 0]), ints(b, [every, *lengths, maps]))
     y = to_channels_first(b, y)
@@ -285,12 +282,8 @@ def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
     for axis in (1, 0):
         begin = sizes(slid.pads[axis], "padding")[0]
         along = np.arange(out[axis]) * slid.strides[axis] - begin
-        to_channels_first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
-        positions = b.constant(
-            to_channels_first.astype(np.float32)[:, :, None]
-            if axis == 0
-            else to_channels_first.astype(np.float32)[:, None]
-        )
+        first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
+        positions = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
         at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), positions)
         # Convert pixel positions to grid coordinates, in which the image spans -1 to 1.
         n = (height, width)[axis]

@@ -81,7 +81,7 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
 
 def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     """Return the input coordinate of the offset along each spatial axis, for all windows."""
-    begins = sizes([to_channels_first for to_channels_first, _ in slid.pads], "the padding")
+    begins = sizes([first for first, _ in slid.pads], "the padding")
     windows = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
     if any(out * s + at * d + abs(p) > _MAX_INDEX for at, out, s, d, p in windows):
         message = "indices beyond int64"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.ops.rows.rule import Lowering
 
 
-def _register(*names: str, to_channels_first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
+def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
     """Register the import rules of a table, with the arguments of `word`.
 
     `first` is called before and returns `None` if the table's rule applies: kernels compute some types specially.
@@ -27,7 +27,7 @@ def _register(*names: str, to_channels_first: Rule | None = None, **options: Any
 
     def register(row: Lowering) -> None:
         def rule(op: Operator) -> Any:
-            found = None if to_channels_first is None else to_channels_first(op)
+            found = None if first is None else first(op)
             if found is not None:
                 return found
             parameters = inspect.signature(row).parameters.values()
