@@ -1,1 +1,1 @@
-"""Rounding a graph to integers: what is rounded, to which grid, and what is done about the noise."""
+"""Quantize a graph: placement, qparams, and reduction of quantization noise."""

@@ -1,4 +1,4 @@
-"""Why layers are noisy."""
+"""Explain the quantization noise of layers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from graphport.quantization.parameters import QuantizationParameters
 
 _OUTLYING = 16.0
-"""Times the root of the mean square, from which on the ends of a range are outliers."""
+"""Ratio of range limit to root mean square from which a range has outliers."""
 _UNLIKE = 16.0
-"""How many times larger than the middle channel the largest is, from which on channels are unlike."""
+"""Ratio of the largest to the median channel range from which channels are unbalanced."""
 _CLIPPED = 1e-3
 _FEW = 8
 
@@ -32,7 +32,7 @@ def layer_reports(
     noise: Mapping[Node, LayerNoise],
     accumulated: Mapping[Value, float],
 ) -> tuple[LayerReport, ...]:
-    """What is known of every layer with weights, quantized or not."""
+    """Return a report of each layer with weights, quantized or not."""
     placement = quantization.placement
     found: list[LayerReport] = []
     for node, layer in (placement.layers | quantization.alone).items():
@@ -64,7 +64,7 @@ def layer_reports(
 
 
 def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ...]:
-    """What makes rounding a value noisy, in words."""
+    """Return the reasons for the noise of a value as sentences."""
     found: list[str] = []
     low, high = qparams.low, qparams.high
     largest = max(high, -low, 1e-30)
@@ -79,7 +79,7 @@ def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ..
                 f"channels are unlike: the largest is {magnitudes.max() / max(middle, 1e-30):.0f} times the middle one"
             )
     histogram = state.histogram
-    # What lies less than half a step beyond the range is rounded like any other number.
+    # Elements less than half a step beyond the range are rounded, not clipped.
     reach = max(histogram.width, float(qparams.scale) / 2)
     outside = (histogram.centers < low - reach) | (histogram.centers > high + reach)
     clipped = float(histogram.counts[outside].sum()) / max(float(histogram.counts.sum()), 1.0)

@@ -1,4 +1,4 @@
-"""Ranges of activations: from what was seen of a value to the ends of its grid."""
+"""Choose qparams of activations from observed statistics."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Method = Literal["min-max", "moving-average", "percentile", "entropy", "mse", "a
 METHODS: tuple[Method, ...] = get_args(Method)
 
 _AUTOMATIC: tuple[Method, ...] = ("mse", "percentile", "entropy", "moving-average", "min-max")
-"""The methods that `auto` chooses from, the first of those that are equal."""
+"""Methods that `auto` compares; the first wins ties."""
 PERCENTILE = 99.999
 _SHRINKS = np.concatenate([np.linspace(0.2, 0.6, 11), np.linspace(0.63, 1.0, 38)])
-"""Parts of the whole range that are tried for the least squared error."""
+"""Fractions of the whole range that are tried for the least squared error."""
 _ROOM = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0)
-"""Multiples of a range that are tried for samples that go beyond it."""
+"""Multiples of a range that are tried to cover unseen samples."""
 _FEWEST_LEVELS = 16
 _TOGETHER = 4
 _STOPS = 64
@@ -46,10 +46,10 @@ def calibrate(
     power_of_two: bool = False,
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> QuantizationParameters:
-    """The grid of a value that was seen as `state`.
+    """Return the qparams of a value with observed statistics `state`.
 
-    `auto` takes the method whose grid has the least squared error over the histogram and on samples that were not seen,
-    and makes room for these where that lessens it, but not beyond the numbers that the value can have, `within`.
+    `auto` selects the method with the least squared error over the histogram and on unseen samples, and widens its
+    range if that lowers the expected error, but not beyond the possible range of the value, `within`.
     """
     names = _AUTOMATIC if method == "auto" else (method,)
     all_qparams = candidate_qparams(
@@ -87,7 +87,7 @@ def candidate_qparams(
     percentile: float,
     power_of_two: bool,
 ) -> list[QuantizationParameters]:
-    """The grid of each method."""
+    """Return the qparams of each method."""
     return [
         activation_qparams(
             *ends(state, dtype, name, is_symmetric=is_symmetric, percentile=percentile),
@@ -102,7 +102,7 @@ def candidate_qparams(
 def ends(
     state: Statistics, dtype: DType, method: Method, *, is_symmetric: bool, percentile: float
 ) -> tuple[float, float]:
-    """The least and the largest number that the grid should reach."""
+    """Return the minimum and maximum that the range should cover."""
     low, high = state.low, state.high
     match method:
         case "moving-average":
@@ -118,10 +118,10 @@ def ends(
 
 
 def percentiles(state: Statistics, percent: float) -> tuple[float, float]:
-    """The numbers below which `100 - percent` and `percent` per cent of all lie.
+    """Return the percentiles `100 - percent` and `percent`.
 
-    They are those of `numpy.percentile` where they are among the `extremes.KEPT` numbers at an end. Elsewhere they are
-    exact to within a bin of the histogram: a 2048th of the largest magnitude.
+    They equal `numpy.percentile` if they are among the `extremes.KEPT` elements at an end. Elsewhere they are accurate
+    to one bin of the histogram: 1/2048 of the largest magnitude.
     """
     last = state.elements - 1
     if last < 0:
@@ -135,7 +135,7 @@ def percentiles(state: Statistics, percent: float) -> tuple[float, float]:
 
 
 def _counted(histogram: Histogram, part: float) -> float:
-    """The number below which `part` of all lie, between the ends of the bin that it is in."""
+    """Return the quantile `part`, between the limits of its bin."""
     below = np.cumsum(histogram.counts)
     wanted = float(part * below[-1])
     place = bisect_left(below, wanted)
@@ -150,7 +150,7 @@ def _inside(edges: Array, histogram: Histogram, below: Array, index: int, wanted
 
 
 def squared_error(histogram: Histogram, qparams: QuantizationParameters) -> float:
-    """The sum of squared differences between the numbers that were seen and the nearest ones on the grid."""
+    """Return the sum of squared quantization errors over the histogram."""
     used = np.flatnonzero(histogram.counts)
     centers, counts = histogram.centers[used], histogram.counts[used]
     if qparams.dtype.is_floating:
@@ -160,10 +160,9 @@ def squared_error(histogram: Histogram, qparams: QuantizationParameters) -> floa
 
 
 def _squared_errors(centers: Array, counts: Array, width: float, ends: Array, scales: Array) -> Array:
-    """The squared errors of numbers spread evenly over bins, for several grids.
+    """Squared errors of elements that are uniform within bins, for several candidate ranges.
 
-    Where a bin is narrow the error at its middle says it; where steps are narrower than the bin, the error is that of
-    rounding, `scale² / 12`, whatever the middle happens to meet.
+    A narrow bin is represented by its center; if the step is smaller than the bin, the error is `scale² / 12`.
     """
     inside = np.clip(centers, ends[:, :1], ends[:, 1:])
     steps = scales[:, None]
@@ -175,7 +174,7 @@ def _squared_errors(centers: Array, counts: Array, width: float, ends: Array, sc
 
 
 def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple[float, float]:
-    """The ends, out of parts of the whole range, with the least squared error."""
+    """Return the range with the least squared error among fractions of the whole range."""
     low, high = min(state.low, 0.0), max(state.high, 0.0)
     if dtype.is_floating:
         return low, high
@@ -187,14 +186,14 @@ def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple
 
     found = best(np.outer(_SHRINKS, [low, high]))
     if not is_symmetric and low < 0 < high:
-        # Each end for itself, from the best common part on.
+        # Each end separately, from the best common fraction.
         found = best(np.stack([np.full(len(_SHRINKS), found[0]), high * _SHRINKS], axis=1))
         found = best(np.stack([low * _SHRINKS, np.full(len(_SHRINKS), found[1])], axis=1))
     return float(found[0]), float(found[1])
 
 
 def _reaches(pairs: Array, dtype: DType, *, is_symmetric: bool) -> tuple[Array, Array]:
-    """The ends and the scales of the grids that `between` makes of pairs of ends."""
+    """Return ends and scales of the qparams that `between` computes for pairs of ends."""
     least, most = limits(dtype)
     lows, highs = pairs[:, 0], pairs[:, 1]
     if is_symmetric:
@@ -207,7 +206,7 @@ def _reaches(pairs: Array, dtype: DType, *, is_symmetric: bool) -> tuple[Array, 
 
 
 def _coarse(histogram: Histogram) -> tuple[Array, Array, float]:
-    """Middles, counts and width of bins, four in one: still several to a step of eight bits."""
+    """Merge four bins into one: there are still several bins per 8-bit step. Return centers, counts and width."""
     counts = histogram.counts.reshape(-1, _TOGETHER).sum(axis=1)
     centers = histogram.centers.reshape(-1, _TOGETHER).mean(axis=1)
     used = np.flatnonzero(counts)
@@ -215,15 +214,15 @@ def _coarse(histogram: Histogram) -> tuple[Array, Array, float]:
 
 
 def least_divergence(state: Statistics, dtype: DType) -> tuple[float, float]:
-    """The ends with the least relative entropy between what was seen and what is left of it on the grid.
+    """Return the range with the least KL divergence between the histogram and its quantized form.
 
-    Candidates are cut from the histogram of magnitudes, as TensorRT does it: what lies beyond the cut is counted to the
-    last bin, the rest is spread evenly over the bins that one step holds. The side with smaller numbers keeps its end.
+    Candidates are cut from the histogram of magnitudes, as TensorRT does: counts beyond the cut are added to the last
+    bin, the counts of each step are spread evenly over its bins. The side with smaller magnitudes keeps its end.
     """
     histogram = state.histogram
     half = len(histogram.counts) // 2
     folded = histogram.counts[half:] + histogram.counts[:half][::-1]
-    # Zeros are on every grid: how many there are says nothing.
+    # Every grid contains zero: the count of zeros has no information.
     folded[0] = folded[1]
     used = int(np.max(np.flatnonzero(folded), initial=0)) + 1
     least, most = limits(dtype)
@@ -247,11 +246,11 @@ def _least(counts: Array, levels: int, stops: list[int]) -> int:
 
 
 def divergences(counts: Array, stops: Array, levels: int) -> Array:
-    """Relative entropies of `counts`, cut at each of the bins `stops`, from their own form on `levels` steps.
+    """KL divergence of `counts` cut at each bin of `stops` from their quantized form with `levels` steps.
 
-    With p the parts of all counts up to the cut, what lies beyond it added to the last one, and q those of what is up
-    to the cut, spread evenly over the bins in use of each step: the sum of p log(p / q). It is made of sums over runs
-    of bins, which are differences of sums that are taken once.
+    With p the normalized counts up to the cut, the counts beyond it added to the last bin, and q the counts spread
+    evenly over the nonempty bins of each step: Σ p log(p / q). The sums over runs of bins are differences of prefix
+    sums.
     """
     kept = counts.astype(np.float64)
     sums, occupied, logs = (np.concatenate([[0.0], np.cumsum(x)]) for x in (kept, kept > 0, kept * _log(kept)))
@@ -262,7 +261,7 @@ def divergences(counts: Array, stops: Array, levels: int) -> Array:
     held, used = np.diff(sums[edges], axis=1), np.diff(occupied[edges], axis=1)
     mean = held / np.maximum(used, 1)
     aimed = held * _log(mean)
-    # What lies beyond the cut meets the last bin; where that is empty, next to nothing stands for it.
+    # Clipped counts go to the last bin; an empty last bin has a tiny probability.
     met = np.where(last > 0, mean[:, -1] / inside, _NOTHING)
     crossed = aimed.sum(axis=1) - sums[stops] * np.log(inside) + beyond * np.log(np.maximum(met, _NOTHING))
     return (own - crossed) / total

@@ -1,4 +1,4 @@
-"""One way to quantize a graph, and what it is worth."""
+"""A candidate: a placement with qparams and its measured noise."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """One way to quantize: the real graph that it begins with, what was decided, and what it is worth.
+    """A candidate: the float graph that it is based on, the decisions, and the measured noise.
 
-    `floating` names the layers that were decided to stay real although they need not.
+    `floating` contains the names of layers that stay float by choice.
     """
 
     graph: Graph
@@ -33,7 +33,7 @@ class Candidate:
 
 
 def root_with_qparams(value: Value, all_qparams: Mapping[Value, object]) -> Value | None:
-    """The value, above `value` over nodes that only move numbers, that has a grid."""
+    """Return the value with qparams that `value` is derived from by data movement only."""
     while value not in all_qparams:
         if value.producer is None or not moves(value.producer):
             return None

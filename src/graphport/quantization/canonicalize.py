@@ -1,4 +1,4 @@
-"""What can be said in several ways is said in the one that kernels for integers know."""
+"""Rewrite operators to the forms that integer kernels support."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def canonicalize(graph: Graph) -> Graph:
-    """`graph`, or a copy in which products and padding are written as kernels for integers know them.
+    """Return `graph`, or a copy with products and padding in the forms that integer kernels support.
 
     Before  y = Gemm(x, w, c, alpha=p, beta=q, transA=1)
     After   y = Gemm(Transpose(x), w * p, c * q)
@@ -33,11 +33,11 @@ def canonicalize(graph: Graph) -> Graph:
     After   y = Pad(x, (0, …, b, …, 0, 0, …, e, …, 0), v)
 
     Before  y = Mul(x, Reciprocal(r))
-    After   y = Div(x, r)                    which ONNX Runtime knows in normalizations
+    After   y = Div(x, r)                    which ONNX Runtime fuses into normalizations
 
-    So are the factors or lengths of a Resize that names axes.
-    Automatic padding of dilated convolutions is said in numbers, for ONNX Runtime does not compute it.
-    An addend that differs along rows is added behind. Names of results stay. Keeps values up to rounding.
+    The scales or sizes of a Resize with `axes` are expanded likewise. Automatic padding of dilated convolutions, which
+    ONNX Runtime does not support, becomes explicit. A Gemm addend that differs by row becomes an Add. Names of results
+    are kept. Values are equal up to rounding.
     """
     rules = [
         (_is_odd_gemm, _canonical_gemm),
@@ -59,7 +59,7 @@ def canonicalize(graph: Graph) -> Graph:
 
 
 def _inverse(node: Node) -> int | None:
-    """Which operand of a product is the reciprocal of something, for it alone."""
+    """Return the operand index of the reciprocal that only this product uses."""
     for index, value in enumerate(node.operands):
         maker = value.producer
         if maker is not None and not maker.dialect and maker.op == "Reciprocal" and len(value.uses) == 1:
@@ -95,7 +95,7 @@ def _is_odd_gemm(node: Node) -> bool:
 
 
 def _is_single(node: Node) -> bool:
-    """Whether one addend is for several columns."""
+    """Whether one addend serves several columns."""
     weight, addend = node.operands[1], node.operands[2]
     return addend.storage is not None and addend.storage.count == 1 != _columns(node, weight)
 
@@ -132,7 +132,7 @@ def _times(graph: Graph, before: Node, value: Value, factor: float) -> Value:
 
 
 def _columns(node: Node, weight: Value) -> int:
-    """How many results a Gemm has for each row."""
+    """Return the number of columns of a Gemm result."""
     shape = () if weight.storage is None else weight.storage.shape
     return shape[0 if _number(node, "transB", 0) else 1]
 
@@ -146,7 +146,7 @@ def _add_behind(graph: Graph, node: Node, addend: Value) -> None:
 
 
 def _is_left(node: Node) -> bool:
-    """Whether the constant stands on the left of a matrix, or of a stack of them."""
+    """Whether the constant is the left operand of a matrix product."""
     if node.op != "MatMul" or len(node.operands) != 2 or not _is_matrix(node.operand(0)):
         return False
     other = node.operands[1]
@@ -168,7 +168,7 @@ def _turn(graph: Graph, node: Node) -> None:
 
 
 def _is_partial_pad(node: Node) -> bool:
-    """Whether it names axes: moving transpositions, ONNX Runtime takes its pads for those of all axes."""
+    """Whether a Pad has `axes`: when ONNX Runtime moves Transposes, it takes such pads for those of all axes."""
     if node.op != "Pad" or node.operand(3) is None or not _shape(node.operands[0]):
         return False
     return all(value is not None and value.storage is not None for value in (node.operand(1), node.operand(3)))
@@ -184,7 +184,7 @@ def _whole_pad(graph: Graph, node: Node) -> None:
 
 
 def _is_partial_resize(node: Node) -> bool:
-    """Whether it names axes, which ONNX Runtime drops as those of a Pad."""
+    """Whether a Resize has `axes`, which ONNX Runtime drops as those of a Pad."""
     is_plain = node.attributes.get("keep_aspect_ratio_policy", "stretch") in ("stretch", b"stretch")
     if node.op != "Resize" or not node.attributes.get("axes") or node.operand(1) is not None or not is_plain:
         return False
@@ -200,7 +200,7 @@ def _whole_resize(graph: Graph, node: Node) -> None:
 
 
 def _factors(node: Node) -> Array | None:
-    """For each axis how many times as long it becomes; `None` where that is not known, or gives another length."""
+    """Return the scale of each axis; `None` if it is unknown or does not give the output size."""
     dims, axes = _shape(node.operands[0]), node.attributes.get("axes")
     scales, sizes = node.operand(2), node.operand(3)
     given = scales if sizes is None else sizes

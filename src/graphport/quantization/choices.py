@@ -1,4 +1,4 @@
-"""Settings, and what the target and the preset say where they say nothing."""
+"""Settings, with defaults of target and preset."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _NO_BLOCK = "leave the setting 'weight_block' out (--block)"
 _SUMMED = 0.1
-"""The part of products whose sums may stay unrounded: kernels for that take longer than real ones, in small layers."""
+"""Fraction of products whose sums may stay unrounded: in small layers, such kernels are slower than float kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Settings, and what target and preset say where they say nothing."""
+    """Settings, with defaults of target and preset."""
 
     settings: Settings
     target: Target
@@ -41,7 +41,7 @@ class Choices:
 
     @classmethod
     def of(cls, settings: Settings) -> Choices:
-        """Decide everything that can be decided without the graph."""
+        """Decide everything that does not depend on the graph."""
         target = find_target(settings.target)
         settings = replace(settings, weight_block=settings.weight_block or target.block)
         eager = settings.preset != "fast"
@@ -58,7 +58,7 @@ class Choices:
         reach = settings.weight_range
         if reach == "auto":
             reach = "pairs" if target.pairs and processor.may_saturate(settings.processor) else "full"
-        # What has scales for blocks is multiplied as real numbers: no sum of codes overflows.
+        # Block-wise weights are multiplied as floats: integer sums cannot overflow.
         if weight is not DType.INT8 or settings.weight_block:
             has_zeros = bool(settings.weight_block) and target.has_zeros and settings.symmetric is not True
             reach = "zeros" if has_zeros else "full"
@@ -93,7 +93,7 @@ def _refuse_halves(settings: Settings, target: Target) -> None:
 
 
 def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight: DType) -> None:
-    """Refuse, all at once, what the target has no form for."""
+    """Report all settings that the target does not support."""
     sides = [("weights", weight, target.weights)]
     if not settings.weights_only:
         sides.append(("activations", activation, target.activations))

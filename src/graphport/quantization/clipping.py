@@ -1,4 +1,4 @@
-"""Ranges that cut off so much that what is cut off makes more noise than rounding would."""
+"""Report ranges whose clipping error exceeds the rounding error of the whole range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.quantization.parameters import QuantizationParameters
 
 _TIMES = 4.0
-"""How many times the noise of the whole range is told: 6 dB."""
+"""Factor over the noise of the whole range that is reported: 6 dB."""
 
 
 def clipping(
@@ -25,7 +25,7 @@ def clipping(
     states: Mapping[Value, Statistics],
     whole: Callable[[Statistics], QuantizationParameters],
 ) -> list[Diagnostic]:
-    """A warning if `method` makes values noisier than the grids of their `whole` ranges, which cut nothing off."""
+    """Return a warning if `method` causes more noise than the `whole` ranges, which do not clip."""
     losses: dict[str, float] = {}
     for value, qparams in all_qparams.items():
         state = states.get(value)
@@ -45,7 +45,7 @@ def clipping(
 
 
 def ends_of_clip(value: Value) -> tuple[float, float]:
-    """The ends of what a clipping gives: kernels swallow it only where the grid does not reach beyond."""
+    """Return the range of a clipped result: kernels fuse the clip only if the qparams do not exceed it."""
     node = value.producer
     if node is None or node.op != "Clip":
         return -inf, inf

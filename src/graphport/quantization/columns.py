@@ -1,7 +1,6 @@
-"""Data of one input: where they lie, and their entries one after another.
+"""Calibration data of one input, read entry by entry.
 
-Files are read entry by entry, forwards, as often as somebody asks: one with many entries takes no more memory than one
-with few, compressed or not.
+Files are read sequentially and repeatedly, with memory for one entry, compressed or not.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _MOST = 1 << 34
-"""Bytes that an entry of an archive may have."""
+"""Maximum bytes of an entry of an archive."""
 
 
 class Column(Protocol):
-    """The data of one input: `count` entries along axis 0."""
+    """Data of one input: `count` entries along axis 0."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,7 +45,7 @@ class Column(Protocol):
         ...
 
     def rows(self) -> Iterator[Array]:
-        """The entries in order."""
+        """Iterate over the entries."""
         ...
 
 
@@ -70,7 +69,7 @@ class ArrayColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpilledColumn:
-    """Data that came once and are not held in memory."""
+    """Data of an iterator, spilled to a temporary file."""
 
     file: UnnamedFile
     start: int
@@ -79,7 +78,7 @@ class SpilledColumn:
 
     @classmethod
     def of(cls, array: Array, file: UnnamedFile) -> SpilledColumn:
-        """Write `array` behind what `file` holds."""
+        """Append `array` to `file` and return the column."""
         whole = np.ascontiguousarray(array).reshape(array.shape)
         return cls(file, file.add([whole.reshape(-1).view(np.uint8).data]), whole.shape, whole.dtype)
 
@@ -87,14 +86,14 @@ class SpilledColumn:
         shape = self.shape[1:]
         size = prod(shape) * self.dtype.itemsize
         for index in range(self.shape[0] if self.shape else 1):
-            # A copy: pages of the file are given back.
+            # A copy, so that the mapped pages are released.
             data = bytes(self.file.view(self.start + index * size, size))
             yield np.frombuffer(data, self.dtype).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileColumn:
-    """Data in a `.npy` file or in an entry of a `.npz`, read entry by entry."""
+    """Data in a `.npy` file or in a member of a `.npz`, read entry by entry."""
 
     path: Path
     entry: str | None
@@ -104,10 +103,10 @@ class FileColumn:
 
     @classmethod
     def of(cls, path: Path, entry: str | None = None) -> FileColumn:
-        """What the header of the file says.
+        """Read the header of a file.
 
         Raises:
-            DiagnosticError: QUANT0001 it cannot be read, or says what cannot be.
+            DiagnosticError: QUANT0001 it cannot be read or is inconsistent.
         """
         try:
             with _opened(path, entry) as file:
@@ -136,7 +135,7 @@ class FileColumn:
                 yield np.frombuffer(data, self.dtype).reshape(self.shape[1:])
 
     def _strided(self, file: IO[bytes]) -> Iterator[Array]:
-        """Entries whose elements lie far apart: they are mapped out of a file that is not compressed."""
+        """Entries that are not contiguous (Fortran order): they are read from a memory map of an uncompressed file."""
         with tempfile.TemporaryFile() as flat:
             copyfileobj(file, flat, 1 << 20)
             if flat.tell() < prod(self.shape) * self.dtype.itemsize:
@@ -155,7 +154,7 @@ _SHORT = "it ends before its last entry"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Several columns one after another; `names` tell where each is from."""
+    """Concatenation of columns; `names` are their files."""
 
     parts: tuple[Column, ...]
     names: tuple[str, ...] = field(default=())
@@ -194,7 +193,7 @@ class WholeColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FollowingColumn:
-    """A column whose entries are computed from those of another one."""
+    """A column that is computed from the entries of another one."""
 
     of: Column
     entry: Callable[[Array], Array]
@@ -216,22 +215,22 @@ class FollowingColumn:
 
 
 def joined(parts: list[Column], names: list[str] | None = None) -> Column:
-    """All of them as one; `names` are those of their files."""
+    """Concatenate columns; `names` are those of their files."""
     return parts[0] if len(parts) == 1 else Columns(tuple(parts), tuple(names or ()))
 
 
 def parts_of(column: Column) -> list[tuple[str, Column]]:
-    """The columns that one is made of, with the names of their files."""
+    """Return the columns of a concatenation, with the names of their files."""
     if not isinstance(column, Columns):
         return [("", column)]
     return list(zip(column.names or ("",) * len(column.parts), column.parts, strict=True))
 
 
 def entries_of(path: Path) -> list[str]:
-    """The names of the arrays in an archive.
+    """Return the names of the arrays in an archive.
 
     Raises:
-        DiagnosticError: QUANT0001 it is damaged.
+        DiagnosticError: QUANT0001 the archive is corrupt.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -241,7 +240,7 @@ def entries_of(path: Path) -> list[str]:
 
 
 def corrupt_error(path: Path, error: Exception) -> DiagnosticError:
-    """What to say of a file that cannot be read."""
+    """Return the error of an unreadable file."""
     message = f"the calibration data in {path} cannot be read: {error}"
     return DiagnosticError(
         Diagnostic("QUANT0001", message, Span(Source(str(path))), "write them by np.savez(path, x=array)")
@@ -255,7 +254,7 @@ def _opened(path: Path, entry: str | None) -> IO[bytes]:
     try:
         return archive.open(entry)
     finally:
-        # The open entry keeps the file; the archive itself is not needed any more.
+        # The open member keeps the file open; the archive object is not needed any more.
         archive.close()
 
 

@@ -1,4 +1,4 @@
-"""The cheapest way to part nodes into two kinds, where edges between unlike ones cost, too: a minimum cut."""
+"""Minimum cut: the cheapest assignment of items to two classes with costs for edges between different classes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LEAST = 1e-12
 
 @dataclass(slots=True, eq=False)
 class Cut:
-    """A problem: every item is of the first or the second kind.
+    """A minimum-cut problem.
 
-    `add` says what an item costs as either, `link` what it costs if `a` is of the first kind and `b` of the second.
+    `add` adds an item with its cost in each class, `link` a cost if `a` is in the first class and `b` in the second.
     """
 
     edges: list[list[int]] = field(default_factory=lambda: [[], []])
@@ -21,7 +21,7 @@ class Cut:
     room: list[float] = field(default_factory=list[float])
 
     def add(self, first: float = 0.0, second: float = 0.0) -> int:
-        """A new item, and what it costs if it is of the first kind, and of the second."""
+        """Add an item with its costs in the first and in the second class."""
         self.edges.append([])
         item = len(self.edges) - 1
         self._edge(item, _SINK, first)
@@ -29,7 +29,7 @@ class Cut:
         return item
 
     def link(self, a: int, b: int, cost: float) -> None:
-        """Let it cost if `a` is of the first kind and `b` of the second; infinity forbids it."""
+        """Add a cost for `a` in the first and `b` in the second class; infinity forbids it."""
         self._edge(a, b, cost)
 
     def _edge(self, a: int, b: int, room: float) -> None:
@@ -39,7 +39,7 @@ class Cut:
             self.room.append(size)
 
     def solve(self) -> set[int]:
-        """The items of the first kind in the cheapest way, by Dinic's shortest augmenting paths."""
+        """Return the items of the first class in a cheapest assignment (Dinic's algorithm)."""
         room = list(self.room)
         while (levels := self._levels(room))[_SINK] >= 0:
             positions = [0] * len(self.edges)
@@ -48,7 +48,7 @@ class Cut:
         return {item for item, level in enumerate(self._levels(room)) if level >= 0 and item > _SINK}
 
     def cost(self, first: set[int]) -> float:
-        """What it costs if these items are of the first kind and all others of the second."""
+        """Return the cost of an assignment with these items in the first class."""
         kept = {_SOURCE, *first}
         pairs = zip(self.heads[1::2], self.heads[::2], self.room[::2], strict=True)
         return sum(room for source, head, room in pairs if source in kept and head not in kept)
@@ -67,7 +67,7 @@ class Cut:
         return levels
 
     def _pushed(self, room: list[float], levels: list[int], cursors: list[int]) -> bool:
-        """Whether more went along one path that leads on in every step."""
+        """Push flow along one path of the level graph; return whether there was one."""
         path: list[int] = []
         item = _SOURCE
         while item != _SINK:

@@ -1,4 +1,4 @@
-"""What a language model reads besides tokens, and can be made up: masks, positions, caches of what went before."""
+"""Derive the inputs of a language model from tokens: masks, positions, empty key/value caches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOKENS_RANK, _CACHE_RANK = 2, 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoder:
-    """The inputs of a language model: `tokens` [batch, length], and those that follow from them."""
+    """The inputs of a language model: `tokens` [batch, length], and those derived from them."""
 
     tokens: Value
     masks: tuple[Value, ...]
@@ -30,7 +30,7 @@ class Decoder:
     caches: tuple[Value, ...]
 
     def inputs(self, rows: Array) -> dict[str, Array]:
-        """All inputs for `rows` of tokens: nothing is masked, positions count, and nothing went before."""
+        """Return all inputs for `rows` of tokens: a mask of ones, consecutive positions, and empty caches."""
         found = {self.tokens.name: rows}
         for value in self.masks:
             found[value.name] = np.ones(rows.shape)
@@ -49,10 +49,10 @@ class Decoder:
 
 
 def decoder_of(graph: Graph) -> Decoder | None:
-    """The inputs of `graph` if they are those of a language model; `None` if one of them is something else.
+    """Recognize the inputs of a language model; `None` if one of them has another purpose.
 
-    By their names masks and positions are known, and caches by being real, with one open length besides the number of
-    samples, and by having an output that is as large but for that length.
+    Masks and positions are recognized by name; caches by a float type, one open length besides the batch, and an output
+    of equal shape but for that length.
     """
     free = [value for value in graph.inputs if value.storage is None]
     masks = tuple(value for value in free if _is_named(value, "mask"))

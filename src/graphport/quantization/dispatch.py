@@ -1,4 +1,4 @@
-"""Which nodes may be quantized, which stay floating, and which are arithmetic on shapes that nobody may touch."""
+"""Decide which nodes may be quantized, which stay float, and which compute shapes or indices."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where one node is computed, and why."""
+    """Decision on one node, with its reason."""
 
     place: Place
     reason: str
     is_asked: bool = False
-    """Whether a user named the node."""
+    """Whether the user named the node."""
 
 
 Decisions: TypeAlias = "dict[Node, Decision]"
@@ -61,24 +61,24 @@ def dispatch(
     floating: Collection[str] = (),
     quantized: Collection[str] = (),
 ) -> Decisions:
-    """A decision for every node of a canonical graph, those of bodies included, in the order of the graph.
+    """Return a decision for each node of a canonical graph, including bodies, in graph order.
 
     Args:
         graph: prepared; facts are set.
         method: how far quantization spreads.
-            `conservative`: operators with weights, and what their results reach over quantizable operators.
-            `aggressive`: what their results reach over any operator.
+            `conservative`: operators with weights, and quantizable operators downstream of them.
+            `aggressive`: all quantizable operators downstream, across other operators.
             `all-in`: every quantizable operator.
-            `pointwise`: operators with weights alone.
-            `between-convolutions`: what lies on a way from one convolution to another.
-            `closure`: what hangs together with an operator with weights, up and down.
-        operators: names of the operators that the target quantizes; by default all whose page gives them a part in it.
-        floating: names of nodes, or of their first results, that stay floating whatever the method says.
-        quantized: the same for those that are quantized.
+            `pointwise`: operators with weights only.
+            `between-convolutions`: nodes on a path between two convolutions.
+            `closure`: nodes connected to an operator with weights, upstream and downstream.
+        operators: operators that the target quantizes; by default all that their definition marks as quantizable.
+        floating: names of nodes, or of their first results, that stay float with any method.
+        quantized: names of nodes that are quantized with any method.
 
     Raises:
-        DiagnosticError: QUANT0101 no node has such a name, QUANT0102 a node that is to be quantized computes shapes or
-            indices, or stands in a body, QUANT0103 there is no such method.
+        DiagnosticError: QUANT0101 no node has such a name, QUANT0102 a node named for quantization computes shapes or
+            indices or is in a body, QUANT0103 unknown method.
     """
     worker = _Dispatcher(graph, operators)
     method = _method(method)
@@ -94,7 +94,7 @@ _ELSEWHERE = {
     "pplnn": Method.BETWEEN_CONVOLUTIONS,
     "perseus": Method.CLOSURE,
 }
-"""What PPQ calls its dispatchers."""
+"""Names of PPQ's dispatchers."""
 
 
 def _method(name: Method | str) -> Method:
@@ -109,19 +109,19 @@ def _method(name: Method | str) -> Method:
 
 
 def counts(decisions: Mapping[Node, Decision]) -> dict[Place, int]:
-    """How many nodes are computed where."""
+    """Count nodes by decision."""
     found = Counter(decision.place for decision in decisions.values())
     return {place: found[place] for place in Place}
 
 
 def remains(decisions: Mapping[Node, Decision]) -> list[tuple[str, str, int]]:
-    """What stays floating: operator, reason, and how many nodes; the most frequent first."""
+    """Count the float nodes by operator and reason, most frequent first."""
     found = Counter((node.op, d.reason) for node, d in decisions.items() if d.place is Place.FLOATING)
     return [(op, reason, count) for (op, reason), count in found.most_common()]
 
 
 def as_text(decisions: Mapping[Node, Decision]) -> str:
-    """A line for every node: operator, name, place and reason."""
+    """Format a line per node: operator, name, decision and reason."""
     rows = [(node.op, node.name or _result_name(node), str(d.place), d.reason) for node, d in decisions.items()]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
     return "\n".join(
@@ -136,7 +136,7 @@ class _Dispatcher:
         self.index = _index_nodes(graph)
 
     def is_quantizable(self, node: Node) -> bool:
-        """Whether the target quantizes the operator, and the node computes reals."""
+        """Whether the target quantizes the operator, and the node computes floats."""
         page = _page(node)
         if page is None or node in self.index or any(True for _ in node.bodies()):
             return False
@@ -145,12 +145,12 @@ class _Dispatcher:
         return any(_is_real(value) for value in node.results)
 
     def is_weighted(self, node: Node) -> bool:
-        """Whether it is a quantizable operator with weights."""
+        """Whether the node is a quantizable operator with weights."""
         page = _page(node)
         return page is not None and page.role == "weighted" and self.is_quantizable(node)
 
     def chosen(self, method: Method) -> set[Node]:
-        """The nodes that `method` quantizes."""
+        """Return the nodes that `method` quantizes."""
         match method:
             case Method.CONSERVATIVE:
                 found = self._reached(self.is_quantizable)
@@ -197,7 +197,7 @@ class _Dispatcher:
         return list(found)
 
     def decide(self, node: Node, chosen: Collection[Node], method: Method) -> Decision:
-        """Where `node` is computed if `method` has `chosen` quantized."""
+        """Decide where `node` is computed if the method selects `chosen` nodes."""
         page = _page(node)
         if node in self.index:
             return Decision(Place.INDEX, "it computes shapes, axes or indices")
@@ -243,7 +243,7 @@ _ROLES: dict[str, str] = {"weighted": "it has weights", "passive": "it hands qua
 
 
 def _where(node: Node) -> str:
-    """Which body of which node it stands in: ranges are those of values of the graph itself, one in each run."""
+    """Return the description of the body that contains the node: statistics exist for values of the main graph only."""
     body = node.graph
     holder = None if body is None else body.parent
     if holder is None:
@@ -283,7 +283,7 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
 
 
 def _like(name: str, known: Collection[str]) -> str:
-    """What may have been meant; preparing lets nodes disappear in those before them."""
+    """Suggest similar names; preparation merges nodes into preceding ones."""
     near = get_close_matches(name, known, n=3) or [*known][:3]
     stated = (
         f"its nodes are called {', '.join(map(repr, near))}{', …' if len(known) > len(near) else ''}" if near else ""
@@ -309,14 +309,14 @@ def _is_real(value: Value) -> bool:
 
 
 def _is_data(node: Node, index: int) -> bool:
-    """Whether operand `index` holds data rather than a shape, axes, positions or counts."""
+    """Whether operand `index` is data rather than a shape, axes, indices or counts."""
     page = _page(node)
     operand = None if page is None else page.signature.operand(index)
     return page is None or operand is None or operand.name not in page.index_operands
 
 
 def _gives_reals(node: Node, reader: Node) -> bool:
-    """Whether `reader` reads a real result of `node` as data."""
+    """Whether `reader` uses a float result of `node` as data."""
     return any(
         value is not None and value.producer is node and _is_real(value) and _is_data(reader, index)
         for index, value in enumerate(reader.inputs)
@@ -327,10 +327,10 @@ def _gives_reals(node: Node, reader: Node) -> bool:
 
 
 def _index_nodes(graph: Graph) -> set[Node]:
-    """Nodes that compute nothing but shapes, axes, positions and counts, of the graph and of its bodies.
+    """Return nodes that compute only shapes, axes, indices and counts, of the graph and its bodies.
 
-    Those that begin with a shape, and what follows from shapes alone; and those whose results nobody reads but as a
-    shape or index. What computes from data with weights is none, whoever reads it.
+    These are the nodes downstream of shapes only, and nodes whose results are used only as shapes or indices. Nodes
+    that compute on data with weights are excluded.
     """
     found = {node for inner in walk(graph) for node in _ahead(inner)}
     for inner in walk(graph):

@@ -1,7 +1,7 @@
-"""Shards observed, and layers rounded, on the machines of a Ray cluster.
+"""Observe shards and round layers on the machines of a Ray cluster.
 
-The machines need this package in the same version, and no access to files of this one: the model is handed to each of
-them once, samples as they are read. A shard whose machine is lost is observed again on another one.
+The machines need this package in the same version, and no shared files: the model is sent to each of them once,
+samples as they are read. A shard whose machine is lost is observed again on another one.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 METHODS = ("ray",)
-"""Ways to observe on several machines."""
+"""Methods of distributed observation."""
 _AHEAD = 2
-"""Shards that each worker is given ahead of what was merged: samples are read no faster than they are used."""
+"""Shards queued per worker ahead of merging, which limits how far samples are read ahead."""
 _ATTEMPTS = 3
 
 
 def observer(method: str) -> Observer:
-    """What observes shards by the method of that name.
+    """Return the observer of shards of that name.
 
     Raises:
-        DiagnosticError: QUANT0011 there is no such method, or it is not installed.
+        DiagnosticError: QUANT0011 unknown method, or it is not installed.
     """
     if method not in METHODS:
         message = f"there is no way {method!r} to observe on several machines"
@@ -61,11 +61,11 @@ def observer(method: str) -> Observer:
 
 
 def on_ray(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], None]) -> Iterator[States]:
-    """Observe shards on the Ray cluster that this process belongs to, or that the environment names.
+    """Observe shards on the Ray cluster of this process or of the environment.
 
     Raises:
-        DiagnosticError: QUANT0012 there is no cluster, a machine of it has another version of this package, or a shard
-            cannot be observed there.
+        DiagnosticError: QUANT0012 no cluster, a machine has another version of this package, or a shard cannot be
+            observed there.
     """
     ray = _ray()
     with _connected(ray), _explained(ray, "a shard was not observed"):
@@ -82,7 +82,7 @@ def on_ray(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], N
 
 
 class LayersElsewhere(Protocol):
-    """Rounds layers in place of the process that follows samples; `None` for what it leaves to that."""
+    """Rounds layers outside of the process that follows samples; returns `None` for layers that it does not support."""
 
     def __call__(
         self, choices: Choices, follower: Follower, layer: Layer, real: list[Array], rounded: list[Array]
@@ -91,11 +91,11 @@ class LayersElsewhere(Protocol):
 
 @contextmanager
 def layers_elsewhere(method: str) -> Generator[LayersElsewhere]:
-    """What rounds layers by the method of that name.
+    """Return the rounder of layers of that name.
 
     Raises:
-        DiagnosticError: QUANT0011 there is no such method, or it is not installed, QUANT0012 there is no cluster, a
-            machine of it has another version of this package, or a layer cannot be rounded there.
+        DiagnosticError: QUANT0011 unknown method, or it is not installed, QUANT0012 no cluster, a machine has another
+            version of this package, or a layer cannot be rounded there.
     """
     observer(method)
     ray = _ray()
@@ -105,9 +105,9 @@ def layers_elsewhere(method: str) -> Generator[LayersElsewhere]:
 
 @dataclass(slots=True, eq=False)
 class LayersOnRay:
-    """Products rounded on a Ray cluster: each task has the weights of some results, and the rows that they read.
+    """Round products on a Ray cluster: each task has the weights of some output channels and the input rows.
 
-    Both lie in the store of objects, which workers map; all layers that read one value are rounded side by side.
+    Both are in Ray's object store, which workers map; layers with the same input are rounded in parallel.
     """
 
     ray: Any
@@ -153,7 +153,7 @@ def _next(ray: Any, pending: deque[tuple[Any, int]], heard: Callable[[int], None
 
 
 def _workers(ray: Any) -> list[Any]:
-    """A worker for every core of the cluster that is free, in the version of this package."""
+    """Start a worker for each free core of the cluster, with the version of this package."""
     made = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(Worker)
     count = max(int(ray.available_resources().get("CPU", 1)), 1)
     workers = [made.remote() for _ in range(count)]
@@ -165,19 +165,20 @@ def _workers(ray: Any) -> list[Any]:
 
 
 class Worker:
-    """What runs on a core of the cluster, and keeps the model that it was given first."""
+    """Worker on a core of the cluster, which keeps the model after the first task."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
 
     def version(self) -> str:
-        """Of this package."""
+        """Return the version of this package."""
         return _version()
 
     def observe(self, tasks: list[tuple[Any, Mapping[str, int | None], int]], runs: Iterable[Run]) -> States:
-        """What is seen in a shard; the only task is the files of the model, axes and threads.
+        """Observe a shard; a task contains references to the model's files, axes and threads.
 
-        The files are a reference, which Ray leaves as it is within a list: who has the model does not fetch them again.
+        The files are a reference inside a list, which Ray does not resolve: a worker with the model does not fetch them
+        again.
         """
         files, axes, threads = tasks[0]
         if self._session is None:
@@ -185,7 +186,7 @@ class Worker:
         return observed(self._session, axes, runs, lambda _: None)
 
     def round_layer(self, task: list[Any], choices: Choices, ways: Ways) -> tuple[Weight, LayerNoise]:
-        """The codes of some results of a layer; a task is references to these and to the rows that they read."""
+        """Return the codes of some output channels; a task contains references to weights and rows."""
         layer, rows = _ray().get(task)
         return rounded(layer, choices, ways, rows)
 
@@ -195,7 +196,7 @@ def _version() -> str:
 
 
 def files_of(graph: Graph) -> dict[str, bytes]:
-    """A canonical graph as the files of an ONNX model, by name."""
+    """Return the files of an ONNX model of a canonical graph, by name."""
     from graphport.formats.onnx import write
 
     with TemporaryDirectory(prefix="graphport-") as folder:
@@ -205,14 +206,14 @@ def files_of(graph: Graph) -> dict[str, bytes]:
 
 
 def graph_of(files: Mapping[str, bytes]) -> Graph:
-    """The canonical graph that `files_of` wrote; its weights are in memory when the files are gone."""
+    """Read the graph that `files_of` wrote; the weights stay mapped after the files are deleted."""
     from graphport.formats.onnx import read
 
     with TemporaryDirectory(prefix="graphport-") as folder:
         place = Path(folder)
         for name, content in files.items():
             (place / Path(name).name).write_bytes(content)
-        # Mapped files outlive their names.
+        # Mapped files stay accessible after they are unlinked.
         return legalize(read(place / "model.onnx"))[0]
 
 
@@ -227,7 +228,7 @@ def _ray() -> Any:
 
 @contextmanager
 def _connected(ray: Any) -> Generator[None]:
-    """Belong to a cluster; one that was joined for this is left again."""
+    """Connect to a cluster; disconnect afterwards if this call connected."""
     if ray.is_initialized():
         yield
         return
@@ -253,6 +254,6 @@ def _explained(ray: Any, what: str) -> Generator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """The last line that says something: Ray puts traces of other processes before it."""
+    """Return the last nonempty line: Ray puts tracebacks of other processes before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Products whose activations are rounded while they run: no sample is needed, and nothing is cut off."""
+"""Dynamic quantization of products: activations are quantized at run time, without samples and without clipping."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ if TYPE_CHECKING:
 
 
 def rounded_while_it_runs(graph: Graph, target: Target) -> Graph:
-    """A copy of `graph` whose products round what they read as kernels of `target` do."""
+    """Return a copy of `graph` with dynamically quantized products, as the kernels of `target` compute them."""
     return products_of_rows(graph) if target.rounds_rows else dynamic_products(graph)
 
 
 def dynamic_products(graph: Graph) -> Graph:
-    """A copy of `graph` whose products with weights of eight bits are sums of integers.
+    """Return a copy of `graph` whose products with 8-bit weights are integer products.
 
     Before  y = MatMul(x, DequantizeLinear(w, s, z)) + b             w [K, N] int8, s [] or [N]
     After   q, t, u = DynamicQuantizeLinear(x);  y = Cast(MatMulInteger(q, w, u, z)) * (t * s) + b
 
-    What several products read is rounded once. Leaves alone: blocks, other types, weights that somebody else reads.
+    An input shared by products is quantized once. Does not apply to blocks, other types, or weights with other
+    consumers.
     """
     return _with_products(graph, _emit)
 
 
 def products_of_rows(graph: Graph) -> Graph:
-    """A copy of `graph` whose products with weights of eight bits round each row while they run, as LiteRT does.
+    """Return a copy of `graph` whose products with 8-bit weights quantize each row at run time, as LiteRT does.
 
     Before  y = MatMul(x, DequantizeLinear(w, s, z)) + b             w [K, N] int8, s [] or [N]
     After   r, t = rounded_rows(x);  y = MatMul(r, Cast(w)) * t * s + b
 
-    Leaves alone: what `dynamic_products` does.
+    Does not apply where `dynamic_products` does not.
     """
     twin = _with_products(graph, _emit_rows)
     infer(twin)
@@ -52,12 +53,12 @@ def products_of_rows(graph: Graph) -> Graph:
 
 
 def products_on_integers(graph: Graph) -> int:
-    """How many products of a graph that was made so are sums of integers."""
+    """Count the integer products of such a graph."""
     return sum(not node.dialect and node.word == "MatMulInteger" for node in graph)
 
 
 def _with_products(graph: Graph, emit: Callable[[Graph, Node, Node, dict[Value, tuple[Value, ...]]], None]) -> Graph:
-    """A copy of `graph` with other nodes for its products with weights; those share what an operand is rounded to."""
+    """Return a copy of `graph` with replaced products; products share the quantized form of an operand."""
     twin = rewrite.copy(graph)
     rounded: dict[Value, tuple[Value, ...]] = {}
     for node in list(twin):
@@ -69,7 +70,7 @@ def _with_products(graph: Graph, emit: Callable[[Graph, Node, Node, dict[Value, 
 
 
 def _weight(node: Node) -> Node | None:
-    """What takes a weight back that a product can multiply with as it is stored."""
+    """Return the DequantizeLinear of a weight that an integer product supports."""
     source = node.operand(1)
     made = None if source is None else source.producer
     if node.dialect or node.word not in ("MatMul", "Gemm") or made is None or made.word != "DequantizeLinear":

@@ -1,4 +1,4 @@
-"""Channels that are far apart are balanced before all samples are observed, so that these are observed once."""
+"""Balance unlike channels before all samples are observed, so that they are observed once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from graphport.quantization.samples import Run, Samples
 
 STRENGTH = 0.3
-"""How strongly channels are balanced, as far as it helps."""
+"""Strength of channel balancing, if it helps."""
 LEAST_GAIN = 0.3
-"""dB that a change of the graph must gain to be worth it."""
+"""Minimum gain in dB of a graph change."""
 RUINED = 15.0
-"""dB below which channels are balanced even where the preset does not: they are often far apart."""
+"""SNR in dB below which channels are balanced even if the preset does not: often they are unbalanced."""
 _SOME, _RUN = 3, 8
-"""One sample in so many decides how channels are balanced; samples of a run."""
+"""Stride of samples that decide on balancing; samples of a run."""
 
 
 class Balancer(Protocol):
-    """What is asked of a quantization: its samples, and candidates that few of them decide."""
+    """Interface of the session: samples, and candidates that a few samples decide."""
 
     samples: Samples
     held_back: frozenset[int]
@@ -36,30 +36,30 @@ class Balancer(Protocol):
     statistics: Path | None
 
     def decide_placement(self, graph: Graph) -> Placement:
-        """Where `graph` is quantized."""
+        """Return the placement of `graph`."""
         ...
 
     def observe(self, graph: Graph, statistics: Path | None, runs: Iterable[Run] | None) -> Mapping[str, Statistics]:
-        """What is seen of values on a part of the samples."""
+        """Return the statistics of values on a part of the samples."""
         ...
 
     def glance(self, graph: Graph, runs: Iterable[Run]) -> Candidate:
-        """A candidate that is calibrated on a part of the samples."""
+        """Return a candidate that is calibrated on a part of the samples."""
         ...
 
     def snr(self, candidate: Candidate) -> float:
-        """Its signal to noise in dB."""
+        """Return the SNR of a candidate in dB."""
         ...
 
     def better(self, name: str, old: Candidate, new: Candidate, gain: float = 0.0) -> Candidate:
-        """The better one of two."""
+        """Return the better candidate."""
         ...
 
 
 def balanced_early(session: Balancer, graph: Graph) -> Graph | None:
-    """`graph` with channels balanced, where weights show that they are unlike, and a few samples that it helps.
+    """Return `graph` with balanced channels, if weights are unbalanced and a few samples show a gain.
 
-    None where they do not, or where what is seen of the samples is kept for other settings.
+    Returns `None` if they do not, or if statistics are stored for other settings.
     """
     samples = session.samples
     if session.statistics is not None or _SOME * sum(count for _, count in session.followed) > samples.count:

@@ -1,4 +1,4 @@
-"""What to say of a model of which nothing can be computed on integers."""
+"""Report models without any layer that can be quantized."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST = 5
 
 
 def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
-    """Refuse `graph` if there is no layer that `target` could compute on integers.
+    """Reject `graph` if it has no layer that `target` can compute on integers.
 
     Raises:
-        DiagnosticError: QUANT0007 there is none; the remedy is that for the reasons that were found.
+        DiagnosticError: QUANT0007 there is none; the remedy depends on the reasons.
     """
     if placement.layers:
         return
@@ -35,13 +35,13 @@ def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
 
 
 def inner_layers(graph: Graph) -> int:
-    """How many nodes with weights stand in the bodies of others."""
+    """Count the nodes with weights in bodies."""
     bodies = (body for body in walk(graph) if body is not graph)
     return sum(1 for body in bodies for node in body if is_weighted(node))
 
 
 def is_weighted(node: Node) -> bool:
-    """Whether its operator multiplies with weights."""
+    """Whether the operator multiplies with weights."""
     page = None if node.dialect else pages().get(node.word)
     return page is not None and page.role == "weighted"
 
@@ -59,7 +59,7 @@ def _remedy(placement: Placement, inside: int) -> str:
 
 
 def _other_type(node: Node) -> DType | None:
-    """The type of a constant weight of real numbers that is not float32."""
+    """Return the type of a constant float weight other than float32."""
     weight = node.operand(1)
     dtype = None if weight is None or weight.storage is None else weight.storage.dtype
     return dtype if dtype is not None and dtype.is_floating and dtype is not DType.FLOAT32 else None

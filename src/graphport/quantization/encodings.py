@@ -1,13 +1,13 @@
-"""Grids as text beside a real model, for tools that quantize it themselves and can be told how.
+"""Qparams as text next to a float model, for tools that quantize it themselves and accept qparams.
 
-| form | read by | what it says |
+| form | read by | content |
 |---|---|---|
-| `tensorrt` | TensorRT, as a calibration cache | a scale for each activation: a float32 in hexadecimal digits |
-| `qnn` | converters of SNPE and QNN (`--quantization_overrides`) | grids of activations and weights, JSON |
-| `rknn` | RKNN-Toolkit2, second step of hybrid quantization | grids of activations, what stays real, YAML |
-| `mnn` | the scripts that took PPQ's file for MNN | scales of the operands and results of layers, JSON |
+| `tensorrt` | TensorRT, as a calibration cache | a scale per activation: a float32 in hexadecimal digits |
+| `qnn` | converters of SNPE and QNN (`--quantization_overrides`) | qparams of activations and weights, JSON |
+| `rknn` | RKNN-Toolkit2, second step of hybrid quantization | qparams of activations, float layers, YAML |
+| `mnn` | scripts that read PPQ's file for MNN | scales of the operands and results of layers, JSON |
 
-The model beside is real, with weights that lie on their grids already: quantizing them again changes nothing.
+The weights of the float model are already rounded: quantizing them again changes nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _CACHE = "TRT-100000-EntropyCalibration2"
-"""The version and the algorithm that a cache names: caches of another major version are made anew by some builders."""
+"""Version and algorithm in the cache: some builders ignore caches of another major version."""
 _ENDINGS = {"tensorrt": ".cache", "qnn": ".encodings", "rknn": ".quantization.cfg", "mnn": ".mnn.json"}
 _ENDS = ("_codes", "_rounded")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """A grid: `scale * (code - zero)`; one for each channel, or for all."""
+    """Qparams: `scale * (code - zero)`, per-tensor or per-channel."""
 
     dtype: DType
     scale: Array
@@ -48,14 +48,14 @@ class Steps:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The least and the largest code."""
+        """Return the minimum and maximum code."""
         half = 1 << (self.dtype.bits - 1)
         return (-half, half - 1) if self.dtype.kind == "i" else (0, 2 * half - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """A node whose operand is rounded, by the names of what it reads and of what it gives."""
+    """A node with a quantized operand: names of its operands and results."""
 
     operator: str
     operand: str
@@ -64,7 +64,7 @@ class Layer:
 
 @dataclass(slots=True, eq=False)
 class Encodings:
-    """All grids of a quantized graph by the names of the real tensors, and the results of layers that stay real."""
+    """Qparams of a quantized graph by names of the float tensors, and the results of float layers."""
 
     activations: dict[str, Steps] = field(default_factory=dict[str, Steps])
     weights: dict[str, Steps] = field(default_factory=dict[str, Steps])
@@ -73,7 +73,7 @@ class Encodings:
 
 
 def encodings_of(graph: Graph) -> Encodings:
-    """What a graph with roundings says of its tensors."""
+    """Collect the qparams of a QDQ graph."""
     found = Encodings()
     for node in graph:
         if node.dialect:
@@ -98,7 +98,7 @@ _BYTE = 8
 
 
 def without_roundings(graph: Graph) -> Graph:
-    """A copy of `graph` that computes on real numbers; constants are the numbers that their codes stand for.
+    """Return a float copy of `graph`; constants are the dequantized codes.
 
     Before  y = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes))
     After   y = Conv(x, w, b)
@@ -119,12 +119,12 @@ def without_roundings(graph: Graph) -> Graph:
 
 
 def ending(form: str) -> str:
-    """What the name of the file beside ends in."""
+    """Return the file extension of a form."""
     return _ENDINGS[form]
 
 
 def text_of(form: str, graph: Graph) -> str:
-    """The grids of a graph with roundings in one of the forms."""
+    """Return the qparams of a QDQ graph in one of the forms."""
     return _FORMS[form](encodings_of(graph))
 
 
@@ -146,7 +146,7 @@ def _qnn(of: Encodings) -> str:
                 "is_symmetric": str(is_symmetric),
                 "max": scale * (high - zero),
                 "min": scale * (low - zero),
-                # Codes of these tools begin at 0, and the offset is added to them.
+                # Codes of these tools start at 0, and the offset is added to them.
                 "offset": low - zero,
                 "scale": scale,
             }
@@ -215,7 +215,7 @@ def _numbers(value: Value) -> Array:
 
 
 def _real_name(value: Value) -> str:
-    """What the model without roundings calls a value: an output has the name of what it is rounded to."""
+    """Return the name of a value in the float model: an output has the name of its quantized form."""
     for reader in value.users:
         for last in reader.output.users if reader.op == "QuantizeLinear" else ():
             if last.op == "DequantizeLinear" and last.output.is_output:
@@ -224,7 +224,7 @@ def _real_name(value: Value) -> str:
 
 
 def _name(codes: Value) -> str:
-    """The name of the real constant that became `codes`."""
+    """Return the name of the float constant of `codes`."""
     name = codes.name
     for end in _ENDS:
         name = name.removesuffix(end)

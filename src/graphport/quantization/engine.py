@@ -1,4 +1,4 @@
-"""Running graphs while they are quantized, and what noise a run has."""
+"""Run graphs during quantization, and measure noise."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _MANY = 5_000
-"""Nodes from which on a runtime, whose time to get ready grows with their square, is left out where numbers are few."""
+"""Number of nodes above which the reference interpreter may run small values: runtime setup grows with its square."""
 _FEW = 1 << 24
-"""Bytes of all values of a model whose pages are quickly computed."""
+"""Maximum bytes of all values for the reference interpreter."""
 
 MOST = 150.0
-"""dB that are said where nothing differs."""
+"""SNR in dB that is reported for equal outputs."""
 
 
 def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bool = False) -> Session:
-    """`graph` ready to run: on ONNX Runtime, or by the pages where that is not there or does not load it.
+    """Return a session for `graph`: ONNX Runtime, or the reference interpreter if that is absent or rejects the model.
 
-    With `as_run` ONNX Runtime rounds what it rounds by default: activations of products with compressed weights.
+    With `as_run` ONNX Runtime uses its default roundings: it quantizes activations of products with compressed weights.
 
-    So many nodes for so few numbers that a page for each is quicker are computed by the pages, too: ONNX Runtime takes
-    17 s to get ready for 20,000 nodes in half precision.
+    Graphs with very many nodes and little data run on the reference interpreter, too: ONNX Runtime needs 17 s to
+    prepare 20,000 nodes in half precision.
     """
     graph = remove_unused_constants(graph)
     limits = current()
@@ -55,7 +55,7 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bo
         limits.check_size(graph, "the model")
     if not is_installed("onnxruntime") or _is_long(graph):
         return reference.prepare(graph)
-    # What it loads with optimizations may be more or less than without: not every kernel takes every type.
+    # Some kernels exist only with optimizations, others only without.
     for is_optimized in dict.fromkeys((optimize, False)):
         try:
             return onnxruntime.prepare(graph, threads=threads, optimize=is_optimized, quick=as_run, spins=False)
@@ -66,7 +66,7 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bo
 
 
 def _is_long(graph: Graph) -> bool:
-    """Whether a page for each node is quicker than to get a runtime ready."""
+    """Whether the reference interpreter is faster than the setup of a runtime."""
     if len(graph) < _MANY or any(node.has_bodies for node in graph):
         return False
     sizes = graph.extents.numbers(open_axes(graph)[0])
@@ -75,7 +75,7 @@ def _is_long(graph: Graph) -> bool:
 
 
 def observing(graph: Graph, values: Iterable[Value]) -> Graph:
-    """A copy of `graph` that returns `values`, too."""
+    """Return a copy of `graph` that also returns `values`."""
     twin = rewrite.copy(graph)
     twins = dict(zip(graph.values(), twin.values(), strict=True))
     for value in values:
@@ -93,18 +93,18 @@ class Noise:
     places: int = 0
     agreeing: int = 0
     each: dict[str, list[tuple[float, float]]] = field(default_factory=dict[str, list[tuple[float, float]]])
-    """Signal and noise of every sample by itself, or of a run whose outputs have no axis of samples."""
+    """Signal and noise of each sample, or of a run whose outputs have no batch axis."""
     unseen: float = 0.0
-    """What samples that go beyond all that were seen are expected to add, as a part of the noise."""
+    """Expected additional noise of samples beyond the observed range, as a fraction of the noise."""
 
     def add(self, expected: Mapping[str, Any], found: Mapping[str, Any], count: int = 1) -> None:
-        """See the outputs of a run on `count` samples."""
+        """Add the outputs of a run on `count` samples."""
         for name, x in expected.items():
             if not is_array(x) or x.dtype.kind != "f" or np.shape(found[name]) != x.shape:
                 continue
             y: Array = np.asarray(found[name], np.float64)
             rows = count if x.ndim and x.shape[0] == count else 1
-            # Infinities that both have are no noise, and no signal either.
+            # Equal infinities are neither noise nor signal.
             finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
             difference = np.subtract(x, y, where=x != y, out=np.zeros_like(y))
             signals = np.sum(finite.reshape(rows, -1) ** 2, axis=1)
@@ -118,17 +118,17 @@ class Noise:
 
     @property
     def ratio(self) -> float:
-        """Noise to signal of the worst output."""
+        """Noise-to-signal ratio of the worst output."""
         return max((self.noise[name] / max(signal, 1e-30) for name, signal in self.signal.items()), default=0.0)
 
     @property
     def snr(self) -> float:
-        """Signal to noise of the worst output in dB."""
+        """SNR of the worst output in dB."""
         return decibels(self.ratio)
 
     @property
     def snr_range(self) -> tuple[float, float] | None:
-        """Between what dB the worst output lies on other samples (95 %); `None` where too few were seen to know."""
+        """95 % confidence interval in dB of the worst output on other samples; `None` with too few samples."""
         if not self.signal:
             return None
         worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
@@ -138,29 +138,29 @@ class Noise:
 
     @property
     def margin(self) -> float:
-        """dB that the worst output may be less on other samples: down to the lower end of `snr_range`, or 0."""
+        """Difference in dB to the lower limit of `snr_range`, or 0."""
         found = self.snr_range
         return 0.0 if found is None else max(self.snr - found[0], 0.0)
 
     @property
     def agreement_range(self) -> tuple[float, float] | None:
-        """Between what the agreement lies on other samples (95 %)."""
+        """95 % confidence interval of the agreement on other samples."""
         return share_interval(self.agreeing, self.places)
 
     @property
     def agreement(self) -> float | None:
-        """How often the largest entry of a row is the same one; `None` where no output has rows."""
+        """Fraction of rows with equal argmax; `None` if no output has rows."""
         return self.agreeing / self.places if self.places else None
 
 
 def decibels(ratio: float) -> float:
-    """Signal to noise in dB of a ratio of noise to signal."""
+    """Convert a noise-to-signal ratio to SNR in dB."""
     return MOST if ratio <= 10 ** (-MOST / 10) else float(-10 * np.log10(ratio)) if np.isfinite(ratio) else -MOST
 
 
 @dataclass(slots=True, eq=False)
 class Judge:
-    """Holds quantized graphs against the real one on samples that no algorithm saw."""
+    """Compares quantized graphs with the float graph on held-out samples."""
 
     runs: list[Run]
     expected: list[dict[str, Any]]
@@ -169,17 +169,20 @@ class Judge:
 
     @classmethod
     def of(cls, graph: Graph, samples: Samples, batch: int, *, threads: int = 0, optimize: bool = True) -> Judge:
-        """Remember what `graph` gives."""
+        """Compute the reference outputs of `graph`."""
         runs = list(samples.runs(batch))
         real = session(graph, threads=threads)
         return cls(runs, [real.run(inputs) for inputs, _ in runs], threads, optimize)
 
     def noise(self, graph: Graph, *, as_run: bool = False) -> Noise:
-        """The noise of `graph` as its runtime computes it; `as_run`: where nobody tells it to be exact."""
+        """Return the noise of `graph` on its runtime; `as_run`: with the runtime's default roundings."""
         return self._noise(session(graph, threads=self.threads, optimize=self.optimize, as_run=as_run))
 
     def noise_by_itself(self, graph: Graph, runtime: str) -> Noise | None:
-        """The noise of `graph` as `runtime` computes it by itself; `None` where it is not here or does not run it."""
+        """Return the noise of `graph` on `runtime` with default settings.
+
+        `None` if it is absent or rejects the model.
+        """
         if not is_installed(runtime):
             return None
         try:
@@ -195,7 +198,7 @@ class Judge:
 
 
 class Piece:
-    """Some nodes of a graph as a graph of their own; what they read and is not constant are its inputs."""
+    """Some nodes as a separate graph; non-constant operands are its inputs."""
 
     def __init__(
         self, nodes: Sequence[Node], wanted: Sequence[Value], given: Iterable[Value] = (), *, threads: int = 0
@@ -206,12 +209,12 @@ class Piece:
         self._names: dict[Value, str] = {}
         self._given = set(given)
         self._session: Session | None = None
-        # What is known of shapes makes runs faster, until one comes that has others.
+        # Static shapes make runs faster, but a run with other shapes needs a new session.
         self._shapes: dict[Value, tuple[int, ...]] = {}
         self._is_free = False
 
     def run(self, values: Mapping[Value, Any]) -> dict[Value, Any]:
-        """The wanted values, computed from others."""
+        """Compute the requested values from the inputs."""
         if self._session is None:
             self._session = self._prepared(values)
             self._shapes = {value: _shape(values[value]) for value in self._names}
@@ -245,7 +248,7 @@ class Piece:
 
 
 def _shape(x: Any) -> tuple[int, ...]:
-    """The shape of an array; sequences and nothing have none."""
+    """Return the shape of an array; `None` for sequences and absent values."""
     return x.shape if is_array(x) else ()
 
 
@@ -256,5 +259,5 @@ def _fact(value: Value, array: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    """A value as it is given to a run: a number that was rounded is one of NumPy's, and no array any more."""
+    """Return a value as an array: NumPy scalars are converted."""
     return np.asarray(value) if type(value).__module__ == "numpy" and np.ndim(value) == 0 else value

@@ -1,8 +1,8 @@
-"""Balance the channels of values: what one layer gives smaller, those that read it multiply with more.
+"""Balance the channels of values across layers (cross-layer equalization).
 
-A value that is rounded to one grid for all its channels loses most in those that are small. Dividing channel `c` by
-`s[c]` where it is made, and multiplying the weights that read it by `s[c]`, changes nothing but that. Between them only
-what commutes with it may stand: Relu and its like, pooling, the addition of another value that is divided, too.
+Per-tensor quantization loses most in channels with small ranges. Dividing channel `c` by `s[c]` at the producer and
+multiplying the consumers' weights by `s[c]` changes only the ranges. Between them, operators must commute with the
+scaling: Relu and similar functions, pooling, addition of a value that is scaled equally.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _UNLIKE = 1.0
-"""Powers of two that the largest weights of the channels of a layer deviate by, where they are far apart."""
+"""Standard deviation (log2) of the channels' largest weights from which channels are unbalanced."""
 _MOST = 2.0**12
-"""Largest ratio of two scales of a region: float32 has digits for that."""
+"""Maximum ratio of two scales of a region, for float32 precision."""
 
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """Values that are divided by one vector, and who makes and reads them.
+    """Values that are divided by one vector, with producers and consumers.
 
-    `ceiling` is the least upper bound of a Clip inside, which must not come to act otherwise than before.
+    `ceiling` is the least upper bound of a Clip inside, whose effect must not change.
     """
 
     axis: int
@@ -50,7 +50,7 @@ class Region:
 
 
 def regions(graph: Graph) -> list[Region]:
-    """Every set of values that can be divided together."""
+    """Return each set of values that can be scaled together."""
     captured = {value for node in graph for value in rewrite.captured(node)}
     done: set[Value] = set()
     found: list[Region] = []
@@ -67,7 +67,7 @@ def regions(graph: Graph) -> list[Region]:
 
 
 def _grown(start: Value, layer: Layer, captured: set[Value]) -> Region | None:
-    """The region around `start`; `None` where something at its border cannot take the scales."""
+    """Grow the region from `start`; `None` if a node at its border cannot absorb the scales."""
     axis = _axis(start, layer)
     channels = _length(start, axis)
     if channels is None:
@@ -92,7 +92,7 @@ def _grown(start: Value, layer: Layer, captured: set[Value]) -> Region | None:
 
 
 def _above(region: Region, node: Node) -> list[Value] | None:
-    """What else is in the region because `node` gives one of its values; `None` if it cannot be."""
+    """Return the additional values of the region for producer `node`; `None` if it cannot be included."""
     commuting = _commutes(region, node)
     if commuting is not None:
         return commuting
@@ -105,7 +105,7 @@ def _above(region: Region, node: Node) -> list[Value] | None:
 
 
 def _below(region: Region, node: Node, value: Value) -> list[Value] | None:
-    """The same for a node that reads one of its values."""
+    """Return the additional values of the region for consumer `node`; `None` if it cannot be included."""
     commuting = _commutes(region, node)
     if commuting is not None:
         return commuting if value in commuting else None
@@ -117,7 +117,7 @@ def _below(region: Region, node: Node, value: Value) -> list[Value] | None:
 
 
 def _commutes(region: Region, node: Node) -> list[Value] | None:
-    """The values of `node` that are divided together; `None` where it does not commute with a division."""
+    """Return the values of `node` that are scaled together; `None` if it does not commute with scaling."""
     if node.dialect or not node.operands or len(node.results) != 1:
         return None
     first, *others = node.operands
@@ -137,7 +137,7 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
 
 
 def _gated(node: Node) -> list[Value] | None:
-    """The factor of a product that a layer gives as it is, and the product; the other factor stays."""
+    """Return the linear factor of a gated product, and the product; the other factor is not scaled."""
     factors = [value for value in node.operands if value.producer is not None and layer_of(value.producer) is not None]
     is_alike = _shape(node.operands[0]) == _shape(node.operands[1]) is not None
     return [factors[0], node.output] if len(factors) == 1 and is_alike else None
@@ -157,7 +157,7 @@ def _sum(region: Region, node: Node) -> list[Value] | None:
 
 
 def _is_scaled(region: Region, node: Node) -> bool:
-    """Whether `node` multiplies each channel with a constant: then that is divided."""
+    """Whether `node` multiplies each channel by a constant, which can absorb the scale."""
     if node.dialect:
         return False
     scale, bias = node.operand(1), node.operand(2)
@@ -184,7 +184,7 @@ def _bounded(region: Region, node: Node) -> bool:
 
 
 def _keeps_channels(region: Region, value: Value, result: Value) -> bool:
-    """Whether the only axes that go or come are of one entry."""
+    """Whether only axes of size 1 are inserted or removed."""
     shape, other = _shape(value), _shape(result)
     if shape is None or other is None or region.axis != 1 or len(shape) < 2 or len(other) < 2:
         return False
@@ -213,7 +213,7 @@ def _size(value: Value) -> int:
 
 
 def _per_channel(value: Value, region: Region) -> bool:
-    """Whether a constant has one number, or one for each channel of the region."""
+    """Whether a constant has one element, or one per channel of the region."""
     if value.storage is None or not value.is_constant or value.storage.dtype is not DType.FLOAT32:
         return False
     rank = max(len(_shape(other) or ()) for other in region.values)
@@ -225,11 +225,11 @@ def _per_channel(value: Value, region: Region) -> bool:
 
 
 def scales(region: Region, states: Mapping[Value, Statistics], strength: float) -> Array | None:
-    """What to divide the channels of `region` by; `None` where nothing is known of them.
+    """Return the scales of the channels of `region`; `None` without statistics.
 
-    a / p ** (1 - strength)  with the largest magnitude `a` of a channel, seen in the value where it is largest beside
-    the others, and the largest part `p` that the channel then has in a row of the weights that read it. This does not
-    depend on how channels were scaled before.
+    a / p ** (1 - strength)  with the largest magnitude `a` of a channel, observed in the value where it is largest
+    relative to the others, and the largest product `p` of `a` and a weight of the consumers. The result does not depend
+    on earlier scaling.
     """
     found = [states[value] for value in region.values if value in states]
     magnitudes = [
@@ -240,7 +240,7 @@ def scales(region: Region, states: Mapping[Value, Statistics], strength: float) 
     parts = [a / max(float(a.max(initial=0.0)), 1e-30) for a in magnitudes]
     a = np.max(parts, axis=0).astype(np.float64)
     part = np.max([_parts(layer, a) for layer in region.readers], axis=0).astype(np.float64)
-    # A channel that was never seen, or that nobody reads, is left as it is.
+    # A channel that is always zero, or that has no consumer, is not scaled.
     is_used = (a > 1e-8) & (part > 1e-8)
     if not is_used.any():
         return None
@@ -252,14 +252,14 @@ def scales(region: Region, states: Mapping[Value, Statistics], strength: float) 
 
 
 def _under_ceiling(ceiling: float, s: Array, seen: Array, is_used: Array) -> Array:
-    """Scales with which a Clip acts as before on all that was seen: channels grow, none beyond the bound."""
+    """Limit scales so that a Clip acts as before on all samples: growing channels stay below the bound."""
     least = np.minimum(seen.astype(np.float64) / ceiling, 1.0)
     top = float(np.max(s[is_used]))
     return np.where(is_used, np.clip(s / top, np.maximum(least, 1 / _MOST), 1.0), 1.0).astype(np.float32)
 
 
 def _parts(layer: Layer, a: Array) -> Array:
-    """For each channel of the input the largest part of its row that a weight has, times `a`."""
+    """Return for each input channel the largest relative weight in its row, times `a`."""
     weight = np.abs(_multiplied(layer, layer.numbers(), a))
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     part = weight / np.maximum(weight.max(axis=others, keepdims=True), 1e-30)
@@ -270,7 +270,7 @@ def _parts(layer: Layer, a: Array) -> Array:
 
 
 def divide(graph: Graph, region: Region, s: Array) -> None:
-    """Divide the values of `region` by `s` where they are made, and multiply by it where they are read.
+    """Divide the values of `region` by `s` at the producers and multiply by `s` at the consumers.
 
     Before  y = f(x @ W + b);  z = y @ V
     After   y = f(x @ (W / s) + b / s);  z = y @ (s * V)
@@ -296,7 +296,7 @@ def _scale_reader(graph: Graph, layer: Layer, s: Array) -> None:
 
 
 def _multiplied(layer: Layer, weight: Array, s: Array) -> Array:
-    """`weight` with the channels of the input multiplied."""
+    """Return `weight` with scaled input channels."""
     if layer.kind == "convolution" and layer.groups > 1:
         rows = layer.shape[0] // layer.groups
         wide = np.repeat(s.reshape(layer.groups, -1), rows, axis=0)
@@ -311,7 +311,7 @@ def _scale_constant(graph: Graph, node: Node, index: int, factor: Array, axis: i
 
 
 def _scale_along(graph: Graph, node: Node, index: int, factor: Array, region: Region) -> None:
-    """Scale a constant that is broadcast over the values of `region`."""
+    """Scale a constant that broadcasts over the values of `region`."""
     numbers = _current(node, index)
     rank = len(_shape(node.output) or ())
     _replace(graph, node, index, numbers * factor.reshape(-1, *[1] * (rank - region.axis - 1)))
@@ -334,12 +334,12 @@ def _replace(graph: Graph, node: Node, index: int, numbers: Array) -> None:
 
 
 def equalize(graph: Graph, states: Mapping[str, Statistics], strength: float) -> int:
-    """Balance every region of `graph` in place; return how many there were.
+    """Balance every region of `graph` in place; return the number of regions.
 
     Args:
         graph: canonical.
-        states: what was seen of values, by name, with the ends of each channel.
-        strength: 1 makes the channels of values alike, 0 those of the weights that read them.
+        states: statistics of values by name, with per-channel ranges.
+        strength: 1 equalizes activations, 0 the consumers' weights.
     """
     count = 0
     by_value = {value: states[value.name] for value in graph.values() if value.name in states}
@@ -352,7 +352,7 @@ def equalize(graph: Graph, states: Mapping[str, Statistics], strength: float) ->
 
 
 def are_channels_unlike(layers: Iterable[Layer]) -> bool:
-    """Whether the largest weights of the channels of a layer are far apart."""
+    """Whether the largest weights of the channels of a layer are unbalanced."""
     for layer in layers:
         numbers = np.abs(layer.numbers())
         most = numbers.reshape(len(numbers), -1).max(axis=1, initial=0)
@@ -362,7 +362,7 @@ def are_channels_unlike(layers: Iterable[Layer]) -> bool:
 
 
 def channel_axes(graph: Graph, values: Iterable[Value]) -> dict[Value, int | None]:
-    """The axis that counts channels, for each of `values` that a layer reads, directly or through what moves it."""
+    """Return the channel axis of each of `values` that a layer uses, directly or through data movement."""
     axes: dict[Value, int] = {}
     for region in regions(graph):
         axes.update(dict.fromkeys(region.values, region.axis))

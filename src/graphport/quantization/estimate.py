@@ -1,4 +1,4 @@
-"""What a run is likely to take by rates of kernels, the same on every machine: nothing is timed here."""
+"""Estimate run time from kernel rates, independent of the machine: nothing is timed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from graphport.runtimes.target import Rates
 
 _MAP = 4
-"""Axes from which on a value has channels and places."""
+"""Rank from which a value has channels and spatial axes."""
 _SAMPLES = 16
-"""In a run, which share what calling its kernels takes."""
+"""Number of samples in a run, which share the call overhead."""
 _REAL = 4
 
 
 def nanoseconds(base: Placement, of: Placement, rates: Rates, sizes: Mapping[str, int] | None = None) -> float:
-    """For a sample of the nodes that `base` has on integers, and of all conversions, if those of `of` compute on them.
+    """Return nanoseconds per sample of the integer nodes of `base` and all conversions, if the nodes of `of` are
+    integer.
 
     Args:
-        base: where everything is on integers that can be.
-        of: the same graph, where more nodes may be real.
-        rates: of kernels of the runtime.
+        base: the placement with all possible integer nodes.
+        of: a placement of the graph with more float nodes.
+        rates: kernel rates of the runtime.
         sizes: see `elements`.
     """
     total = 0.0
@@ -42,9 +43,9 @@ def nanoseconds(base: Placement, of: Placement, rates: Rates, sizes: Mapping[str
 
 
 def elements(value: Value, sizes: Mapping[str, int] | None = None) -> int:
-    """How many numbers a value holds; free axes count as 1, unless `sizes` has the bytes that values of its name take.
+    """Return the number of elements of a value; open axes count as 1, unless `sizes` has the value's bytes.
 
-    Bytes are those of float32, as only such are rounded.
+    Bytes are those of float32: only float32 values are quantized.
     """
     known = sizes.get(value.name) if sizes else None
     if known is not None:
@@ -62,9 +63,9 @@ def kernel_time(
     is_rounded: bool,
     is_summed: bool = False,
 ) -> float:
-    """Nanoseconds of a node for a sample, as a kernel for integers or a real one; `layer` is what is known of it.
+    """Return nanoseconds of a node per sample as an integer or float kernel; `layer` describes its weights.
 
-    With `is_summed` it gives the sums of its products, which are taken back.
+    With `is_summed` the kernel returns integer sums, which are dequantized.
     """
     each = rates.pointwise[is_rounded] if layer is None else _each(layer, rates, is_rounded=is_rounded)
     if is_summed and layer is not None:
@@ -74,7 +75,7 @@ def kernel_time(
 
 
 def conversion_time(value: Value, rates: Rates, sizes: Mapping[str, int] | None = None) -> float:
-    """Of rounding a value of a sample, or of taking it back."""
+    """Return nanoseconds of quantizing or dequantizing a value, per sample."""
     shape = value.shape
     is_map = shape is not None and len(shape) >= _MAP
     kernels, each = (3, rates.conversion + rates.layout) if is_map else (1, rates.conversion)
@@ -82,7 +83,7 @@ def conversion_time(value: Value, rates: Rates, sizes: Mapping[str, int] | None 
 
 
 def _each(layer: Layer, rates: Rates, *, is_rounded: bool) -> float:
-    """Of one result of a layer."""
+    """Return the number of elements that one result of a layer depends on."""
     kind = rates.products
     if layer.kind != "product" and layer.groups > 1:
         kind = rates.grouped
@@ -97,7 +98,7 @@ def _is_over_windows(layer: Layer) -> bool:
 
 
 def _is_read_real(value: Value, of: Placement) -> bool:
-    """Whether somebody reads real numbers of a value that exists as integers."""
+    """Whether a consumer reads floats of a value that exists as integers."""
     if value.is_output:
         return True
     return any(

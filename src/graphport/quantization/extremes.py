@@ -1,4 +1,4 @@
-"""The ends of what was seen, number by number: percentiles near 0 and 100 are exact, whatever lies beyond them."""
+"""Exact percentiles near 0 and 100: keep the smallest and largest elements."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 KEPT = 512
-"""Numbers that are kept at each end: the percentile 99.999 is exact up to fifty million numbers."""
+"""Elements kept at each end: percentile 99.999 is exact up to fifty million elements."""
 _CHUNK = 1 << 16
-"""Numbers that are looked at together: of all but the first such part only few lie beyond those that are kept."""
+"""Elements processed at a time: after the first block, few exceed the kept ones."""
 
 
 @dataclass(slots=True, eq=False)
 class Extremes:
-    """The `KEPT` least and the `KEPT` largest of all numbers, both ascending; all numbers where there are fewer."""
+    """The `KEPT` smallest and largest elements, both ascending; all elements if there are fewer."""
 
     least: Array = field(default_factory=lambda: np.zeros(0, np.float32))
     largest: Array = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def add(self, x: Array) -> None:
-        """See finite numbers, any shape."""
+        """Add finite elements of any shape."""
         numbers = x.reshape(-1)
         for start in range(0, numbers.size, _CHUNK):
             part = numbers[start : start + _CHUNK]
@@ -38,13 +38,13 @@ class Extremes:
                 self.largest = _largest([self.largest, high])
 
     def merge(self, other: Extremes) -> Extremes:
-        """The ends of the numbers of both."""
+        """Return the extremes of both."""
         return Extremes(_least([self.least, other.least]), _largest([self.largest, other.largest]))
 
     def at(self, rank: float, count: int) -> float | None:
-        """The number at `rank` of all `count` numbers in order, counted from 0; `None` if it was not kept.
+        """Return the element at `rank` of all `count` sorted elements, from 0; `None` if it was not kept.
 
-        Between two places it lies between their numbers, as `numpy.percentile` has it.
+        A fractional rank is interpolated as in `numpy.percentile`.
         """
         before, part = int(rank), rank - int(rank)
         after = before + (part > 0)

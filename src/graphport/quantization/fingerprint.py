@@ -1,6 +1,6 @@
-"""By what statistics are known again: the model, the samples and the settings that they were collected with.
+"""Identify stored statistics by model, samples and settings.
 
-Samples are read as a stream, and so is what tells them apart: a digest of all runs so far, taken after every shard.
+Samples are a stream, and so is their digest: it is updated after each shard.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What statistics depend on, but for the numbers of the samples.
+    """Everything that statistics depend on, except the sample data.
 
-    `graph` and `weights` are digests of the prepared model; `samples` tells how many there are and of which kind;
-    `values` are the values that are observed, with the axis that each is counted along; `way` is how samples are
-    shared out to runs; `settings` are those of the user, which explain a difference in the others.
+    `graph` and `weights` are digests of the prepared model; `samples` contains the number and kinds of samples;
+    `values` are the observed values with their channel axes; `way` is the assignment of samples to runs; `settings` are
+    those of the user, which explain a difference in the other fields.
     """
 
     graph: str
@@ -43,7 +43,7 @@ class Fingerprint:
     settings: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return {
             "graph": self.graph,
             "weights": self.weights,
@@ -54,7 +54,7 @@ class Fingerprint:
         }
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """What is different from a fingerprint as plain data, in words; nothing where statistics are the same."""
+        """List the differences from a stored fingerprint as sentences; empty if it matches."""
         own = self.as_json()
         found: list[str] = []
         if own["graph"] != other["graph"]:
@@ -75,8 +75,11 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def model_digests(graph: Graph) -> tuple[str, str]:
-    """Digests of a graph without its numbers, and of these; names of graphs and places in files do not count."""
-    # Not needed unless statistics are kept.
+    """Return digests of the graph without constants, and of the constants.
+
+    Graph names and file positions do not count.
+    """
+    # Not needed unless statistics are stored.
     from graphport.ir.text import to_text
 
     weights = blake2b(digest_size=_BYTES)
@@ -94,7 +97,7 @@ def model_digests(graph: Graph) -> tuple[str, str]:
 
 
 def kinds(samples: Samples) -> dict[str, Any]:
-    """How many samples there are, and for each input the type and the shape of its data."""
+    """Return the number of samples, and type and shape of each input's data."""
     found: dict[str, Any] = {"number": samples.count}
     for name, column in samples.columns.items():
         found[name] = f"{column.dtype}{list(column.shape[1:])}"
@@ -104,19 +107,19 @@ def kinds(samples: Samples) -> dict[str, Any]:
 
 
 class Trail:
-    """The digest of all runs that were read so far, remembered at the end of each shard until somebody asks."""
+    """Digest of all runs read so far, stored at the end of each shard until it is requested."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=_BYTES)
         self._ends: deque[str] = deque()
 
     def over(self, shards: Iterable[Iterable[Run]]) -> Iterator[Iterator[Run]]:
-        """The same shards; each is digested as it is read."""
+        """Yield the shards; each is digested as it is read."""
         for shard in shards:
             yield self._along(shard)
 
     def next_end(self) -> str:
-        """The digest at the end of the next shard; shards are told in order, each once."""
+        """Return the digest at the end of the next shard, in order."""
         return self._ends.popleft()
 
     def _along(self, runs: Iterable[Run]) -> Iterator[Run]:

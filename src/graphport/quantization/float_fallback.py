@@ -1,10 +1,9 @@
-"""Cheap layers, that are better left in floating point.
+"""Keep cheap layers in floating point.
 
-A kernel for integers saves time on each product, and costs what the rounding of its operand costs. Where a layer has
-few products, such as the first convolution or one that convolves each channel by itself, little is saved. So the layers
-whose rounding costs the most for the time that is saved may stay real, up to a part of all time, and do where that
-lowers the noise. Time is that of the rates of the target's kernels with the conversions between unlike neighbours, so
-that it is the same on every machine; where nothing is known of kernels the number of products stands for it.
+An integer kernel saves time per product and costs the rounding of its operand. A layer with few products (the first
+convolution, a depthwise convolution) saves little. Layers with the most noise per saved time may stay float, up to a
+fraction of all time, if that lowers the noise. Times follow from kernel rates of the target including conversions
+between integer and float nodes, and do not depend on the machine; without rates the number of products is used.
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ if TYPE_CHECKING:
 
 REASON = "it has few products, and rounding what it reads costs more than they are worth"
 _PARTS = {"fast": 0.0, "balanced": 0.05, "best": 0.2}
-"""What real layers may cost beside a run on integers, as a part of its time, or else of all products."""
+"""Extra cost of float layers, as a fraction of the integer run's time or of all products, by preset."""
 _LEAST_SAVED = 1e-3
-"""The part of all rounding that a layer must be worth."""
+"""Minimum fraction of the total rounding noise that a layer must contribute."""
 _LEAST = 0.05
-"""That part where it is asked for and the preset has none."""
+"""That fraction if it is requested and the preset has none."""
 _MOST_TRIED = 48
-"""Layers that are placed anew, each with all others: with more of them the work would not be linear in the graph."""
+"""Maximum number of layers that are placed again: each placement takes time linear in the graph."""
 
 
 class Placer(Protocol):
-    """What is asked of a quantization: its choices, and where it quantizes."""
+    """Interface of the session: choices and placement."""
 
     @property
     def choices(self) -> Choices:
-        """Settings and target."""
+        """Return settings and target."""
         ...
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of values of a sample, by name, where the graph does not tell them."""
+        """Return bytes of values of a sample, by name, for open shapes."""
         ...
 
     def decide_placement(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
-        """Where `graph` is quantized if the layers of these names are not."""
+        """Return the placement of `graph` if the named layers are not quantized."""
         ...
 
 
 def fallback_share(settings: Settings, target: Target) -> float:
-    """The part of all time, or products, that layers may cost which stay real because they are cheap.
+    """Return the fraction of all time, or products, for layers that stay float because they are cheap.
 
-    Where a goal is set, the fewest layers that reach it stay real, and no others; nor do any where everything is asked
-    to be quantized, or may be read by what computes on integers only.
+    0 if a goal is set (then the fewest layers that reach it stay float), if everything must be quantized, or if the
+    runtime supports integers only.
     """
     part = _PARTS[settings.preset]
     if settings.cheap_layers is None:
@@ -80,15 +79,15 @@ def cheap_layers(
     rates: Rates | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> list[Node]:
-    """Layers that cost together at most `part` of all time if they are real, those that gain the most for it first.
+    """Return layers that cost together at most `part` of all time as float, the largest gain per cost first.
 
     Args:
-        quantization: its grids, and where they act.
-        states: what was seen of the values that decide grids.
-        part: of the time of a run; of all products where nothing is known of that.
-        placed: where is quantized if one layer more is not.
-        rates: of the target's kernels, where they are known.
-        sizes: bytes of values of a sample, by name, where the graph does not tell them.
+        quantization: qparams and placement.
+        states: statistics of the values that decide qparams.
+        part: fraction of the time of a run, or of all products without rates.
+        placed: returns the placement without some layers.
+        rates: kernel rates of the target, if known.
+        sizes: bytes of values of a sample, by name, for open shapes.
     """
     placement = quantization.placement
     costs = _rounding(quantization, states)
@@ -123,13 +122,13 @@ def cheap_layers(
 
 
 def _touched(node: Node, placement: Placement, costs: Mapping[Value, float]) -> float:
-    """What the rounding of the values beside a layer costs."""
+    """Return the noise of the values that a layer reads."""
     layer = placement.layers[node]
     return sum(costs.get(placement.points.get(value, value), 0.0) for value in (layer.input, node.output))
 
 
 def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) -> dict[Value, float]:
-    """For each value that decides a grid the noise to signal of its rounding."""
+    """Return the noise-to-signal ratio of the rounding of each value that decides qparams."""
     return {
         value: squared_error(states[value].histogram, qparams) / max(states[value].squares, 1e-30)
         for value, qparams in quantization.all_qparams.items()
@@ -138,7 +137,7 @@ def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) ->
 
 
 def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
-    """`best` with more layers in floating point, named by their results; what was decided of the others stays."""
+    """Return `best` with more float layers, named by results; other decisions are kept."""
     more = [*more]
     placement = session.decide_placement(best.graph, (*best.floating, *more))
     for node in placement.floating:
@@ -147,7 +146,7 @@ def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) 
     all_qparams: dict[Value, QuantizationParameters] = {}
     states: dict[Value, Statistics] = {}
     for value in placement.roots:
-        # The value that decided for several may be gone.
+        # The value that decided for several values may have changed.
         root = best.quantization.placement.points.get(value) or root_with_qparams(value, best.quantization.all_qparams)
         if root in best.quantization.all_qparams:
             all_qparams[value] = best.quantization.all_qparams[root]
@@ -164,7 +163,7 @@ def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) 
 
 
 def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
-    """`best` with all of its cheap layers in floating point, and with half of them; none where it has none."""
+    """Yield `best` with all cheap layers float, and with half of them; nothing if there is none."""
     settings = session.choices.settings
     part = fallback_share(settings, session.choices.target)
     if not part:
@@ -184,7 +183,7 @@ def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
     if settings.max_float_layers is not None:
         cheap = cheap[: settings.max_float_layers]
     if len(cheap) == len(best.quantization.placement.layers):
-        # Something is to be left that computes on integers.
+        # At least one layer remains on integers.
         cheap = cheap[:-1]
     names = [node.output.name for node in cheap]
     return [
@@ -193,9 +192,9 @@ def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
 
 
 def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
-    """`best` where all nodes without weights compute on real numbers, so that what they give is not rounded.
+    """Return `best` with all nodes without weights float, so that their results are not rounded.
 
-    None where there are none, no layer may stay real either, results are asked to be rounded, or it takes too long.
+    Returns `None` if there are none, if no layer may stay float, if results must be rounded, or if it takes too long.
     """
     settings = session.choices.settings
     placement, rates = best.quantization.placement, session.choices.target.rates
@@ -213,10 +212,10 @@ def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
 
 
 def with_real_weights(best: Candidate) -> Candidate:
-    """`best` with no weight rounded."""
+    """Return `best` with unrounded weights."""
     return replace(best, quantization=replace(best.quantization, weights={}), noise=None)
 
 
 def step_name(new: Candidate) -> str:
-    """What the step is called that tries `new`."""
+    """Return the name of the step that tries `new`."""
     return f"{len(new.floating)} cheap layers floating"

@@ -1,4 +1,4 @@
-"""A quantized graph from its inputs to its outputs on integers, for devices that have nothing else."""
+"""Convert a quantized graph to integer inputs, outputs and operators, for integer-only devices."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _EDGES = ("QuantizeLinear", "DequantizeLinear")
 
 
 def full_integer(graph: Graph) -> None:
-    """Let inputs and outputs of `graph` be the integers that stand for them.
+    """Replace inputs and outputs of `graph` by their integer forms.
 
     Before  q = QuantizeLinear(x, s, z);  y = DequantizeLinear(p, t, u);  return y
-    After   x as integers is q;  return p, under the name of y
+    After   input x is q;  return p, with the name of y
 
     Raises:
-        DiagnosticError: QUANT0030 for each node that computes on reals.
+        DiagnosticError: QUANT0030 for each node that computes on floats.
     """
     findings = [
         Diagnostic(
@@ -69,7 +69,7 @@ def _is_from_integers(maker: Node | None) -> bool:
 
 
 def _is_fused_into(maker: Node) -> bool:
-    """Whether only what disappears in `maker` reads its result."""
+    """Whether only nodes that are fused into `maker` use its result."""
     users = maker.output.users if len(maker.results) == 1 else []
     return bool(users) and all(user.op in _FUSED for user in users) and not maker.output.is_output
 

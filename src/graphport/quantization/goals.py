@@ -1,4 +1,4 @@
-"""What a user wants of a result: how near, how fast, how small, how good by a measure of their own."""
+"""Goals of a quantization: accuracy, time, size, and a metric of the user."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ if TYPE_CHECKING:
 
 _LATENCY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(x|ms|)")
 _WORTH = 6.0
-"""What noise counts at the knee beside time: as large as the signal it is so many times the source's time."""
+"""Weight of noise against time at the knee: noise as large as the signal counts like so many times the source's
+time.
+"""
 _SAVED, _LATE = 1 / 3, 6.0
-"""What part of the time that can be saved should be, and how much more time counts that is beyond that: else noisy
-integers would hardly be used."""
+"""Fraction of the possible saving that is expected, and the penalty factor for less: otherwise noisy integer plans
+win.
+"""
 _CLOSE = 1.06
-"""How many times the least cost is as good: times differ so much from run to run."""
+"""Factor over the minimum cost that counts as equal: measured times vary between runs."""
 _ALIKE = 1.0
-"""dB that are no difference between points."""
+"""Differences in dB below which points count as equal."""
 _OFF, _ROUNDS = 0.05, 4
-"""What a time may be off that was measured once, as a part of it; how often two more are taken at most."""
+"""Relative error of a single timing, and the maximum number of times that two more timings are taken."""
 _DECIBELS, _PART = 3.0, 0.05
-"""What a goal is missed by that counts as much: so many dB, such a part of time, bytes or the user's measure."""
+"""Exchange rate for missed goals: dB, and fraction of time, bytes or the user's metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A plan that was made and measured.
+    """A plan that was built and measured.
 
-    `latency` is processor time beside the source's, `latency_ms` that of one run here, both `None` where the target's
-    runtime is not here; `layers` counts layers by precision; `bytes` are those of the file as ONNX. `margin_db` is what
-    `snr_db` may be less on other samples, down to the lower end of its range.
+    `latency` is the processor time relative to the source, `latency_ms` that of one run here, both `None` without the
+    target's runtime; `layers` counts layers by precision; `bytes` is the size of the ONNX file. `margin_db` is the
+    distance from `snr_db` to the lower limit of its confidence interval.
     """
 
     point: int
@@ -49,11 +52,11 @@ class FrontPoint:
 
     @property
     def least_db(self) -> float:
-        """The lower end of its range."""
+        """Return the lower limit of the confidence interval."""
         return self.snr_db - self.margin_db
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return {
             "point": self.point,
             "snr_db": round(self.snr_db, 3),
@@ -69,7 +72,7 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """All that is asked; `None` where nothing is. `latency` is a part of the source's, or milliseconds if absolute."""
+    """The user's goals; `None` where unset. `latency` is a fraction of the source's, or milliseconds if absolute."""
 
     snr: float | None = None
     latency: float | None = None
@@ -78,20 +81,20 @@ class Goals:
     metric: float | None = None
     point: int | None = None
     is_small: bool = False
-    """Whether without goals bytes count, not time."""
+    """Whether bytes, not time, decide if no goal is set."""
 
     @property
     def are_any(self) -> bool:
-        """Whether there is a goal at all."""
+        """Whether any goal is set."""
         return any(x is not None for x in (self.snr, self.latency, self.bytes, self.metric))
 
     @property
     def needs_plans(self) -> bool:
-        """Whether a goal is there that leaving layers real one by one does not look at."""
+        """Whether a goal requires plans, which the search for float layers does not consider."""
         return any(x is not None for x in (self.latency, self.bytes, self.metric))
 
     def missed(self, of: FrontPoint) -> float:
-        """How far a point is from the goals on samples that nobody has seen, 0 where it likely meets all."""
+        """Return the distance of a point from the goals on unseen samples; 0 if it likely meets all."""
         found = 0.0
         if self.snr is not None:
             found += max(self.snr - of.least_db, 0.0) / _DECIBELS
@@ -105,39 +108,40 @@ class Goals:
         return found
 
     def chosen(self, points: Sequence[FrontPoint]) -> FrontPoint:
-        """The point to write if none is named: of those that meet all goals the best; else the nearest.
+        """Return the selected point: the best that meets all goals; else the nearest.
 
-        What is slower than the source is not, where anything else is, unless it meets the goals or no goal is in time.
+        Points slower than the source are excluded if there are others, unless they meet the goals or no goal concerns
+        time.
         """
         if not self.are_any:
             return knee(points, by_size=self.is_small)
         meeting = [each for each in points if not self.missed(each)]
         if not meeting:
-            # Who asks for time has no use for what takes more of it than the source does, however near that is.
+            # With a latency goal, points slower than the source are useless at any accuracy.
             return min(points if self.latency is None else _not_slower(points), key=self.missed)
         if self.latency is None and not self.is_small:
-            # Nobody asked for time, and nobody wants to pay for rounding with it where that can be helped.
+            # Without a latency goal, accuracy should not cost time if that can be avoided.
             meeting = [each for each in meeting if (each.latency or 0.0) <= 1] or meeting
-        # What is not asked for is had as good as can be: speed where only nearness is, else nearness.
+        # Without further goals: speed if only accuracy is a goal, else accuracy.
         if self.latency is None and self.bytes is None and self.snr is not None:
             return min(meeting, key=lambda x: (x.latency or 0.0, -x.snr_db))
         return max(meeting, key=lambda x: x.snr_db)
 
 
 def _not_slower(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
-    """Those that take no longer than the source, as far as that is known; where all do, the quickest."""
+    """Return the points that are not slower than the source, if known; the fastest if all are slower."""
     found = [each for each in points if (each.latency or 0.0) <= 1]
     return found or [min(points, key=lambda x: x.latency or 0.0)]
 
 
 def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
-    """The nearest of the points that cost about the least, time and noise together.
+    """Return the most accurate point of nearly minimal cost, a sum of time and noise.
 
-    By size, or where no time is known, see `_above_the_line`.
+    By size, or without times, see `_above_the_line`.
 
-    About the least, costs are alike, and times that are a little off would move the least of them back and forth: the
-    nearest one that costs as little is where costs begin to rise. Of those about as near the one that costs the least
-    is taken, so that nothing is both nearer and faster.
+    Near the minimum, costs are nearly equal, and small timing errors would change the selection: the most accurate
+    point of nearly minimal cost marks where costs start to rise. Among points of equal accuracy the cheapest is taken,
+    so that no point is both more accurate and faster.
     """
     known = _in_time(points)
     if by_size or not known:
@@ -150,11 +154,11 @@ def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
 
 
 def timed_until_sure(points: Sequence[FrontPoint], timed: Callable[[int], float]) -> dict[int, float]:
-    """Times of the points, by their places, that had to be timed again for the knee to be sure: medians of all timings.
+    """Return times of the points, by index, that were timed again until the knee is certain: medians.
 
     Args:
         points: all, each timed once.
-        timed: times the point of a place once more.
+        timed: times the point of an index again.
     """
     found, timings = list(points), [[each.latency or 0.0] for each in points]
     for _ in range(_ROUNDS):
@@ -167,11 +171,11 @@ def timed_until_sure(points: Sequence[FrontPoint], timed: Callable[[int], float]
 
 
 def _unsure(points: Sequence[FrontPoint], timings: Sequence[int]) -> list[int]:
-    """Places of points by whose time the knee would be another, of that one, and of the knee.
+    """Return indices of points whose timing error could change the knee, of that point, and of the knee.
 
     Args:
         points: all.
-        timings: how often each was timed: its time is off the less.
+        timings: number of timings of each point, which reduce its error.
     """
     chosen = _knee_of(points)
     found: set[int] = set()
@@ -190,35 +194,35 @@ def _knee_of(points: Sequence[FrontPoint]) -> int:
 
 
 def _in_time(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
-    """Those whose time is known and not longer than the source's; the quickest alone where all are slower."""
+    """Return the points whose time is known and not above the source's; the fastest alone if all are slower."""
     known = [each for each in points if each.latency is not None]
     return _not_slower(known) if known else known
 
 
 def _latest(points: Sequence[FrontPoint]) -> float:
-    """The time that saves a third of what the fastest of them saves."""
+    """Return the time that saves a third of the fastest point's saving."""
     least = min(each.latency or 0.0 for each in points)
     return least + max(1 - least, 0.0) * (1 - _SAVED)
 
 
 def _cost(of: FrontPoint, latest: float) -> float:
-    """Time as a part of the source's, more of it beyond `latest`, and noise as a part of the signal (its root)."""
+    """Return the cost: time relative to the source with a penalty beyond `latest`, plus noise (root of the ratio)."""
     time = of.latency or 0.0
     return time + _LATE * max(time - latest, 0.0) + _WORTH * 10 ** (-of.snr_db / 20)
 
 
 def _above_the_line(points: Sequence[FrontPoint]) -> FrontPoint:
-    """The point furthest above the line from the smallest to the nearest."""
+    """Return the point farthest above the line from the smallest to the most accurate."""
     small, near = min(points, key=lambda x: x.bytes), max(points, key=lambda x: x.snr_db)
     wide, high = max(near.bytes - small.bytes, 1), max(near.snr_db - small.snr_db, 1e-9)
     return max(points, key=lambda x: (x.snr_db - small.snr_db) / high - (x.bytes - small.bytes) / wide)
 
 
 def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None = None) -> list[FrontPoint]:
-    """The points that no other is nearer, faster and smaller than, the nearest last; of many the widest apart.
+    """Return the Pareto front, most accurate last; of many points those with the widest spacing.
 
-    The one that is `wanted` is among them, and the fastest. Noise is the same in each run, unlike time, so that a
-    number is that of the same point as far as can be.
+    It contains the `wanted` point and the fastest. Noise, unlike time, is equal in each run, so that point numbers are
+    reproducible as far as possible.
     """
 
     def is_over(a: FrontPoint, b: FrontPoint) -> bool:
@@ -228,7 +232,7 @@ def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None
     kept: list[FrontPoint] = []
     for each in sorted(points, key=lambda x: (x is not wanted, x.latency or 0.0)):
         is_behind = any(is_over(other, each) for other in points if other is not each)
-        # Two plans may be one, which was timed twice.
+        # Two plans may be equal and were timed separately.
         is_twin = any((x.snr_db, x.bytes, x.layers) == (each.snr_db, each.bytes, each.layers) for x in kept)
         if each is wanted or not (is_behind or is_twin):
             kept.append(each)
@@ -241,7 +245,7 @@ def front(points: Sequence[FrontPoint], most: int = 9, wanted: FrontPoint | None
 
 
 def numbered_as(points: Sequence[FrontPoint], number: int) -> FrontPoint:
-    """The point of the front that was named.
+    """Return the point of the front with that number.
 
     Raises:
         DiagnosticError: QUANT0025 there is none.
@@ -254,7 +258,7 @@ def numbered_as(points: Sequence[FrontPoint], number: int) -> FrontPoint:
 
 
 def latency_goal(stated: float | str | None) -> tuple[float | None, bool]:
-    """A latency that was asked for, and whether it is milliseconds rather than a part of the source's.
+    """Parse a latency goal; return it, and whether it is in milliseconds rather than relative to the source.
 
     Raises:
         DiagnosticError: QUANT0004 it is neither.

@@ -1,4 +1,4 @@
-"""Weights stored in half precision, and computed with in single precision."""
+"""Store weights in half precision, and compute in single precision."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _FEWEST = 16
-"""Entries below which a constant stays as it is: nothing is saved."""
+"""Minimum number of elements of a converted constant: smaller ones save nothing."""
 _LARGEST = 65504.0
 
 
 def half_weights(graph: Graph) -> Graph:
-    """A copy of `graph` whose constants of float32 are stored in float16.
+    """Return a copy of `graph` whose float32 constants are stored as float16.
 
     Before  y = Conv(x, w)
     After   y = Conv(x, Cast(w in float16))
 
-    Leaves alone: constants of few entries, such that halves do not hold, those that are outputs, and what bodies read.
+    Does not apply to small constants, to constants beyond the range of float16, to outputs, and to values used in
+    bodies.
     """
     twin = rewrite.copy(graph)
     for value in list(twin.constants):

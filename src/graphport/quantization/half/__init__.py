@@ -1,1 +1,1 @@
-"""Half precision: which nodes compute in it, and a graph that says so; and back to single precision."""
+"""Half precision: select nodes, insert casts, and convert back to single precision."""

@@ -1,4 +1,4 @@
-"""The whole way from a graph to one in half precision, or back, and a report."""
+"""Cast a graph to half precision or back, and report the effect."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ To = Literal["float16", "bfloat16", "float32"]
 _DTYPES = {"float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float32": DType.FLOAT32}
 _MOST_SAMPLES = 32
 _DRAWS = 3
-"""Draws of made-up inputs."""
+"""Number of random inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A node that stays in single precision, and why."""
+    """A node that stays in single precision, with the reason."""
 
     name: str
     operator: str
@@ -47,9 +47,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class CastReport:
-    """What a cast did: `nodes` compute reals, `cast` of them in the new type; `snr_db` is of the outputs.
+    """Result of a cast: `nodes` compute floats, `cast` of them in the new type; `snr_db` is of the outputs.
 
-    `samples` is 0 where ranges and noise are of inputs that were made up. `snr_db` is `None` where nothing could run.
+    `samples` is 0 if ranges and noise are of random inputs. `snr_db` is `None` if the model cannot be run.
     """
 
     to: To
@@ -72,7 +72,7 @@ class CastReport:
         return self.snr_db >= (RUINED if self.goal is None else self.goal)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         ends = self.snr_range
         return {
             "to": self.to,
@@ -98,9 +98,9 @@ def cast(
     keep_io: bool = False,
     threads: int = 0,
 ) -> tuple[Graph, CastReport]:
-    """A copy of `graph` in the type `to`, and what was done; see `graphport.cast`."""
+    """Return a copy of `graph` in the type `to`, and a report; see `graphport.cast`."""
     _refuse_type(graph, to)
-    # Weights may stand in nodes; whoever reads them must see them.
+    # Fold constant nodes first, so that their consumers see the weights.
     graph = rewrite.copy(graph)
     driver.run(graph, [Pass("lift-constants", lift_constants, "exact")])
     if to == "float32":
@@ -137,7 +137,10 @@ def cast(
 
 
 def _orders(decisions: Decisions) -> list[list[Node]]:
-    """More and more nodes that stay, but not all: the last ones, or the first, whose rounding all others get."""
+    """Yield growing sets of nodes that stay in single precision.
+
+    The last ones, or the first, whose error reaches all others.
+    """
     nodes = list(decisions.halves)
     counts = sorted({max(len(nodes) * part // 8, 1) for part in range(1, 8)})
     return [order[:count] for count in counts for order in (nodes[::-1], nodes) if count < len(nodes)]
@@ -202,14 +205,14 @@ def _report(
 
 
 def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]:
-    """Runs to look at: samples, how many, and else inputs that are made up; none where the model runs with none."""
+    """Return runs, their number, and whether they are random; none if the model runs with no inputs found."""
     if data is not None:
         samples = gather(graph, data)
         taken = samples.take(spread(samples.count, min(samples.count, _MOST_SAMPLES)))
         return list(taken.runs(1)), taken.count, []
     problem = "no inputs can be made up for it"
     try:
-        made = session(graph)  # refuses a model that is too large, before its inputs are made
+        made = session(graph)  # rejects a model that is too large before its inputs are created
         drawn, _ = random_samples(graph, _DRAWS)
         made.run(drawn[0])
     except DiagnosticError as error:
@@ -228,7 +231,7 @@ def _judge(graph: Graph, runs: list[Run], threads: int) -> Judge | None:
 
 
 def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noise | None:
-    """The noise of `graph`, whose inputs may be narrow."""
+    """Return the noise of `graph`, whose inputs may be narrow."""
     if judge is None:
         return None
     try:
@@ -250,7 +253,7 @@ def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noi
 
 
 def _single(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs with what is narrow in single precision."""
+    """Convert narrow outputs to single precision."""
     return {
         name: array.astype("float32")
         if hasattr(array, "dtype") and array.dtype.itemsize == 2 and array.dtype.kind in "fV"

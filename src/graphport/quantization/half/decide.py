@@ -1,4 +1,4 @@
-"""Which nodes of a graph compute in half precision, and why the others do not."""
+"""Decide which nodes of a graph compute in half precision, with reasons for the others."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a narrow type holds: `most` is its largest number, `step` the distance of its least ones.
+    """Limits of a narrow type: `most` is its maximum, `step` its least subnormal.
 
-    `least_snr` is what a constant must keep of its digits, in dB: an even rounding has 73 and 55.
+    `least_snr` is the minimum SNR of a constant in dB: uniform rounding gives 73 and 55.
     """
 
     most: float
@@ -66,20 +66,20 @@ LIMITS: Mapping[DType, Limits] = MappingProxyType(
     {DType.FLOAT16: Limits(65504.0, 2.0**-24, 66.0), DType.BFLOAT16: Limits(3.38e38, 0.0, 48.0)}
 )
 _SEEN, _GUESSED = 2.0, 16.0
-"""How many times the largest number must fit: of what samples showed, and of what made-up inputs did."""
+"""Headroom factor over the observed maximum: of samples, and of random inputs."""
 _LONGEST = 64
-"""Nodes between a small constant and what it keeps from dividing by 0, at most."""
+"""Maximum number of nodes between a small constant and the division that it guards."""
 _STEPS = 16.0
-"""Steps of an effective value below which little is left of a result."""
+"""Number of steps below which an effective value loses its precision."""
 _SIGNAL = 2000.0
-"""Steps that the root mean square of a value takes at least: then halves keep 66 dB of it."""
+"""Minimum root mean square of a value in steps: then float16 keeps 66 dB."""
 
 
 @dataclass(slots=True, eq=False)
 class Decisions:
-    """The nodes that compute in half precision, and the reasons of those that do not though they compute reals.
+    """The nodes that compute in half precision, and reasons for float nodes that do not.
 
-    `wide` are outputs that halves do not hold: they stay what they are.
+    `wide` are outputs beyond the range of float16, which keep their type.
     """
 
     halves: dict[Node, None]
@@ -96,15 +96,16 @@ def decide(
     keep: Collection[str] = (),
     goal: Collection[Node] = (),
 ) -> Decisions:
-    """Which nodes compute in `to`.
+    """Decide which nodes compute in `to`.
 
     Args:
         graph: canonical; facts are set.
         to: a narrow floating type.
         seen: ranges of its values.
-        is_measured: whether these are of samples, rather than of inputs that were made up.
-        keep: names of nodes, of their first results, or of operators, or patterns of these, that stay.
-        goal: nodes that stay for the sake of a goal.
+        is_measured: whether these are from samples rather than random inputs.
+        keep: names of nodes, of their first results, or of operators, or patterns of these, that stay in single
+            precision.
+        goal: nodes that stay in single precision to reach the accuracy goal.
     """
     worker = _Decider(graph, LIMITS[to], to, seen, _SEEN if is_measured else _GUESSED, keep, goal)
     return worker.run()
@@ -152,7 +153,7 @@ class _Decider:
         return found
 
     def _is_lost(self, value: Value) -> bool:
-        """Whether a result that is computed in single precision would be infinite, or nothing, in halves."""
+        """Whether a single-precision result overflows or vanishes in half precision."""
         found = self.seen.get(value)
         if found is None:
             return False
@@ -182,10 +183,10 @@ class _Decider:
         return Reason.GOAL if node in self.goal else None
 
     def _misfits(self, node: Node, reads: Sequence[Value]) -> bool:
-        """Whether ONNX does not have the operator with halves for its reals, or its result's type is an attribute."""
+        """Whether ONNX does not define the operator for narrow floats, or its result type is an attribute."""
         if node.dialect != domains.CANONICAL or not schema.operator("", node.word, OPSET).is_known:
             return True
-        # Sequences keep the type of what they hold, which is not followed through them.
+        # The element type of sequences is not tracked.
         if not reads or not all(isinstance(value.fact, TensorFact) for value in (*node.operands, *node.results)):
             return True
         types = [*map(self._type, node.inputs), *map(self._type, node.outputs)]
@@ -208,7 +209,7 @@ class _Decider:
         return found is not None and 0 < found.rms < _SIGNAL * self.limits.step
 
     def _sums_up(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
-        """Whether a reduction of so many entries, were they all as large as the largest, is beyond the type."""
+        """Whether a reduction over so many elements of maximum size overflows the type."""
         page = registry.pages().get(node.word)
         if page is None or ".reduction" not in page.function.__module__ or not gives:
             return False
@@ -223,9 +224,9 @@ class _Decider:
         return self._constants[value]
 
     def _guard(self, found: Decisions) -> None:
-        """Let what would divide by 0, or take its logarithm, stay where a small constant keeps that from being so.
+        """Keep divisions and logarithms in single precision if a small constant guards them against 0.
 
-        `x / max(norm, 1e-12)` of a row of zeros is a row of zeros; 1e-12 is 0 in halves, and 0 / 0 no number.
+        `x / max(norm, 1e-12)` of a row of zeros is a row of zeros; 1e-12 is 0 in float16, and 0 / 0 is NaN.
         """
         waiting: list[tuple[Value, float, tuple[Node, ...]]] = []
         for node, reason in found.kept.items():
@@ -245,7 +246,10 @@ class _Decider:
     def _guarded(
         self, found: Decisions, node: Node, value: Value, bound: float, path: tuple[Node, ...]
     ) -> list[tuple[Value, float, tuple[Node, ...]]]:
-        """What to look at behind a node that reads `bound` instead of 0; where 0 would differ, the path to it stays."""
+        """Return the next values after a consumer of `bound`.
+
+        If 0 instead changes the result, the path stays float32.
+        """
         page = registry.pages().get(node.word)
         results = [each for each in node.results if is_real(each)]
         if page is None or node.dialect or len(path) > _LONGEST:
@@ -265,7 +269,7 @@ class _Decider:
         return []
 
     def _merge(self, found: Decisions) -> None:
-        """Let what stands alone between nodes in single precision, without a weight, be computed as these are."""
+        """Compute isolated nodes without weights between single-precision nodes in single precision, too."""
         for node in list(found.halves):
             sources = [value.producer for value in node.operands if is_real(value) and not value.is_constant]
             readers = [user for value in node.results if is_real(value) for user in value.users]
@@ -278,11 +282,11 @@ class _Decider:
 
 
 _SUPPORTED = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
-"""What ONNX calls them."""
+"""ONNX's names of the types."""
 
 
 def loses(storage: Storage, to: DType) -> bool:
-    """Whether `to` holds so little of a constant, or of a row or column of it, that its digits go."""
+    """Whether a constant, or one of its rows or columns, loses its precision in `to`."""
     limits = LIMITS[to]
     x = storage.numpy().astype(np.float64)
     with np.errstate(over="ignore"):
@@ -300,7 +304,7 @@ def loses(storage: Storage, to: DType) -> bool:
 
 
 def _least(constants: Sequence[Value]) -> float:
-    """The least size of a number other than 0 of small constants; 0 if they have none."""
+    """Return the least nonzero magnitude of small constants; 0 if there are none."""
     arrays = [
         np.abs(each.storage.numpy()) for each in constants if each.storage is not None and each.storage.count == 1
     ]
@@ -308,7 +312,7 @@ def _least(constants: Sequence[Value]) -> float:
 
 
 def _value_at(page: Page, node: Node, value: Value, number: float) -> float | None:
-    """What a node makes of `number` for `value`, and 1 for the other operands; `None` where that cannot be asked."""
+    """Evaluate a node with `number` for `value`, and 1 for other operands; `None` if that is not possible."""
     operands = [
         None if each is None else np.full(1, number if each is value else 1.0, np.float64) for each in node.inputs
     ]

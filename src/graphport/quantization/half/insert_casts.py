@@ -1,4 +1,4 @@
-"""A graph in half precision, with casts where it begins and ends; and a graph with nothing but single precision."""
+"""Insert casts to and from half precision, and convert graphs to single precision."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NARROW = frozenset({DType.FLOAT16, DType.BFLOAT16})
 def insert_casts(
     graph: Graph, halves: Collection[Node], to: DType, *, keep_io: bool, wide: Collection[Value] = ()
 ) -> Graph:
-    """A copy of `graph` whose nodes `halves` compute in `to`; inputs and outputs as well, unless they are kept.
+    """Return a copy of `graph` whose nodes `halves` compute in `to`; inputs and outputs as well, unless they are kept.
 
-    Outputs that are `wide` stay what they are in any case.
+    Outputs that are `wide` keep their type in any case.
     """
     twin = rewrite.copy(graph)
     chosen = {new for old, new in zip(graph, twin, strict=True) if old in halves}
@@ -35,7 +35,7 @@ def insert_casts(
 
 
 class _Halving:
-    """Rewrites one graph: every real value has at most one narrow and one wide form."""
+    """Rewriter of one graph: each float value has at most one narrow and one wide form."""
 
     def __init__(self, graph: Graph, chosen: set[Node], to: DType, *, keep_io: bool, kept: set[Value]) -> None:
         self.graph = graph
@@ -121,7 +121,7 @@ class _Halving:
         return made
 
     def _deliver(self, value: Value, other: Value) -> None:
-        """Return `other` where `value` was returned, under its name."""
+        """Return `other` in place of output `value`, with its name."""
         for index, output in enumerate(self.graph.outputs):
             if output is value:
                 self.graph.set_output(index, other)
@@ -129,7 +129,7 @@ class _Halving:
 
 
 def widened(graph: Graph, *, keep_io: bool) -> Graph:
-    """A copy of `graph` in which everything that is narrow, in bodies too, is in single precision."""
+    """Return a copy of `graph` with all narrow types, also in bodies, replaced by single precision."""
     twin = rewrite.copy(graph)
     given = {value: value.fact for value in [*twin.inputs, *twin.outputs] if isinstance(value.fact, TensorFact)}
     for inner in list(walk(twin)):
@@ -152,13 +152,13 @@ def widened(graph: Graph, *, keep_io: bool) -> Graph:
 
 
 def _skip(node: Node) -> None:
-    """Take out a cast that does nothing now."""
+    """Remove a cast that has no effect any more."""
     if node.attributes.get("to") is DType.FLOAT32 and not node.output.is_output:
         node.output.replace_uses(node.operands[0])
 
 
 def _restore(graph: Graph, facts: dict[Value, TensorFact]) -> None:
-    """Let inputs and outputs be narrow as they were."""
+    """Restore the narrow types of inputs and outputs."""
     for value, fact in facts.items():
         dtype = fact.dtype
         if dtype is None:

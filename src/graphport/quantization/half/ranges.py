@@ -1,4 +1,4 @@
-"""How large values are while a graph runs."""
+"""Ranges of values during a run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 _AT_ONCE, _HELD = 64, 1 << 27
-"""Values that are looked at in one run, or more up to so many bytes: all of a large graph need not fit into memory."""
+"""Values observed in one run, or more up to so many bytes: values of a large graph need not fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The largest magnitude, and the root of the mean square; both infinite where a number was none."""
+    """Largest magnitude and root mean square; both infinite if an element was not finite."""
 
     largest: float
     rms: float
 
 
 def ranges(graph: Graph, runs: Iterable[Mapping[str, Any]], *, threads: int = 0) -> dict[Value, Range]:
-    """What is seen of every real value of `graph` that a node computes, and of its inputs."""
+    """Return the ranges of all float values of `graph` that nodes compute, and of its inputs."""
     inputs = list(runs)
     if not inputs:
         return {}
@@ -50,7 +50,7 @@ def ranges(graph: Graph, runs: Iterable[Mapping[str, Any]], *, threads: int = 0)
 
 
 def _lengths(graph: Graph, inputs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How long the symbols of the inputs are in the first run."""
+    """Return the sizes of input symbols in the first run."""
     found: dict[str, int] = {}
     for value in graph.inputs if inputs else ():
         dims = value.shape
@@ -61,7 +61,7 @@ def _lengths(graph: Graph, inputs: Sequence[Mapping[str, Any]]) -> dict[str, int
 
 
 def _groups(values: Sequence[Value], lengths: Mapping[str, int]) -> Iterator[list[Value]]:
-    """Values that are looked at together; what is not told counts as one of `_AT_ONCE` that fill a run."""
+    """Return groups of values that are observed together; unknown sizes count as one of `_AT_ONCE`."""
     group: list[Value] = []
     held = 0
     for value in values:
@@ -79,7 +79,7 @@ def _seen(array: Any) -> tuple[float, float, int]:
         return 0.0, 0.0, 0
     x = np.abs(array.astype(np.float64))
     if not np.isfinite(x).all():
-        # Masks are made of infinities on purpose; what else there is decides.
+        # Masks contain infinities; the other elements decide.
         x = x[np.isfinite(x)]
     return float(x.max(initial=0.0)), float(np.sum(x**2)), array.size
 

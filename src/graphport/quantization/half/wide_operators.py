@@ -1,7 +1,7 @@
-"""Operators that stay in single precision by rule, whatever numbers were seen.
+"""Operators that stay in single precision by rule, independent of observed ranges.
 
-Samples rarely reach the largest positions and images that a model is made for. An angle of 8,000 has no fraction in
-float16, and the squares of 1,000 pixels add up to more than it holds.
+Samples rarely contain the largest positions and images that a model supports. An angle of 8,000 has no fraction in
+float16, and the squares of 1,000 pixels overflow it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ _ARITHMETIC = frozenset(
         *("Concat", "Expand", "Tile", "Where", "Range", "CumSum", "Identity"),
     }
 )
-"""Operators that compute an angle from positions and frequencies; a layer with weights does not."""
+"""Operators that compute an angle from positions and frequencies; layers with weights are excluded."""
 _MAX_ANGLE_NODES = 64
 _NORMS = frozenset({"ReduceL2", "ReduceSumSquare", "LpNormalization", "GlobalLpPool"})
 _SUMS = frozenset({"ReduceSum", "ReduceMean"})
 _OF_SUMS = frozenset({"Add", "Sub", "Mul", "Div", "Sqrt", "Reciprocal", "Pow", "Max", "Clip"})
-"""Operators between a sum of squares and the norm or deviation that it becomes."""
+"""Operators between a sum of squares and the resulting norm or deviation."""
 _MIN_ENTRIES = 256
-"""Elements from which on a sum of squares stays wide; those of an open extent count as many."""
+"""Number of summed elements from which a sum of squares stays wide; open sizes count as that many."""
 
 
 def angles(graph: Graph) -> set[Node]:
-    """Each Sin, Cos and Tan of an angle that positions (integers or inputs) and constants determine, with the angle."""
+    """Yield each Sin, Cos and Tan of an angle computed from positions (integers or inputs) and constants, with the
+    angle.
+    """
     found: set[Node] = set()
     for node in graph:
         if not node.dialect and node.word in _PERIODIC:
@@ -42,7 +44,7 @@ def angles(graph: Graph) -> set[Node]:
 
 
 def _positional(angle: Value) -> set[Node] | None:
-    """The nodes that compute `angle`; `None` if one of them is a layer or the angle is an input itself."""
+    """Return the nodes that compute `angle`; `None` if one is a layer or the angle is an input."""
     found: set[Node] = set()
     waiting = [angle]
     while waiting:
@@ -68,7 +70,7 @@ def _is_outer_product(node: Node) -> bool:
 
 
 def sums_of_squares(graph: Graph) -> set[Node]:
-    """Each reduction of many squares, with the node that squares and those up to the norm or deviation."""
+    """Yield each reduction of many squares, with the squaring node and the nodes up to the norm or deviation."""
     found: set[Node] = set()
     for node in graph:
         if node.dialect or not (node.word in _NORMS or (node.word in _SUMS and _squares(node.operands[0]))):
@@ -91,7 +93,7 @@ def _squares(value: Value) -> bool:
 
 
 def _entries(node: Node) -> int:
-    """Elements that one sum has; an open extent counts as `_MIN_ENTRIES`."""
+    """Return the number of summed elements; open sizes count as `_MIN_ENTRIES`."""
     given, result = node.operands[0].shape or (), node.output.shape or ()
     sizes = [dim if isinstance(dim, int) else _MIN_ENTRIES for dim in given]
     left = [dim if isinstance(dim, int) else _MIN_ENTRIES for dim in result]
