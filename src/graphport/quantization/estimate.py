@@ -23,8 +23,7 @@ _REAL = 4
 
 
 def nanoseconds(base: Placement, of: Placement, rates: Rates, sizes: Mapping[str, int] | None = None) -> float:
-    """Return nanoseconds per sample of the integer nodes of `base` and all conversions, if the nodes of `of` are
-    integer.
+    """Estimate nanoseconds per sample of the nodes of `base` and all conversions, if the nodes of `of` are integer.
 
     Args:
         base: the placement with all possible integer nodes.

@@ -32,8 +32,9 @@ _MIN_ENTRIES = 256
 
 
 def angles(graph: Graph) -> set[Node]:
-    """Yield each Sin, Cos and Tan of an angle computed from positions (integers or inputs) and constants, with the
-    angle.
+    """Yield each Sin, Cos and Tan of an angle computed from positions and constants, with the angle.
+
+    Positions are integers or graph inputs.
     """
     found: set[Node] = set()
     for node in graph:
