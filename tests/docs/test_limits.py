@@ -22,6 +22,7 @@ ROW = re.compile(
     re.MULTILINE,
 )
 NO_BOUNDS_OF_FILES = {
+    "formats.pytorch.torchscript.contents.MAX_MODULES": "further modules are not listed",
     "formats.__init__.MAX_CONTAINERS": "what is deeper is named as an archive",
     "formats.recognition.containers.MAX_CANDIDATES": "further members are not looked at",
     "formats.recognition.containers.MAX_LISTED": "further ones are counted",

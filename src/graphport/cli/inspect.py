@@ -19,6 +19,7 @@ from graphport.cli.options import (
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
 from graphport.cli.sizes import at, number, total_macs
+from graphport.core.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from graphport.api.model import Model
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
+    from graphport.formats.contract import Contents, TensorContents
 
 _KERNEL = ("operator", "version", "nodes", "xnnpack")
 
@@ -36,11 +38,12 @@ _KERNEL = ("operator", "version", "nodes", "xnnpack")
 @opening_options
 @answered
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
-    """Tell what a model holds: inputs, outputs, operators, weights, work, and which formats can express it.
+    """Report inputs, outputs, operators, weights and work of a model, and the formats that can express it.
 
-    Operators are named as in ONNX where they can be; those in bodies of loops and branches count once. Work is told in
-    multiply-accumulates of one run, which are formulas where extents are open, or numbers at sizes that are told where
-    formulas would be long: bind extents with --input.
+    Operators have their ONNX names where possible; operators in bodies of loops and branches count once. Work is the
+    number of multiply-accumulates of one run: a formula for open dims, or a number at stated sizes if the formula is
+    long; --input binds dims. For TorchScript also the modules with their weights, the methods and the extra files, even
+    if the file does not contain the shapes of its inputs.
 
     \b
     Examples:
@@ -49,11 +52,23 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
       graphport inspect model.nnef.tgz --json
     """
     import graphport
+    from graphport.formats import locate
 
-    loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
+    format, place = locate(model)
+    contents = format.contents(place)
+    if contents is not None and not as_json_:
+        _print_contents(contents)
+    try:
+        loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
+    except DiagnosticError as error:
+        if contents is None or not as_json_:
+            raise
+        findings = [as_json(finding) for finding in error.diagnostics]
+        print_json({"valid": False, "diagnostics": findings, "contents": asdict(contents)})
+        raise click.exceptions.Exit(1) from None
     found = graphport.inspect(loaded)
     if as_json_:
-        print_json(_document(loaded, found))
+        print_json(_document(loaded, found) | ({} if contents is None else {"contents": asdict(contents)}))
         return
     print_findings(loaded.findings, color)
     _tell(loaded, found)
@@ -78,6 +93,27 @@ def _document(model: Model, found: Inspection) -> dict[str, Any]:
         },
         "diagnostics": [as_json(finding) for finding in model.findings],
     }
+
+
+def _print_contents(contents: Contents) -> None:
+    from graphport.cli.table import print_table
+
+    rows = [
+        (module.path or "(root)", module.type, ", ".join(f"{name} {_tensor(t)}" for name, t in module.tensors.items()))
+        for module in contents.modules
+    ]
+    print_table(("module", "class", "weights"), rows)
+    click.echo()
+    print_table(("method",), [(method,) for method in contents.methods])
+    click.echo()
+    if contents.extra_files:
+        print_table(("extra file", "bytes"), [(name, f"{size:,}") for name, size in contents.extra_files.items()])
+        click.echo()
+
+
+def _tensor(tensor: TensorContents) -> str:
+    quantized = " quantized" if tensor.is_quantized else ""
+    return f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]{quantized}"
 
 
 def _dim(dim: Dim) -> int | str:

@@ -58,6 +58,36 @@ class VersionReader(Protocol):
 
 
 @dataclass(frozen=True)
+class TensorContents:
+    """A weight of a file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    is_quantized: bool = False
+
+
+@dataclass(frozen=True)
+class ModuleContents:
+    """A module of a file, with its own weights by name; the path of the root is empty."""
+
+    path: str
+    type: str
+    tensors: Mapping[str, TensorContents]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The parts of a file that no graph has."""
+
+    versions: Mapping[str, str]
+    methods: tuple[str, ...]
+    """Signatures of the root's methods."""
+    modules: tuple[ModuleContents, ...]
+    extra_files: Mapping[str, int]
+    """Bytes of the files that were saved with the model."""
+
+
+@dataclass(frozen=True)
 class Hooks:
     """The functions of a format: `recognize`, `read` and `versions` are required; `Format` documents the others."""
 
@@ -68,6 +98,7 @@ class Hooks:
     can_stay: Callable[..., bool] | None = None
     encoding: Callable[[bytes], str | None] | None = None
     decode: Callable[[Path, str], bytes] | None = None
+    contents: Callable[[Path], Contents] | None = None
     copy_unchanged: Callable[[Graph, str | Path], bool] | None = None
     dialects_with: Callable[..., tuple[str, ...]] | None = None
     has_facts: Callable[[Graph], bool] | None = None
@@ -160,6 +191,10 @@ class Format:
                     for name in unknown
                 )
             )
+
+    def contents(self, path: Path) -> Contents | None:
+        """The modules, weights, methods and extra files of a file; `None` for formats without modules."""
+        return None if self.hooks.contents is None else self.hooks.contents(path)
 
     def encoding(self, head: bytes) -> str | None:
         """The name of the other encoding of the format, such as text, of a file that begins with `head`."""

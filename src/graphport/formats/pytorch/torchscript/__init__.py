@@ -26,7 +26,12 @@ FORMAT = Format(
     "TorchScript",
     (".pt", ".torchscript", ".ptl", ".pth"),
     "pytorch",
-    Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        contents=deferred("graphport.formats.pytorch.torchscript.contents", "contents"),
+    ),
     options=("shapes", "states"),
     packed_in=("zip",),
 )
