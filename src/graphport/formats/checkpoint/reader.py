@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Source
 from graphport.formats.checkpoint.architecture.declaration import resolve
 from graphport.formats.checkpoint.architecture.decoder import DecoderNet
+from graphport.formats.checkpoint.architecture.encoder import TASKS, EncoderNet
+from graphport.formats.checkpoint.architecture.encoder_families import ENCODERS
 from graphport.formats.checkpoint.architecture.families import FAMILIES
 from graphport.formats.checkpoint.architecture.names import canonical_names
 from graphport.formats.checkpoint.architecture.net import ACTIVATIONS, Net
 from graphport.formats.checkpoint.architecture.weights import Weights
-from graphport.formats.checkpoint.container.folder import read_config, read_tensors
+from graphport.formats.checkpoint.container.folder import read_config, read_pooling, read_tensors
 from graphport.formats.checkpoint.gguf_reader import read_file
 from graphport.ops.declare import OPSET
 
@@ -54,15 +56,44 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     kind = config.text("model_type", default="")
     if not kind:
         raise config.fault("model_type", "model_type is missing", "docs/checkpoint.md lists the types that are read")
+    if kind in ENCODERS:
+        return _encoder(kind, folder, config)
     if kind not in FAMILIES:
         architecture = (config.items("architectures") or ["of no architecture"])[0]
         message = f"models of the type {kind[:60]!r} ({str(architecture)[:80]})"
-        raise config.unsupported("model_type", message, f"read are: {', '.join(sorted(FAMILIES))}")
+        raise config.unsupported("model_type", message, f"read are: {', '.join(sorted([*FAMILIES, *ENCODERS]))}")
     family = FAMILIES[kind]
     decoder = resolve(family, config)
     tensors = read_tensors(folder)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
     return _decoder(kind, decoder, config, weights)
+
+
+def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
+    family = ENCODERS[kind]
+    encoder = resolve(family, config)
+    _check_activation(encoder.act, config)
+    architecture = str((config.items("architectures") or ["Model"])[0])
+    task = next((each for each in TASKS if architecture.endswith(each)), None)
+    if task is None or (task != "Model" and not encoder.tasks):
+        message = f"models of the architecture {architecture[:80]!r} ({kind})"
+        raise config.unsupported("architectures", message, f"read are those that end with {', '.join(TASKS)}")
+    tensors = read_tensors(folder)
+    weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, encoder, family))
+    net = EncoderNet(Net(kind, OPSET), encoder, config, weights)
+    graph = net.encoder_graph(task, _label_count(config), read_pooling(folder) if task == "Model" else None)
+    graph.notes[TYPE] = kind
+    return graph, weights.findings(has_other_tasks=True)
+
+
+def _label_count(config: Config) -> int:
+    labels = config.section("id2label")
+    return config.integer("num_labels", default=2 if labels is None else max(len(labels.values), 1))
+
+
+def _check_activation(name: str, config: Config) -> None:
+    if name not in ACTIVATIONS:
+        raise config.unsupported("hidden_act", f"the activation {name[:60]!r}", f"known: {', '.join(ACTIVATIONS)}")
 
 
 def _read_file(path: Path) -> tuple[Graph, list[Diagnostic]]:
@@ -72,9 +103,7 @@ def _read_file(path: Path) -> tuple[Graph, list[Diagnostic]]:
 
 
 def _decoder(kind: str, decoder: Decoder, config: Config, weights: Weights) -> tuple[Graph, list[Diagnostic]]:
-    if decoder.act not in ACTIVATIONS:
-        message = f"the activation {decoder.act[:60]!r}"
-        raise config.unsupported("hidden_act", message, f"known: {', '.join(ACTIVATIONS)}")
+    _check_activation(decoder.act, config)
     graph = DecoderNet(Net(kind, OPSET), decoder, config, weights).graph()
     graph.notes[TYPE] = kind
     return graph, weights.findings(has_other_tasks=False)

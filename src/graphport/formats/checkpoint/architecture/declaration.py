@@ -166,10 +166,33 @@ class Decoder:
     swiglu_alpha: float = 1.702
     swiglu_limit: float = 7.0
 
+    types: int = 0
+    """Encoders: number of token types."""
+    takes_types: bool = False
+    pad: int = -1
+    """Encoders: the token that positions do not count; -1: positions count all tokens."""
+    pooled: bool = False
+    """Encoders: whether the model without a head returns a pooled output."""
+    classify: str = "pooler"
+    """Encoders: what is in front of a classifier: `pooler`, `dense`, `relu` or `head`."""
+    classify_mean: str = "cls"
+    mlm_act: str = "gelu"
+    mlm_dense_bias: bool = True
+    tasks: str = "all"
+
     names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-_LOWS = {"position_offset": 0, "experts": 0, "experts_per_token": 0, "window": 0, "shared_inner": 0, "rotary_size": 0}
+_LOWS = {
+    "pad": 0,
+    "types": 0,
+    "position_offset": 0,
+    "experts": 0,
+    "experts_per_token": 0,
+    "window": 0,
+    "shared_inner": 0,
+    "rotary_size": 0,
+}
 _HIGHS = {"layers": MAX_LAYERS, "heads": MAX_HEADS, "kv_heads": MAX_HEADS, "experts": MAX_EXPERTS}
 
 

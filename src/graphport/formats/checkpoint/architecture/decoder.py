@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 
-class _Rotations:
+class Rotations:
     """Cosines and sines of the positions, computed once for each rotation.  Shapes: [B, S, pairs]."""
 
     def __init__(self, net: Net, positions: Value) -> None:
@@ -119,7 +119,7 @@ class DecoderNet:
         if decoder.positions == "alibi":
             scale = self._scale(0) if decoder.alibi_rounded else 1.0
             self.alibi = self.masks.alibi(decoder.heads, is_rounded=decoder.alibi_rounded, scale=scale)
-        self.tables = None if positions is None else _Rotations(net, positions)
+        self.tables = None if positions is None else Rotations(net, positions)
         x = self._embed(ids, positions)
         for layer in range(decoder.layers):
             x = self._layer(x, layer)

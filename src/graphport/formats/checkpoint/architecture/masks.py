@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from graphport.formats.checkpoint.architecture.net import Net
     from graphport.ir.graph import Value
 
-LOWEST = float(np.finfo(np.float32).min)
-"""Bias of hidden keys: finite, so that a query that sees no key does not become NaN."""
+LOWEST = -1e30
+"""Bias of hidden keys, which absorbs every score.
+
+It is finite, so that a query that sees no key gets the mean of all values, as in transformers. ONNX Runtime computes 0
+for such a query if the bias is the lowest float.
+"""
 
 
 class Masks:
@@ -96,15 +100,16 @@ class Masks:
         return net.op(Cast, net.op(Cast, x, to=DType.BFLOAT16), to=DType.FLOAT32)
 
     def local(self, reach: int) -> Value:
-        """Return the bias of bidirectional attention to keys at most `reach` away; 0: to all.
+        """Return the bias of bidirectional attention to keys at most `reach` away; 0: to all.  Shapes: → [B, 1, S, S].
 
-        Shapes: → [B, 1, S, S], or [B, 1, 1, S] without a limit.
+        The bias has a row for each query, because ONNX Runtime does not repeat one.
         """
         net = self.net
+        keys = net.op(Range, net.integer(0), self.total, net.integer(1), stem="keys")
+        queries = net.unsqueeze(keys, 1)
         given = net.unsqueeze(net.cast(self.mask, DType.BOOL), 1, 2)
+        given = net.op(And, given, net.op(LessOrEqual, net.integer(0), queries, stem="rows"), stem="seen")
         if reach:
-            keys = net.op(Range, net.integer(0), self.total, net.integer(1), stem="keys")
-            queries = net.unsqueeze(keys, 1)
             behind = net.op(LessOrEqual, keys, net.op(Add, queries, net.integer(reach)), stem="window")
             ahead = net.op(LessOrEqual, queries, net.op(Add, keys, net.integer(reach)), stem="window")
             given = net.op(And, given, net.op(And, behind, ahead), stem="window")

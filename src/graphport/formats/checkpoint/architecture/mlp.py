@@ -27,10 +27,10 @@ def mlp(parts: Projections, x: Value, layer: int) -> Value:
     decoder = parts.decoder
     if decoder.experts and layer not in parts.dense_layers:
         return _experts(parts, x, layer)
-    up, down = parts.name("up", layer), parts.name("down", layer)
+    down = parts.name("down", layer)
     has_bias = decoder.mlp_bias
     if decoder.mlp == "plain":
-        h = parts.named_linear(x, up, decoder.inner, decoder.hidden, has_bias=has_bias)
+        h = parts.named_linear(x, parts.name("up", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
         h = parts.net.activate(h, decoder.act)
         return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
     if decoder.mlp == "joined":
@@ -39,7 +39,7 @@ def mlp(parts: Projections, x: Value, layer: int) -> Value:
         gate = rows(both, np.arange(decoder.inner))
         return _gated(parts, x, (gate, rows(both, np.arange(decoder.inner, 2 * decoder.inner)), down), name)
     gate = parts.named_linear(x, parts.name("gate", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
-    h = parts.named_linear(x, up, decoder.inner, decoder.hidden, has_bias=has_bias)
+    h = parts.named_linear(x, parts.name("up", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
     h = parts.net.op(Mul, parts.net.activate(gate, decoder.act), h)
     return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
 

@@ -16,19 +16,19 @@ def canonical_names(names: Container[str], decoder: Decoder, family: Family) -> 
     """Return the function that maps the names in a file to those of the family."""
     embed = f"{decoder.names['embed']}.weight"
     prefix = family.prefix
-    head = f"{decoder.names['head']}."
+    heads = tuple(decoder.names["heads"].split()) if "heads" in decoder.names else (f"{decoder.names['head']}.",)
     bare = embed.removeprefix(prefix)
     for extra in ("", "language_model.", "model.language_model.", "model."):
         if extra + embed in names:
             return lambda name: _current(name.removeprefix(extra))
     for extra in ("model.language_model.", "language_model.", ""):
         if extra + bare in names:
-            return lambda name: _with_prefix(_current(name.removeprefix(extra)), prefix, head)
+            return lambda name: _with_prefix(_current(name.removeprefix(extra)), prefix, heads)
     return _current
 
 
-def _with_prefix(name: str, prefix: str, head: str) -> str:
-    return name if name.startswith(head) else prefix + name
+def _with_prefix(name: str, prefix: str, heads: tuple[str, ...]) -> str:
+    return name if name.startswith(heads) else prefix + name
 
 
 def _current(name: str) -> str:

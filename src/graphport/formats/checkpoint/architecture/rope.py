@@ -94,9 +94,10 @@ def rope_section(config: Config, layer_type: str) -> Config:
     if own is not None:
         merged.update({key: value for key, value in own.values.items() if value is not None})
         return Config(merged, config.source, f"rope_parameters.{layer_type}.")
-    if layer_type == "sliding_attention" and config.has("rope_local_base_freq"):
-        # Gemma 3 before transformers 5: scaling applies to the layers without a window alone.
-        return Config({"rope_theta": config.number("rope_local_base_freq")}, config.source, prefix)
+    local = config.find(("rope_local_base_freq", "local_rope_theta"))[0]
+    if layer_type == "sliding_attention" and config.has(local):
+        # Before transformers 5: scaling applies to the layers without a window alone.
+        return Config({"rope_theta": config.number(local)}, config.source, prefix)
     nested = {"full_attention", "sliding_attention"}
     for each in (config.section("rope_scaling"), section):
         if each is not None:
@@ -203,6 +204,8 @@ def layer_types(config: Config, decoder: Decoder) -> list[bool]:
             if not isinstance(each, str) or each not in known:
                 raise config.unsupported("layer_types", f"layers of the type {str(each)[:60]!r}")
         found = [known[each] for each in stated]
+    elif rule == "after_first":
+        found = [bool(layer % decoder.window_pattern) for layer in range(decoder.layers)]
     elif rule == "pattern":
         pattern = decoder.window_pattern
         found = [bool((layer + 1) % pattern) for layer in range(decoder.layers)]

@@ -26,17 +26,29 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         DiagnosticError: CKPT0001 the file cannot be read; CKPT0002 it contains no JSON object or is too long.
     """
+    return parse_object(_contents(path), Source(str(path)), "CKPT0002", path.name)
+
+
+def read_list(path: Path) -> list[Any]:
+    """Return the list in a JSON file; raises as `read_json`."""
+    source = Source(str(path))
+    found = _parsed(_contents(path), source, "CKPT0002", path.name)
+    if not isinstance(found, list):
+        raise fault("CKPT0002", f"{path.name} contains no JSON list", source, remedy="the file is damaged")
+    return cast("list[Any]", found)
+
+
+def _contents(path: Path) -> bytes:
     source = Source(str(path))
     try:
         size = regular(path).st_size
         if size > (limit := budget.limit("checkpoint.json", MAX_JSON_BYTES)):
             message = f"{path.name} has {size} bytes, at most {limit} are read"
             raise fault("CKPT0002", message, source, remedy="GRAPHPORT_LIMITS=checkpoint.json=N raises the limit")
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         message = f"{path.name} cannot be read: {error.strerror or error}"
         raise fault("CKPT0001", message, source, remedy="check the folder") from error
-    return parse_object(data, source, "CKPT0002", path.name)
 
 
 def parse_object(data: bytes, source: Source, code: str, name: str) -> dict[str, Any]:
@@ -45,15 +57,19 @@ def parse_object(data: bytes, source: Source, code: str, name: str) -> dict[str,
     Raises:
         DiagnosticError: `code`, the text is not a JSON object.
     """
+    found = _parsed(data, source, code, name)
+    if not isinstance(found, dict):
+        raise fault(code, f"{name} contains no JSON object", source, remedy="the file is damaged")
+    return cast("dict[str, Any]", found)
+
+
+def _parsed(data: bytes, source: Source, code: str, name: str) -> object:
     try:
-        found = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
     except RecursionError as error:
         raise fault(code, f"{name} is nested too deeply", source, remedy="the file is damaged") from error
     except ValueError as error:
         raise fault(code, f"{name} is not valid JSON: {error}"[:300], source, remedy="the file is damaged") from error
-    if not isinstance(found, dict):
-        raise fault(code, f"{name} contains no JSON object", source, remedy="the file is damaged")
-    return cast("dict[str, Any]", found)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphport.core.diagnostics import Source
 from graphport.formats.checkpoint.container import recognition
-from graphport.formats.checkpoint.container.config import Config, read_json
+from graphport.formats.checkpoint.container.config import Config, read_json, read_list
 from graphport.formats.checkpoint.container.faults import fault
 from graphport.formats.checkpoint.container.safetensors import read_safetensors
 
@@ -94,3 +94,36 @@ def _without_weights(folder: Path) -> Exception:
         return fault("CKPT0005", message, source, remedy="convert the weights to safetensors")
     message = f"the folder has neither {recognition.WEIGHTS} nor {recognition.INDEX}"
     return fault("CKPT0001", message, source, remedy="copy the weights into the folder")
+
+
+class Pooling(NamedTuple):
+    """How a sentence-transformers model makes one vector of the hidden states."""
+
+    is_first: bool
+    """Whether it takes the first token; otherwise it takes the mean."""
+    is_normalized: bool
+
+
+def read_pooling(folder: Path) -> Pooling | None:
+    """Return the pooling that `modules.json` describes, or None if there is no such file.
+
+    Raises:
+        DiagnosticError: CKPT0002 a file is malformed; CKPT0005 another kind of pooling or module.
+    """
+    path = folder / "modules.json"
+    if not path.exists():
+        return None
+    modules = read_list(path)
+    kinds = [str(cast("dict[str, Any]", each).get("type", "")) for each in modules if isinstance(each, dict)]
+    names = [kind.rsplit(".", 1)[-1] for kind in kinds]
+    unknown = sorted(set(names) - {"Transformer", "Pooling", "Normalize"})
+    if unknown or "Pooling" not in names:
+        message = f"unsupported: the modules {', '.join(unknown or names)[:200]} of sentence-transformers"
+        raise fault("CKPT0005", message, Source(str(path)), remedy="Transformer, Pooling and Normalize are read")
+    config_path = folder / "1_Pooling" / recognition.CONFIG
+    config = Config(read_json(config_path), Source(str(config_path)))
+    modes = [name for name in config.values if name.startswith("pooling_mode_") and config.flag(name, default=False)]
+    if modes not in (["pooling_mode_mean_tokens"], ["pooling_mode_cls_token"]):
+        message = f"unsupported: {' and '.join(modes) or 'no pooling mode'}"
+        raise fault("CKPT0005", message, Source(str(config_path)), remedy="the mean and the first token are read")
+    return Pooling(modes == ["pooling_mode_cls_token"], "Normalize" in names)
