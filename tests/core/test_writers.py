@@ -19,7 +19,7 @@ from tests.models import model, node, typed, write_onnx
 
 SOURCE = Path(gp.__file__).parent
 ELSEWHERE = {
-    "api/received.py": "a folder of its own",
+    "api/temporary_source.py": "a folder of its own",
     "cli/main.py": "/dev/null",
     "cli/progress.py": "a log, which grows line by line",
     "cli/quiet.py": "/dev/null",

@@ -109,15 +109,15 @@ def test_nor_is_one_that_is_rewritten(sources, tmp_path, monkeypatch, verb):
 
 
 def sabotaged(monkeypatch, fault) -> None:
-    """Let `convert` write another network than it has read."""
-    stated_for = convert.stated_for
+    """Make `convert` write a graph with the fault `fault`."""
+    export = convert.export
 
     def wrong(model, kind, options):
         graph = rewrite.copy(model.graph)
         fault(graph)
-        return stated_for(replace(model, graph=graph), kind, options)
+        return export(replace(model, graph=graph), kind, options)
 
-    monkeypatch.setattr(convert, "stated_for", wrong)
+    monkeypatch.setattr(convert, "export", wrong)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_a_node_that_is_not_found_in_time_is_not_told(sources, tmp_path, monkeyp
     proof = gp.convert(sources["onnx"], tmp_path / "copy.xml").proof
     assert proof.failed
     assert proof.first is None
-    assert proof.notes[-1] == "the first wrong node is not told: it would take longer than 0 s"
+    assert proof.notes[-1] == "the first differing node is unknown: it would take longer than 0 s"

@@ -377,10 +377,10 @@ def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, n
 
 @pytest.mark.parametrize("verb", ["quantize", "cast"])
 def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatch):
-    from graphport.api import written
+    from graphport.api import proven_write
 
-    right = written.stated_for
-    monkeypatch.setattr(written, "stated_for", lambda *of: (said := right(*of))._replace(graph=sabotaged(said.graph)))
+    right = proven_write.export
+    monkeypatch.setattr(proven_write, "export", lambda *of: (said := right(*of))._replace(graph=sabotaged(said.graph)))
     said = ["--preset", "fast", "--no-latency"] if verb == "quantize" else ["--to", "float16"]
     arguments = [verb, place / "net.onnx", place / "o.onnx", "--calibration", place / "samples.npz", "--json", *said]
     result = CliRunner().invoke(cli, list(map(str, arguments)))

@@ -1,1 +1,1 @@
-"""What a program calls, a module a subject; `import graphport` offers it."""
+"""Implementation of the Python interface, one module per operation; `import graphport` exports it."""

@@ -28,21 +28,21 @@ def cast(
     keep_io: bool = False,
     threads: int = 0,
 ) -> CastModel:
-    """`model` in another precision; `.report` says what stayed as it was and why, and how near the outputs are.
+    """Convert `model` to another float type; `.report` lists nodes left unchanged, with reasons, and the accuracy.
 
     Args:
-        model: not changed; a raw one is legalized first.
-        to: `float16`, `bfloat16`, or `float32`, which undoes the others.
-        calibration: samples, as `quantize` takes them, which tell what overflows; without, inputs are made up, and
-            numbers must fit 16 times over.
-        keep: names of nodes or of their first results, operators, or patterns of these (`*`, `?`) that stay float32.
-        min_snr: dB that the outputs must reach: more nodes stay until they do.
-        keep_io: inputs and outputs stay of the type that they are.
-        threads: to run on.
+        model: not changed; a raw model is legalized first.
+        to: `float16`, `bfloat16`, or `float32`, which reverts the others.
+        calibration: samples as for `quantize`, which show where values overflow. Without samples, random inputs are
+            used, and values must fit with a margin of 16 times.
+        keep: names of nodes or of their first results, op types, or patterns of these (`*`, `?`) that stay float32.
+        min_snr: minimum signal-to-noise ratio of the outputs in dB; further nodes stay float32 until it is met.
+        keep_io: keep the element types of inputs and outputs.
+        threads: number of threads.
 
     Raises:
-        DiagnosticError: CAST0001 there is no such type, or nothing to cast, CAST0007 `keep` names nothing; what the
-            samples have wrong.
+        DiagnosticError: CAST0001 the type is unknown, or there is nothing to cast, CAST0007 `keep` matches nothing;
+            errors of the samples.
     """
     from graphport.quantization.half.cast import cast as cast_graph
 

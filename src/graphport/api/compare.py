@@ -1,4 +1,4 @@
-"""Running two models on the same inputs and holding one against the other."""
+"""Run two models on the same inputs and compare them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FoundDifference:
-    """The first node of a model that computes otherwise than another model, in the smallest parts of both.
+    """The first node of a model whose result differs from another model, with the smallest differing subgraphs.
 
-    `a` and `b` take `inputs` and give one output, `value`, in which `b` differs. Unless `is_beyond`, no node alone
-    differs beyond tolerance, and `node` adds most to what does in the end.
+    The subgraphs `a` and `b` take `inputs` and return one output, `value`, in which `b` differs. If `is_beyond` is
+    false, no single node exceeds the tolerance, and `node` contributes most to the final difference.
     """
 
     node: str
@@ -55,7 +55,7 @@ class FoundDifference:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, for people."""
+        """Description of the difference for users."""
         what = self.difference.reason or f"by {self.difference.max_abs:.3g}"
         if not self.is_beyond:
             return f"no node alone differs beyond tolerance: {self.operator} {self.node} adds most ({what})"
@@ -75,16 +75,16 @@ def compare(
     every_value: bool = False,
     limits: Limits | None = None,
 ) -> Comparison:
-    """Run two models on the same inputs and hold `b` against `a`, output by output.
+    """Run two models on the same inputs and compare the outputs of `b` with those of `a`.
 
     Args:
-        a: the model that is right.
-        b: the other one; its inputs are paired with those of `a` by name, else by position.
-        inputs: by the names of `a`; made up if `None`.
+        a: the expected model.
+        b: the actual model; its inputs are paired with those of `a` by name, else by position.
+        inputs: by the names of `a`; random if `None`.
         backend: see `run`.
-        every_value: compare all values that both compute under one name, in the order of `b`; they are not held at
-            once, whatever the model.
-        limits: what passes as equal.
+        every_value: compare all values that both models compute under one name, in the order of `b`. They are not all
+            in memory at once.
+        limits: tolerances.
     """
     if every_value:
         given = first_run(a, backend)[0] if inputs is None else dict(inputs)
@@ -118,26 +118,26 @@ def find_difference(
     other: str | None = None,
     seconds: float | None = None,
 ) -> FoundDifference | None:
-    """The first node of `b` that computes otherwise than `a` does, and not merely for what it is given.
+    """Find the first node of `b` that computes a different result from the same operands as in `a`.
 
-    Both are computed side by side, a slice at a time, and each value of `b` from the numbers of `a`. What then differs
-    is reduced to the smallest parts of both models that still do.
+    Both models are computed in slices, and each value of `b` from the values of `a`. A difference is then reduced to
+    the smallest subgraphs of both models that still differ.
 
     Args:
-        a: the model that is right.
-        b: the other one; values are paired by name, or by the name that they had before a conversion.
-        inputs: by the names of `a`; made up if `None`.
-        limits: what passes as equal.
-        backend: what computes; see `run`.
-        other: what computes `b`, if something else does.
-        seconds: how long it may look; as long as it takes if `None`.
+        a: the expected model.
+        b: the actual model; values are paired by name, or by their names before a conversion.
+        inputs: by the names of `a`; random if `None`.
+        limits: tolerances.
+        backend: the backend for both models; see `run`.
+        other: the backend for `b`, if it differs.
+        seconds: time limit; unlimited if `None`.
 
     Returns:
-        What was found; `None` where all that has a partner is equal.
+        The difference; `None` if all paired values are equal.
 
     Raises:
         DiagnosticError: `a` does not run.
-        TimeoutError: nothing is found within `seconds`.
+        TimeoutError: no difference is found within `seconds`.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     given = first_run(a, backend)[0] if inputs is None else dict(inputs)
@@ -182,7 +182,7 @@ def compared_values(
     limits: Limits,
     belonging: Callable[[Graph, Graph], dict[Value, Value]] = pairs,
 ) -> Comparison:
-    """Every value of `b` held against the one of `a` that `belonging` says, in the order of `a`."""
+    """Compare each value of `b` with the value of `a` that `belonging` pairs it with, in the order of `a`."""
     first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
     values = belonging(first[0], second[0])
     stream = Stream(first[0], second[0], values, first[1], second[1], backend_a=backend, backend_b=backend)
@@ -202,7 +202,7 @@ def compared_values(
 
 
 def _concrete(model: Model, given: Mapping[str, Any]) -> tuple[Graph, dict[str, Any]]:
-    """A model for inputs of these shapes in canonical words, and the inputs of the declared types."""
+    """Return the canonical model for inputs of these shapes, and the inputs converted to the declared types."""
     arrays = checked(runnable(model), given)
     graph = rewrite.copy(model.graph)
     shapes = {

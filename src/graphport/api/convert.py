@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
-from graphport.api.save import Stated, computed, fitted, stated_for
+from graphport.api.proven_write import Checking, verdict_of, write_proven
+from graphport.api.save import Export, apply_options, export, fold_constants
 from graphport.api.verify import expect, reason_to_skip, side
-from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.conversion.coverage import missing_operators
 from graphport.conversion.operator_mapping import OperatorMapping, map_operators
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
@@ -47,11 +47,11 @@ class ConversionReport:
     skipped: str | None = None
     written: str | None = None
     graphs: tuple[Graph, Graph] | None = field(default=None, repr=False, compare=False)
-    """The model in canonical words and in those of the target; `None` where it stays in its own."""
+    """The canonical graph and the target's dialect graph; `None` where the model stays in its dialect."""
 
     @property
     def words(self) -> list[OperatorMapping]:
-        """What each operator became in the target."""
+        """The operators of the target that each operator was converted to."""
         return [] if self.graphs is None else map_operators(*self.graphs)
 
     @property
@@ -87,29 +87,32 @@ def convert(  # noqa: PLR0913  keywords, each documented
     states: bool = False,
     **options: Unpack[FileOptions],
 ) -> ConversionReport:
-    """Read `source`, write `target`, and prove that both files compute the same: each in its own runtime.
+    """Read `source`, write `target`, and prove that both files compute the same, each in its native runtime.
 
     Args:
         source: a model in any format.
-        target: where to; an existing file is replaced when the new one is complete and was not refuted.
-        format: the target's format, if its name does not say it.
-        verify: `None` proves what can be proven; `True` refuses a verdict that is weaker than `verified where covered`.
-        verify_limit: bytes of weights above which `None` proves nothing; as many as fit into memory if `None`.
+        target: the file to write; an existing file is replaced when the new file is complete and its proof has not
+            failed.
+        format: the target's format, if it does not follow from the file name.
+        verify: `None` proves if possible; `True` refuses a verdict weaker than `verified where covered`.
+        verify_limit: bytes of weights above which `None` skips the proof; limited by memory if `None`.
         shapes: binds open dims of inputs.
-        inputs: test inputs for the proof; made up if `None`.
+        inputs: test inputs for the proof; random if `None`.
         edition: of an NNEF source.
-        keep_failed: keep a file that is refuted, as `NAME.failed`.
-        effort: seconds for the search for further test inputs (5 by `default`); `full` runs the reference as well.
+        keep_failed: keep a file whose proof failed, as `NAME.failed`.
+        effort: seconds for the search for further test inputs (5 by `default`); `full` also runs the reference
+            interpreter.
         require_coverage: refuse a verdict that is weaker than `verified`.
-        program: of a package of PyTorch's, see `load`.
-        states: of a program of PyTorch's, see `load`.
+        program: of a PyTorch package, see `load`.
+        states: of a PyTorch program, see `load`.
         **options: of the writer.
 
     Returns:
-        The report. Where the target cannot say an operator nothing is written, and `unsupported` counts them all.
+        The report. If the target does not support an operator, nothing is written, and `unsupported` counts all of
+            them.
 
     Raises:
-        DiagnosticError: `source` is at fault, or verification was demanded and cannot be done.
+        DiagnosticError: `source` has errors, or verification was required and is not possible.
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
@@ -123,14 +126,14 @@ def convert(  # noqa: PLR0913  keywords, each documented
     )
     raw = load(source, raw=True, edition=edition) if is_faithful else None
     if raw is not None and kind.can_stay(raw.graph, **options):
-        stated = Stated(raw.graph, options)
+        stated = Export(raw.graph, options)
     else:
         raw = None
         try:
-            stated = stated_for(model, kind, options)
+            stated = export(model, kind, options)
         except DiagnosticError as error:
-            graph = fitted(model.graph, options)
-            missing = missing_operators(computed(graph) or graph, kind, **options)
+            graph = apply_options(model.graph, options)
+            missing = missing_operators(fold_constants(graph) or graph, kind, **options)
             if not missing:
                 raise
             return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *error.diagnostics])
@@ -166,7 +169,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
 
 
 def _write_ncnn(source: str | Path, pnnx: Path, **reading: Any) -> list[Diagnostic]:
-    """Write `NAME.ncnn.param` beside `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; a warning where that fails."""
+    """Write `NAME.ncnn.param` next to `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; a warning on failure."""
     from graphport.core.replacing import replacing
     from graphport.formats.ncnn.container.code import code_of
 
@@ -185,13 +188,13 @@ def _write_ncnn(source: str | Path, pnnx: Path, **reading: Any) -> list[Diagnost
 
 
 def _source(model: Model, options: Mapping[str, Any], program: str | None) -> Side:
-    """What a file is held against: the source, or what was read of it where that takes no such batch."""
+    """Return the side to compare the file with: the source file, or the model read from it if the batch changes."""
     batch = options.get("batch")
     facts = [value.fact for value in model.graph.inputs]
     lengths = {fact.shape[0] for fact in facts if isinstance(fact, TensorFact) and fact.shape}
     if batch is None or not any(isinstance(length, int) and length != batch for length in lengths):
         # Its runtime runs the first program of a file.
         return side("a", model, is_file=program is None)
-    twin = replace(model, graph=fitted(model.graph, {"batch": batch}))
+    twin = replace(model, graph=apply_options(model.graph, {"batch": batch}))
     name = "the model" if model.path is None else model.path.name
     return side("a", twin, is_file=False, label=f"{name} with a batch of {batch}")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
+from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, first_run, runnable
-from graphport.api.save import Stated, stated_for
+from graphport.api.save import Export, export
 from graphport.api.verify import expect, side
-from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.comparison import compare_outputs
 from graphport.comparison.precision import least_snr
 from graphport.core import budget
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CutReport:
-    """What `cut_file` wrote: facts of inputs and outputs by name, and whether the file computes what the whole does.
+    """The result of `cut_file`: facts of inputs and outputs by name, and the result of the proof.
 
-    `added` are inputs that nobody named and the outputs need. `proof` is what witnesses said, `None` if nobody was
-    asked; `skipped` says why nothing was proven. `written` is the file that there is now, if there is one.
+    `added` lists inputs that the outputs need and that were not requested. `proof` has the results of the runtimes, or
+    `None` if none ran; `skipped` is the reason why nothing was proven. `written` is the path of the written file, if
+    any.
     """
 
     inputs: dict[str, Fact]
@@ -68,18 +69,19 @@ class CutReport:
 def cut(
     model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (), *, shapes: Shapes | None = None
 ) -> Model:
-    """The part of a model between some of its values; weights are shared, nodes keep names, bodies and origins.
+    """Extract the subgraph between values of a model; weights are shared, nodes keep names, bodies and origins.
 
     Args:
-        model: not changed; a raw one is cut in its own words.
-        inputs: what the part is given: names of values, or of nodes for all that they read. What else the outputs need
-            of the model's inputs is added behind them, with a note among the findings.
-        outputs: what it returns: names of values, or of nodes for all that they compute; the model's own if empty.
-        shapes: binds open extents of the inputs of the part.
+        model: not changed; a raw model is cut in its dialect.
+        inputs: the inputs of the subgraph: names of values, or of nodes for all of their operands. Further inputs
+            of the
+            model that the outputs need are appended, with a note among the findings.
+        outputs: the outputs: names of values, or of nodes for all of their results; the model's outputs if empty.
+        shapes: binds open dims of the inputs of the subgraph.
 
     Raises:
-        DiagnosticError: EDIT0001 and EDIT0002 a name is none or that of several, EDIT0003 an output is given,
-            EDIT0004 no output depends on a value that is to be given; SHAPE0003 a shape does not fit.
+        DiagnosticError: EDIT0001 and EDIT0002 a name is unknown or ambiguous, EDIT0003 an output is also an input,
+            EDIT0004 no output depends on a requested input; SHAPE0003 a shape does not fit.
     """
     return _cut(model, inputs, outputs, shapes)[0]
 
@@ -97,26 +99,26 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     checking: Checking | None = None,
     **options: Unpack[FileOptions],
 ) -> CutReport:
-    """Read `source`, write the part of it between some values to `target`, and prove that the file computes the part.
+    """Read `source`, write the subgraph between some values to `target`, and prove that the file computes the same.
 
-    A part in the format of its source has the source's nodes as they are. It is proven with what its inputs are in a
-    run of the whole, where one can be made.
+    A subgraph in the format of its source has the source's nodes unchanged. The test inputs of its proof are the values
+    that a run of the whole model computes for its inputs, if such a run is possible.
 
     Args:
         source: a model in any format.
-        target: where to.
+        target: the file to write.
         inputs: as for `cut`.
         outputs: as for `cut`.
-        format: the target's format, if its name does not say it.
-        shapes: binds open extents, of inputs of the model or of the part.
+        format: the target's format, if it does not follow from the file name.
+        shapes: binds open dims of inputs of the model or of the subgraph.
         edition: of an NNEF source.
-        program: of a package of PyTorch's, see `load`.
-        checking: what is to be proven.
+        program: of a PyTorch package, see `load`.
+        checking: options of the proof.
         **options: of the writer.
 
     Raises:
-        DiagnosticError: what `load` and `cut` raise; what the target cannot say; RUN0010, a proof was demanded and
-            there is none.
+        DiagnosticError: errors of `load` and `cut`; operators that the target does not support; RUN0010, a proof was
+            required and is not possible.
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
@@ -131,13 +133,13 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     model, added = _cut(whole, inputs, outputs, later)
     own_words = None
     if kind.name == whole.format and not shapes and options.keys() <= set(kind.faithful_choices):
-        own_words = _in_own_words(load(source, raw=True, edition=edition, program=program), model, kind, options)
+        own_words = _cut_dialect_graph(load(source, raw=True, edition=edition, program=program), model, kind, options)
     given = None
     if checking.verify is not False:
-        given, finding = _numbers(whole, model)
+        given, finding = _run_whole_model(whole, model)
         model.findings.extend(finding)
     became = write_proven(
-        stated_for(model, kind, options) if own_words is None else Stated(own_words, options),
+        export(model, kind, options) if own_words is None else Export(own_words, options),
         target,
         kind,
         source=model,
@@ -160,7 +162,7 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
 
 @budget.fresh()
 def _cut(model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Shapes | None) -> tuple[Model, list[str]]:
-    """The part, and the names of inputs that nobody named."""
+    """Return the subgraph, and the names of its inputs that were not requested."""
     names = Names(model.graph)
     findings: list[Diagnostic] = []
     given = _named(names, inputs, _operands, findings)
@@ -172,13 +174,13 @@ def _cut(model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Sh
     graph, asked = found.graph, {found.values[value] for value in given}
     added = [value.name for value in graph.inputs if value not in asked] if inputs else []
     if added:
-        message = f"the outputs also depend on {', '.join(added)}: the part takes that, too"
-        remedy = "name values behind it, too, to be rid of it"
+        message = f"the outputs also depend on {', '.join(added)}: added as inputs"
+        remedy = "also pass values that are computed from it to remove it"
         findings.append(Diagnostic("EDIT0006", message, None, remedy, Severity.NOTE))
     if shapes:
         bind_inputs(graph, shapes)
     if shapes or any(_is_partly_known(value.fact) for value, twin in found.values.items() if twin.is_input):
-        # What followed from numbers that are given now is not known any more.
+        # Facts that followed from statically known values are invalid if these values are inputs now.
         Inference().graph(graph)
     return Model(graph, model.format, None, [*model.findings, *findings], model.versions), added
 
@@ -203,19 +205,19 @@ def _operands(node: Node) -> list[Value]:
 
 
 def _unfit(found: part.Part, given: Sequence[Value], wanted: Sequence[Value]) -> list[Diagnostic]:
-    """What is wrong with a choice of values."""
+    """Return errors of a choice of inputs and outputs."""
     findings: list[Diagnostic] = []
     for value in wanted:
         if value in given:
-            message = f"{value.name} is given and wanted: nothing is left to compute"
-            findings.append(Diagnostic("EDIT0003", message, value.origin, "name values behind those that are given"))
+            message = f"{value.name} is both an input and an output: nothing to compute"
+            findings.append(Diagnostic("EDIT0003", message, value.origin, "choose outputs that depend on the inputs"))
     for value in given:
         if found.values[value].uses:
             continue
         reached = ", ".join(each.name for each in found.graph.inputs if each.uses) or "no input"
-        message = f"no output depends on {value.name}, which is to be given"
+        message = f"no output depends on {value.name}, a requested input"
         if value.is_input and value.graph is not None and value.graph.parent is None:
-            findings.append(Diagnostic("EDIT0005", message, value.origin, "it stays an input", Severity.WARNING))
+            findings.append(Diagnostic("EDIT0005", message, value.origin, "it remains an input", Severity.WARNING))
         else:
             findings.append(Diagnostic("EDIT0004", message, value.origin, f"the outputs depend on {reached}"))
     return findings
@@ -225,8 +227,8 @@ def _is_partly_known(fact: Fact) -> bool:
     return isinstance(fact, TensorFact) and fact != fact.with_shape(fact.shape)
 
 
-def _in_own_words(raw: Model, model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Graph | None:
-    """The same part of a model as it was read, if the names say the same there and its writer takes it."""
+def _cut_dialect_graph(raw: Model, model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Graph | None:
+    """Cut the model in its dialect; return `None` if names are missing there or the writer does not support it."""
     try:
         found = _cut(raw, list(model.inputs), list(model.outputs), None)[0].graph
     except DiagnosticError:
@@ -236,12 +238,15 @@ def _in_own_words(raw: Model, model: Model, kind: formats.Format, options: Mappi
 
 
 @limits_runs
-def _numbers(whole: Model, model: Model) -> tuple[dict[str, Any] | None, list[Diagnostic]]:
-    """What the inputs of a part are in a run of the whole, if that can be made; and whether its outputs are, too."""
+def _run_whole_model(whole: Model, model: Model) -> tuple[dict[str, Any] | None, list[Diagnostic]]:
+    """Return the values of the subgraph's inputs in a run of the model, and an error if the outputs differ.
+
+    The values are `None` if the model cannot be run within memory and time.
+    """
     names = {value.name: value for value in whole.graph.values()}
     wanted = [names[name] for name in dict.fromkeys((*model.inputs, *model.outputs)) if name in names]
     if len(wanted) < len({*model.inputs, *model.outputs}):
-        return None, []  # within a body: a run has many of them, or none
+        return None, []  # values inside a body have many instances in a run, or none
     observed = Model(part.cut(wanted, whole.graph.inputs).graph, whole.format)
     ones, others = open_axes(observed.graph)
     sizes = dict.fromkeys((*ones, *others), 1)
@@ -261,5 +266,6 @@ def _numbers(whole: Model, model: Model) -> tuple[dict[str, Any] | None, list[Di
     if wrong is None:
         return given, []
     by = wrong.reason or f"by {wrong.max_abs:.3g}"
-    message = f"the whole computes another {wrong.name} than the part of it: {by}"
-    return given, [Diagnostic("EDIT0007", message, None, "a model that draws numbers does", Severity.WARNING)]
+    message = f"the model and the subgraph compute different results for {wrong.name}: {by}"
+    remedy = "this is expected of a model with random operators"
+    return given, [Diagnostic("EDIT0007", message, None, remedy, Severity.WARNING)]

@@ -1,4 +1,4 @@
-"""What is installed beside graphport, what each piece adds, and what is known to be wrong with it."""
+"""Report installed optional packages, their uses, and their known faults."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from graphport.quantization.processor import description
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A package that is not always there.
+class PackageStatus:
+    """An optional package.
 
-    `least` is the oldest version that is taken; `is_usable` says whether it is there in one. `adds` is what it brings,
-    `faults` what it is known to compute otherwise than its format says, `install` the command that brings it.
+    `least` is the oldest supported version; `is_usable` tells whether a supported version is installed. `adds`
+    describes its use, `faults` lists deviations from the format's specification, `install` is the command that installs
+    it.
     """
 
     module: str
@@ -34,12 +35,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `graphport doctor` tells."""
+    """The report of `graphport doctor`."""
 
     version: str
     python: str
     system: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PackageStatus, ...]
     processor: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -61,24 +62,26 @@ _DISTRIBUTIONS = {"PIL": "pillow"}
 
 
 def diagnose() -> Diagnosis:
-    """Look at what is installed here."""
+    """Inspect the installed packages."""
     found: dict[str, list[str]] = {}
     for name, backend in BACKENDS.items():
         if backend.package != "numpy":
             found.setdefault(backend.package, []).append(f"the backend {name}: models are run and timed by it")
     for format, runtime in RUNTIMES.items():
         found.setdefault(runtime.package, []).append(f"proofs about {format}: {runtime.title} runs the files")
-    pieces = [_piece(module, tuple(adds)) for module, adds in found.items()]
-    pieces += [_piece(module, adds) for module, adds in _OTHERS.items()]
+    pieces = [_package_status(module, tuple(adds)) for module, adds in found.items()]
+    pieces += [_package_status(module, adds) for module, adds in _OTHERS.items()]
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     return Diagnosis(__version__, platform.python_version(), system, tuple(pieces), dict(description()))
 
 
-def _piece(module: str, adds: tuple[str, ...]) -> Piece:
+def _package_status(module: str, adds: tuple[str, ...]) -> PackageStatus:
     seen = distribution(module) if is_there(module) else None
     least = next((backend.least for backend in BACKENDS.values() if backend.package == module), None)
     is_usable = is_there(module) and not (seen is not None and least is not None and is_older(seen[1], least))
     names = [name for name, backend in BACKENDS.items() if backend.package == module]
     faults = tuple(f"{fault.what} (seen in {fault.seen})" for fault in FAULTS if fault.runtime in names)
     name, version = seen or (None, None)
-    return Piece(module, name, version, least, is_usable, adds, faults, install(_DISTRIBUTIONS.get(module, module)))
+    return PackageStatus(
+        module, name, version, least, is_usable, adds, faults, install(_DISTRIBUTIONS.get(module, module))
+    )

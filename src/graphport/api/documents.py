@@ -29,7 +29,7 @@ def write_checks(
     skipped: str | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Write `graph` again, where there is room for how what was written first was held against its source."""
+    """Write `graph` again with its proof, if the format can store documents in the file."""
     if kind.has_documents:
         note_checks(graph, proof, skipped)
         kind.write(graph, target, **options)

@@ -1,4 +1,4 @@
-"""Changing models and files: names, batches and shapes, outputs, attributes, weights, what comes before a network."""
+"""Change models and files: names, batches and shapes, outputs, attributes, weights, preprocessing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
+from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, runnable
-from graphport.api.save import stated_for
+from graphport.api.save import export
 from graphport.api.verify import side
-from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -48,17 +48,17 @@ _MOST_DRAWN = 1 << 28
 """Bytes of inputs that are made up at most to hold the samples of a batch against each alone."""
 
 _SEVERAL = 3
-"""Samples of a batch whose length is open, when they are held against one by one."""
+"""Number of samples in a test batch if the batch size is open."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What is to be changed in a model; names are those that it has before.
+    """Changes of a model, by the names before the change.
 
-    `rename` has new names of values and nodes. `batch` is the new first axis of all inputs: a length, or a name that
-    opens it. `shapes` has shapes of inputs, extents that are fixed included. `attributes` has values by node and name,
-    `weights` arrays by constant. `layout` is that of inputs and outputs of four axes, by name or, under an empty one,
-    of all: `nhwc` or `nchw`.
+    `rename` maps names of values and nodes to new names. `batch` is the new first dim of all inputs: an integer, or a
+    symbol that makes it open. `shapes` sets shapes of inputs, including static dims. `attributes` has values by node
+    and name, `weights` arrays by constant. `layout` sets the layout of inputs and outputs of rank 4, by name or, under
+    the empty name, of all: `nhwc` or `nchw`.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -73,14 +73,14 @@ class Edit:
 
     @property
     def keeps_meaning(self) -> bool:
-        """Whether the result computes what the model does, of the same inputs."""
+        """Whether the changed model computes the same results from the same inputs."""
         others = (self.remove_outputs, self.add_outputs, self.attributes, self.weights, self.preprocess, self.layout)
         return not any(others) and not isinstance(self.batch, int)
 
 
 @dataclass(frozen=True)
 class EditReport:
-    """What `edit_file` wrote, and what it was held against: the source, or what was meant."""
+    """The result of `edit_file`, and the model that the file was compared with: the source, or the edited model."""
 
     model: Model
     against: str
@@ -101,17 +101,18 @@ class EditReport:
 
 
 def edit(model: Model, changes: Edit | None = None, **keywords: Any) -> Model:
-    """A changed copy of a model; weights that are not changed are shared.
+    """Return a changed copy of a model; unchanged weights are shared.
 
     Args:
         model: not changed.
-        changes: what is to be changed; or the same as keywords, by the fields of `Edit`.
+        changes: an `Edit`; its fields can also be passed as keywords.
         **keywords: fields of `Edit`.
 
     Raises:
-        DiagnosticError: EDIT0001 and EDIT0002 a name is none or that of several, EDIT0008 a new name is taken, EDIT0009
-            an attribute, weight or shape does not fit, EDIT0010 a batch does not compute what its samples do alone;
-            what shape inference finds wrong then.
+        DiagnosticError: EDIT0001 and EDIT0002 a name is unknown or ambiguous, EDIT0008 a new name is in use, EDIT0009
+            an attribute, weight or shape does not fit, EDIT0010 a batch does not compute the same as its single
+                samples;
+            errors of shape inference.
     """
     changes = replace(changes, **keywords) if changes is not None else Edit(**keywords)
     return _edited(model, changes)
@@ -129,35 +130,35 @@ def edit_file(
     checking: Checking | None = None,
     **options: Unpack[FileOptions],
 ) -> EditReport:
-    """Read `source`, change it, write `target`, and prove what can be proven.
+    """Read `source`, change it, write `target`, and prove as much as possible.
 
-    The file is held against the source where it is to compute the same, else against what the changes make of it in
-    memory. Samples of another batch are held against each alone.
+    The file is compared with the source if the changes keep its semantics, else with the edited model in memory. If the
+    batch size changes, each sample of a batch is compared with a run on that sample.
 
     Args:
         source: a model in any format.
-        target: where to.
-        changes: what is to be changed.
-        format: the target's format, if its name does not say it.
+        target: the file to write.
+        changes: the changes.
+        format: the target's format, if it does not follow from the file name.
         edition: of an NNEF source.
-        program: of a package of PyTorch's, see `load`.
-        states: of a program of PyTorch's, see `load`.
-        checking: what is to be proven.
+        program: of a PyTorch package, see `load`.
+        states: of a PyTorch program, see `load`.
+        checking: options of the proof.
         **options: of the writer.
 
     Raises:
-        DiagnosticError: what `load` and `edit` raise; what the target cannot say; RUN0010, a proof was demanded and
-            there is none.
+        DiagnosticError: errors of `load` and `edit`; operators that the target does not support; RUN0010, a proof was
+            required and is not possible.
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
     model = load(source, edition=edition, program=program, states=states)
     result = edit(model, changes)
     name = Path(source).name
-    is_same = changes.keeps_meaning and _takes_same(model, result)
+    is_same = changes.keeps_meaning and _accepts_same_arrays(model, result)
     against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes", made_of=[model])
     became = write_proven(
-        stated_for(result, kind, options),
+        export(result, kind, options),
         target,
         kind,
         source=model,
@@ -170,8 +171,8 @@ def edit_file(
     return EditReport(result, against.label, findings, became.proof, became.skipped, became.written)
 
 
-def _takes_same(model: Model, result: Model) -> bool:
-    """Whether arrays for `model` are such for `result`, whose inputs have the same order."""
+def _accepts_same_arrays(model: Model, result: Model) -> bool:
+    """Whether arrays that fit the inputs of `model` fit those of `result`, in order."""
     for value, other in zip(model.graph.inputs, result.graph.inputs, strict=True):
         old = value.shape
         new = other.shape
@@ -194,18 +195,18 @@ def _edited(model: Model, changes: Edit) -> Model:
         _set_weight(names, name, array, findings)
     _set_outputs(graph, names, changes, findings)
     raise_errors(findings)
-    shapes, sizes = _shapes(graph, changes, findings)
+    shapes, sizes = _requested_shapes(graph, changes, findings)
     raise_errors(findings)
     alone = rewrite.copy(graph) if changes.batch is not None else None
     findings += _reshaped(graph, shapes, sizes)
     raise_errors(findings)
     if alone is not None:
-        # Before values are renamed and what comes before the network is put there: only the batch differs here.
-        findings += _rows(Model(alone, model.format, model.path), Model(graph, model.format), changes.batch)
+        # Compare before values are renamed and preprocessing is added: only the batch size differs here.
+        findings += _check_samples(Model(alone, model.format, model.path), Model(graph, model.format), changes.batch)
         raise_errors(findings)
     for name, steps in changes.preprocess.items():
         _preprocess(graph, name, steps, findings)
-    _turn(graph, changes.layout, findings)
+    _change_layouts(graph, changes.layout, findings)
     _rename(graph, changes.rename, findings)
     raise_errors(findings)
     if changes.attributes or changes.weights or changes.preprocess or changes.layout:
@@ -226,24 +227,24 @@ def _set_attribute(names: Names, name: str, attribute: str, value: Any, findings
         converted = float(converted)
     is_alike = old is None or type(converted) is type(old) or (isinstance(old, int) and isinstance(converted, int))
     if not is_alike:
-        message = f"the attribute {attribute} of {name} is {old!r}, and {value!r} is of another kind"
-        findings.append(Diagnostic("EDIT0009", message, node.origin, "give a value of the same kind"))
+        message = f"the attribute {attribute} of {name} is {old!r}, and {value!r} has another type"
+        findings.append(Diagnostic("EDIT0009", message, node.origin, f"pass a value of type {type(old).__name__}"))
         return
     node.set_attribute(attribute, converted)
 
 
 def _set_weight(names: Names, name: str, array: Any, findings: list[Diagnostic]) -> None:
     value = names.value(name)
-    held = None if value is None else _held(value)
+    held = None if value is None else _constant_storage(value)
     if value is None or held is None:
-        constants = [each for each, values in names.values.items() if _held(values[0]) is not None]
+        constants = [each for each, values in names.values.items() if _constant_storage(values[0]) is not None]
         findings.append(names.missing(name, "constant", constants))
         return
     storage, owner = held
     numbers = np.asarray(array)
     if tuple(numbers.shape) != tuple(storage.shape):
-        message = f"the constant {name} has shape {list(storage.shape)}, the array {list(numbers.shape)}"
-        findings.append(Diagnostic("EDIT0009", message, value.origin, "give an array of the same shape"))
+        message = f"the constant {name} has shape {list(storage.shape)}, and the array has shape {list(numbers.shape)}"
+        findings.append(Diagnostic("EDIT0009", message, value.origin, f"pass an array of shape {list(storage.shape)}"))
         return
     made = ArrayStorage(numbers.astype(storage.dtype.numpy), storage.dtype)
     if isinstance(owner, tuple):
@@ -253,8 +254,8 @@ def _set_weight(names: Names, name: str, array: Any, findings: list[Diagnostic])
         owner.fact = TensorFact.of(made)
 
 
-def _held(value: Value) -> tuple[Storage, Value | tuple[Node, str]] | None:
-    """The numbers of a constant, and who holds them: itself, or an attribute of a node that reads nothing."""
+def _constant_storage(value: Value) -> tuple[Storage, Value | tuple[Node, str]] | None:
+    """Return the storage of a constant, and its owner: the value, or an attribute of a node without operands."""
     if value.storage is not None and value.is_constant:
         return value.storage, value
     node = value.producer
@@ -279,20 +280,20 @@ def _set_outputs(graph: Graph, names: Names, changes: Edit, findings: list[Diagn
             findings.append(names.missing(name, "value or node", [*names.values, *names.nodes]))
         for each in found:
             if each.graph is not graph:
-                message = f"{each.name} is computed in a body, and may be computed many times or never"
+                message = f"{each.name} is computed in the body of a node, and may be computed many times or never"
                 findings.append(Diagnostic("EDIT0011", message, each.origin, "return it from the body first"))
             elif each not in graph.outputs:
                 graph.add_output(each)
     if changes.remove_outputs:
         if not graph.outputs:
-            findings.append(Diagnostic("EDIT0011", "no output would be left", graph.origin, "keep one"))
+            findings.append(Diagnostic("EDIT0011", "all outputs are removed", graph.origin, "keep at least one output"))
         rewrite.remove_dead(graph)
 
 
-def _shapes(
+def _requested_shapes(
     graph: Graph, changes: Edit, findings: list[Diagnostic]
 ) -> tuple[dict[Value, list[Dim]], dict[str, list[int | str]]]:
-    """Shapes that inputs shall have: where a number becomes another extent, and where an open one gets a length."""
+    """Return the requested shapes of inputs: those that change a static dim, and those that only bind open dims."""
     asked = {name: list(shape) for name, shape in changes.shapes.items()}
     inputs = {value.name: value for value in graph.inputs}
     batched = _batched(graph)
@@ -315,7 +316,9 @@ def _shapes(
         try:
             dims = [each if isinstance(each, int) else parse_dim(each) for each in shape]
         except ValueError as error:
-            findings.append(Diagnostic("EDIT0009", str(error), value.origin, "give a length or a name for each axis"))
+            findings.append(
+                Diagnostic("EDIT0009", str(error), value.origin, "pass an integer or a symbol for each axis")
+            )
             continue
         if old is None or len(old) != len(dims):
             bound[name] = shape
@@ -340,12 +343,12 @@ def _reshaped(graph: Graph, shapes: dict[Value, list[Dim]], bound: dict[str, lis
         bind_inputs(graph, bound)
     if not shapes and not bound:
         return []
-    before = {finding.message for finding in _found(graph)} if shapes else set[str]()
+    before = {finding.message for finding in _infer_findings(graph)} if shapes else set[str]()
     found = set_input_shapes(graph, shapes)
     return [each for each in found if each.message not in before]
 
 
-def _found(graph: Graph) -> list[Diagnostic]:
+def _infer_findings(graph: Graph) -> list[Diagnostic]:
     inference = Inference()
     inference.graph(rewrite.copy(graph))
     return list(inference.findings)
@@ -360,10 +363,10 @@ def _preprocess(graph: Graph, name: str, steps: Preprocess, findings: list[Diagn
     try:
         preprocess(graph, value, steps)
     except ValueError as error:
-        findings.append(Diagnostic("EDIT0009", str(error), value.origin, "give what fits the input"))
+        findings.append(Diagnostic("EDIT0009", str(error), value.origin, "pass parameters that fit the input"))
 
 
-def _turn(graph: Graph, layout: Mapping[str, str], findings: list[Diagnostic]) -> None:
+def _change_layouts(graph: Graph, layout: Mapping[str, str], findings: list[Diagnostic]) -> None:
     if not layout:
         return
     ends = {value.name: value for value in [*graph.outputs, *graph.inputs]}
@@ -384,8 +387,8 @@ def _rename(graph: Graph, names: Mapping[str, str], findings: list[Diagnostic]) 
         if value is None and node is None:
             findings.append(known.missing(old, "value or node", [*known.values, *known.nodes]))
         elif value is not None and new in known.values and new not in names:
-            message = f"{old} cannot be called {new}: another value is"
-            findings.append(Diagnostic("EDIT0008", message, value.origin, "rename that one, too"))
+            message = f"{old} cannot be renamed to {new}: the name is in use"
+            findings.append(Diagnostic("EDIT0008", message, value.origin, "rename the other value too"))
         elif value is not None:
             graph.rename(value, new)
         if node is not None:
@@ -403,8 +406,8 @@ def _node(names: Names, name: str, findings: list[Diagnostic]) -> Node | None:
 
 
 @limits_runs
-def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnostic]:
-    """Hold the samples of a batch against what the model computes of each alone; a finding where that differs."""
+def _check_samples(model: Model, result: Model, batch: int | str | None) -> list[Diagnostic]:
+    """Compare a batch with runs on its single samples; return a diagnostic if they differ."""
     old = {value.name: value.fact for value in model.graph.inputs}
     one = next((fact.dims[0] for fact in old.values() if isinstance(fact, TensorFact) and len(fact.shape or ()) > 1), 1)
     step = one if isinstance(one, int) else 1
@@ -427,11 +430,11 @@ def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnost
         size = memory.size_of(model.graph, model.path)
         reason = endless_loop(twin) or memory.shortage(memory.needed(twin, ones)) or memory.excess(twin, ones, size)
         if reason is not None or drawn > _MOST_DRAWN:
-            return [_unproven(reason or f"their inputs have {drawn >> 20} MiB")]
+            return [_unproven(reason or f"the inputs take {drawn >> 20} MiB")]
         given = random_inputs(twin)
         together = Runner(runnable(Model(twin, result.format)), "auto").run(given)
         runner = Runner(runnable(model), "auto")
-        alone = _put_together(
+        alone = _concatenate_runs(
             (
                 runner.run({n: x[i : i + step] if n in batched else x for n, x in given.items()})
                 for i in range(0, count, step)
@@ -450,16 +453,16 @@ def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnost
         found = limits.difference(name, rows, whole)
         if not found.passed:
             by = found.reason or f"by {found.max_abs:.3g}"
-            message = f"{name} of {count} samples at once differs from each alone: {by}"
-            remedy = "a node mixes samples, or has the old length of the batch in its numbers"
+            message = f"{name} of a batch of {count} samples differs from runs on single samples: {by}"
+            remedy = "a node mixes samples, or a constant contains the old batch size"
             return [Diagnostic("EDIT0010", message, None, remedy)]
     return []
 
 
-def _put_together(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> dict[str, Any]:
-    """The outputs of runs of `step` samples each as those of `count`.
+def _concatenate_runs(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> dict[str, Any]:
+    """Concatenate the outputs of runs of `step` samples each into arrays of `count` samples.
 
-    Outputs without an axis of samples are left out: other shapes, sequences, and optionals.
+    Outputs without a batch axis are left out: other shapes, sequences, and optionals.
     """
     found: dict[str, Any] = {}
     for place, outputs in enumerate(runs):
@@ -477,5 +480,5 @@ def _put_together(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> d
 
 
 def _unproven(reason: str) -> Diagnostic:
-    message = f"that samples of a batch compute what each does alone is not proven: {reason}"
+    message = f"not checked whether a batch computes the same as its single samples: {reason}"
     return Diagnostic("EDIT0012", message, None, None, Severity.WARNING)

@@ -1,4 +1,4 @@
-"""The node that is to blame where numbers have refuted a proof."""
+"""Localize the first differing node of a failed proof."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from graphport.proof.test_inputs import TestInput
 
 _SECONDS = 10.0
-"""What the search may take."""
+"""Time limit of the search."""
 
 
-def explained(proof: Proof, a: Side, b: Side, tolerance: Tolerance) -> Proof:
-    """`proof`, with the first wrong node where outputs differ, or a note why none is told.
+def add_first_wrong(proof: Proof, a: Side, b: Side, tolerance: Tolerance) -> Proof:
+    """Add the first differing node to a failed proof, or a note with the reason why it was not found.
 
-    Both sides are computed as they were read, on the numbers that told them apart, within limits of time and memory.
+    Both models are computed as read, on the test input on which they differ, within limits of time and memory.
     """
     labels = [output.draw for output in proof.outputs if not output.passed]
     draw = next((draw for draw in proof.draws if draw.label in labels), None)
@@ -36,21 +36,21 @@ def explained(proof: Proof, a: Side, b: Side, tolerance: Tolerance) -> Proof:
     needed = sum(memory.needed(side.graph, draw.sizes) for side in (a, b))
     reason = memory.shortage(needed)
     try:
-        first = _found(a, b, draw, tolerance) if reason is None else None
+        first = _find_first_wrong(a, b, draw, tolerance) if reason is None else None
     except TimeoutError:
         first, reason = None, f"it would take longer than {_SECONDS:g} s"
     except DiagnosticError as error:
         first, reason = None, error.diagnostics[0].message
-    # The proof has failed, and says so also where a fault of the search is met.
+    # An internal error of the search must not hide that the proof has failed.
     except Exception as error:  # noqa: BLE001
         first, reason = None, f"{type(error).__name__}: {error}"
     if first is not None:
         return replace(proof, first=first)
-    reason = reason or "as we read both, no values of one shape that have names in both differ by themselves"
-    return replace(proof, notes=(*proof.notes, f"the first wrong node is not told: {reason}"))
+    reason = reason or "no paired values of equal shape differ when both models are computed by graphport"
+    return replace(proof, notes=(*proof.notes, f"the first differing node is unknown: {reason}"))
 
 
-def _found(a: Side, b: Side, draw: TestInput, tolerance: Tolerance) -> FirstWrong | None:
+def _find_first_wrong(a: Side, b: Side, draw: TestInput, tolerance: Tolerance) -> FirstWrong | None:
     limits = Limits(least_snr=tolerance.least_snr)
     with stage("looking for the first wrong node"):
         found = find_difference(Model(a.graph), Model(b.graph), draw.arrays, limits=limits, seconds=_SECONDS)
@@ -61,7 +61,7 @@ def _found(a: Side, b: Side, draw: TestInput, tolerance: Tolerance) -> FirstWron
         or (found.difference.max_abs is None and found.difference.reason is not Reason.UNLIKE)
     ):
         return None
-    # The second side may be a file that is gone when this is read: what is told is where the source has it.
+    # The second side may be a temporary file, so the location in the source is reported.
     (value,) = found.a.graph.outputs
     node = value.producer
     name, operator = (found.node, found.operator) if node is None else (node.name or value.name, node.op)

@@ -1,4 +1,4 @@
-"""What a model holds."""
+"""Summarize the contents of a model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @budget.fresh()
 def inspect(model: Model) -> Inspection:
-    """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
+    """Summarize `model`: operators and their counts, weights, operations, and the formats that support it."""
     graph, _ = legalize(model.graph)
     found = with_example(inspect_graph(graph, model.format, model.versions), graph)
     found = replace(found, kernels=model.kernels)
     if not any(found.unsupported.values()):
         return found
-    from graphport.api.save import computed
+    from graphport.api.save import fold_constants
 
-    # As `convert` does it: what is computed from what is known needs no words.
+    # As in `convert`: values computed from constants need no operators in the target.
     tried, stands_for = sample_graph(graph)
-    return replace(found, unsupported=coverage(computed(tried) or tried, stands_for))
+    return replace(found, unsupported=coverage(fold_constants(tried) or tried, stands_for))

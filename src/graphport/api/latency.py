@@ -1,4 +1,4 @@
-"""Tables of latencies: what the layers of a model take on this machine."""
+"""Latency tables: the time of each layer of a model on this machine."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @limits_runs
 def latency(model: Model, target: str = "onnxruntime", *, inputs: Mapping[str, Any] | None = None) -> LatencyTable:
-    """What each node of `model` takes here on the runtime of `target`, real and rounded, on one thread.
+    """Measure the time of each node of `model` on the runtime of `target`, in float and quantized, on one thread.
 
     Args:
         model: not changed.
-        target: `onnxruntime`, which alone tells times of nodes.
-        inputs: of the run that is timed; made up if there are none. Their first axis counts samples.
+        target: `onnxruntime`, the only runtime that reports the time of nodes.
+        inputs: of the measured run; random by default. Their first axis is the batch axis.
 
     Raises:
-        DiagnosticError: QUANT0024 times of nodes cannot be measured here; what `quantize` raises of a model that cannot
-            be rounded.
+        DiagnosticError: QUANT0024 the time of nodes cannot be measured here; errors of `quantize` if the model cannot
+            be quantized.
     """
     from graphport.quantization.tabulate import tabulate
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphport import formats
-from graphport.api.foreign import foreign, has_exact, kept
+from graphport.api.dialect_graphs import custom_domains, has_exact, record_dialect_graph
 from graphport.api.model import Model
-from graphport.api.received import hold, received, renamed
+from graphport.api.temporary_source import map_weights, replace_path, write_temporary
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.collection import paused_collection
@@ -42,23 +42,23 @@ def load(
 
     Args:
         path: a file or folder in any format; the format is recognized by content, then by name. Or the bytes of a
-            file, or one that is open for reading bytes.
-        raw: the dialect's own graph, nothing legalized.
-        shapes: binds unspecified extents of inputs before anything is evaluated.
-        edition: of NNEF, `"provisional"` or `"final"`; by content if `None`.
-        program: which one, of a package of PyTorch's that has several.
-        states: whether buffers that a program of PyTorch's changes are kept from run to run, as inputs and outputs.
-        format: of bytes whose content does not say it; a path has a name.
+            file, or a file that is open for reading bytes.
+        raw: return the dialect graph without legalization.
+        shapes: binds open dims of inputs before any evaluation.
+        edition: of NNEF, `"provisional"` or `"final"`; recognized by content if `None`.
+        program: the name of a program of a PyTorch package that contains several.
+        states: whether buffers that a PyTorch program modifies are kept between runs, as inputs and outputs.
+        format: the format of bytes whose content does not identify it; a path has a name.
 
     Returns:
-        A model that nobody else holds, in canonical words where possible; what has no canonical form stays opaque.
-        What other tools are known to write against a format's rules is a warning here, and an error for `check`.
+        A new model in the canonical dialect; operators without a canonical form stay opaque. Known violations of the
+        format by other tools are warnings here, and errors in `check`.
 
     Raises:
-        DiagnosticError: all errors of the first stage that found any.
+        DiagnosticError: all errors of the first stage with errors.
     """
     options: dict[str, Any] = {"edition": edition, "program": program, "states": states}
-    model, findings = _given(path, format, raw=raw, shapes=shapes, **options)
+    model, findings = _read_source(path, format, raw=raw, shapes=shapes, **options)
     raise_errors(findings)
     return model
 
@@ -71,7 +71,7 @@ def check(
     program: str | None = None,
     format: str | None = None,
 ) -> list[Diagnostic]:
-    """All findings on a model, given as to `load`: grammar, names, types, shapes; none if there is nothing to say."""
+    """Return all findings on a model, with the arguments of `load`: grammar, names, types, shapes."""
     return checked(path, edition=edition, shapes=shapes, program=program, format=format)[1]
 
 
@@ -83,23 +83,25 @@ def checked(
     program: str | None = None,
     format: str | None = None,
 ) -> tuple[Model | None, list[Diagnostic]]:
-    """What `check` finds, and the model as far as it could be read: what is wrong with it may stand in it."""
+    """Return the findings of `check`, and the model as far as it was read; it may contain errors."""
     try:
-        return _given(path, format, shapes=shapes, edition=edition, program=program, tolerant=False)
+        return _read_source(path, format, shapes=shapes, edition=edition, program=program, tolerant=False)
     except DiagnosticError as error:
         return None, error.diagnostics
 
 
-# Reading and what follows make one graph: the collector looks through it once, and not after each stage.
+# Pause the garbage collector while reading: reading creates many objects that all stay alive.
 @paused_collection()
-def _given(path: str | Path | bytes | BinaryIO, format: str | None, **options: Any) -> tuple[Model, list[Diagnostic]]:
-    """What `_read` makes of a path, or of bytes, which have none."""
+def _read_source(
+    path: str | Path | bytes | BinaryIO, format: str | None, **options: Any
+) -> tuple[Model, list[Diagnostic]]:
+    """Read a path, or bytes, which have no path."""
     if isinstance(path, str | Path):
         return _read(path, **options)
-    with received(path, format) as file:
+    with write_temporary(path, format) as file:
         model, findings = _read(file, **options)
-        hold(model.graph)
-        findings = [renamed(finding, file) for finding in findings]
+        map_weights(model.graph)
+        findings = [replace_path(finding, file) for finding in findings]
         return replace(model, path=None, findings=findings), findings
 
 
@@ -132,17 +134,17 @@ def _read(
         inference.graph(graph, check_declared=True)
         found = inference.findings
         if kind.dialect and registry.record(kind.dialect).has_complex:
-            # Its lists and complex tensors are taken apart before its words have rules.
+            # Lists and complex tensors are expanded before rules apply to the graph.
             _, found = legalize(rewrite.copy(graph), in_place=True)
         read = as_read = None
     else:
-        read = rewrite.copy(graph) if foreign(graph) else None
+        read = rewrite.copy(graph) if custom_domains(graph) else None
         as_read = rewrite.copy(graph) if has_exact(graph) else None
         graph, found = legalize(graph, in_place=True)
     if not shapes:
         kind.mark_again(graph)
     findings = list(dict.fromkeys([*findings, *found]))
-    as_it_was, words = (None if each is None else kept(each, graph) for each in (read, as_read))
+    as_it_was, words = (None if each is None else record_dialect_graph(each, graph) for each in (read, as_read))
     model = Model(graph, kind.name, place, findings, versions, kernels=kernels, kept=as_it_was, words=words)
     return model, findings
 
@@ -163,17 +165,17 @@ def from_onnx(model: Any) -> Model:
 def from_torch(
     module: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes: Any = None, states: bool = False
 ) -> Model:
-    """The model of a `torch.nn.Module`, exported here and read from memory; torch has to be installed.
+    """Export a `torch.nn.Module` and read the result from memory; requires torch.
 
     Args:
-        module: a module in eval mode, or what `torch.export.export` has made of one.
-        args: what it is exported with, in order.
-        kwargs: by name.
-        dynamic_shapes: which extents stay open, as `torch.export.export` takes it.
+        module: a module in eval mode, or a result of `torch.export.export`.
+        args: positional example arguments for the export.
+        kwargs: keyword example arguments.
+        dynamic_shapes: the dims that stay open, as for `torch.export.export`.
         states: as for `load`.
 
     Raises:
-        DiagnosticError: PT0013 torch is not there, or does not export the module; what the reader raises.
+        DiagnosticError: PT0013 torch is not installed, or does not export the module; errors of the reader.
     """
     from graphport.formats.pytorch.pt2 import exported, read_bytes
 

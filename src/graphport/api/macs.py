@@ -1,4 +1,4 @@
-"""Work at sizes that somebody can have in mind, where the formulas of a model are too long to be read."""
+"""Operation counts at example sizes, for models whose symbolic formulas are too long to read."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def with_example(found: Inspection, graph: Graph) -> Inspection:
     return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
 
 
-def beside(before: Graph, after: Graph) -> tuple[Inspection, Inspection]:
-    """What two canonical graphs hold, of which one was made of the other; work of both at the same sizes."""
+def compare_summaries(before: Graph, after: Graph) -> tuple[Inspection, Inspection]:
+    """Summarize two canonical graphs, the second derived from the first; operations are counted at the same sizes."""
     first, second = (with_example(inspect(each, has_coverage=False), each) for each in (before, after))
     example = first.example or second.example
     if example is None:
@@ -67,7 +67,7 @@ def _is_short(dim: Dim, extents: Extents) -> bool:
 
 
 def _sizes(graph: Graph, dims: list[Dim]) -> dict[str, int]:
-    """1 for batches, 128 for others, or what the model takes; a length too for what only a run can tell."""
+    """Choose 1 for batch dims, 128 for others, or a permitted size; also a size for dims known only at run time."""
     free: dict[str, Symbolic] = {}
     for dim in dims:
         known = symbols(dim) | graph.extents.declared

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Unpack
 from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
+from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, first_run, runnable
-from graphport.api.save import stated_for
+from graphport.api.save import export
 from graphport.api.verify import side, size_of_files
-from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -58,18 +58,18 @@ class MergeReport:
 
 
 def merge(a: Model, b: Model, connect: Mapping[str, str] | None = None) -> Model:
-    """One model that computes `a`, and `b` of what that gives; weights of both are shared.
+    """Return one model that computes `a`, and `b` on results of `a`; weights of both are shared.
 
-    It takes the inputs of `a` and those of `b` that nothing is connected to, and gives the outputs of `a` that are
-    connected to nothing and those of `b`. A name of `b` that `a` has, too, gets a number behind it.
+    Its inputs are those of `a` and the unconnected inputs of `b`. Its outputs are the unconnected outputs of `a` and
+    those of `b`. A name of `b` that also occurs in `a` gets a numeric suffix.
 
     Args:
         a: the model that is computed first.
-        b: the model behind it.
-        connect: inputs of `b` by outputs (or other values) of `a`; those of one name if `None`, or the only ones.
+        b: the model that is computed second.
+        connect: inputs of `b` by outputs (or other values) of `a`; those of equal names if `None`, or the only ones.
 
     Raises:
-        DiagnosticError: EDIT0001 a name is none, EDIT0013 nothing is connected, or what is has another type or shape.
+        DiagnosticError: EDIT0001 a name is unknown, EDIT0013 nothing is connected, or types or shapes differ.
     """
     return _merged(a, b, connect)[0]
 
@@ -86,7 +86,7 @@ def merge_files(
     checking: Checking | None = None,
     **options: Unpack[WriteOptions],
 ) -> MergeReport:
-    """Read two files, join them, write `target`, and prove that it computes the one behind the other.
+    """Read two files, merge them, write `target`, and prove that it computes the composition.
 
     Arguments and errors are those of `merge` and `convert`.
     """
@@ -99,7 +99,7 @@ def merge_files(
         model.findings.extend(_chained(first, second, model, connected))
         raise_errors(model.findings)
     became = write_proven(
-        stated_for(model, kind, options),
+        export(model, kind, options),
         target,
         kind,
         source=model,
@@ -163,14 +163,14 @@ def _connected(a: Graph, b: Graph, names: Mapping[str, str], findings: list[Diag
             findings.append(others.missing(wanted, "input", inputs))
         if value is None or given is None:
             continue
-        if not _fits(value, given):
+        if not _is_compatible(value, given):
             message = f"{name} is {value.fact}, and {wanted} takes {given.fact}"
             findings.append(Diagnostic("EDIT0013", message, given.origin, "change one of both with graphport edit"))
         found[given] = value
     return found
 
 
-def _fits(value: Value, given: Value) -> bool:
+def _is_compatible(value: Value, given: Value) -> bool:
     old, new = value.fact, given.fact
     if not isinstance(old, TensorFact) or not isinstance(new, TensorFact):
         return type(old) is type(new)
@@ -184,7 +184,7 @@ def _fits(value: Value, given: Value) -> bool:
 
 
 def _append(graph: Graph, other: Graph, twins: dict[Value, Value]) -> None:
-    """Put all of `other` behind a graph; `twins` has values of the graph by inputs, and then by every value."""
+    """Append `other` to a graph; `twins` maps its inputs, and afterwards all its values, to values of the graph."""
     for value in other.inputs:
         if value not in twins:
             twins[value] = graph.adopt_input(_renamed(graph, value))
@@ -219,7 +219,7 @@ def _renamed(graph: Graph, value: Value) -> Value:
 
 @limits_runs
 def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> list[Diagnostic]:
-    """Hold the whole against one model run behind the other; a finding where that differs."""
+    """Compare the merged model with a run of one model after the other; return a diagnostic if they differ."""
     try:
         sizes = free_sizes(model.graph)
         needed = memory.needed(model.graph, sizes)
@@ -242,13 +242,17 @@ def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> 
         found = limits.difference(name, alone, whole)
         if not found.passed:
             by = found.reason or f"by {found.max_abs:.3g}"
-            message = f"{name} of both models at once differs from the second run behind the first: {by}"
-            return [Diagnostic("EDIT0014", message, None, "a model that draws numbers does", Severity.WARNING)]
+            message = f"{name} of the merged model differs from running one model after the other: {by}"
+            return [
+                Diagnostic(
+                    "EDIT0014", message, None, "this is expected of a model with random operators", Severity.WARNING
+                )
+            ]
     return []
 
 
 def _unheld(reason: str) -> Diagnostic:
-    message = f"it is not held against both models: {reason}"
+    message = f"not compared with both models: {reason}"
     return Diagnostic("EDIT0012", message, None, None, Severity.WARNING)
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """A graph as it was read, and the structure of the canonical one that was made of it."""
+class DialectGraph:
+    """A dialect graph, and the structure of the canonical graph that was derived from it."""
 
     graph: Graph
     structure: tuple[Any, ...]
@@ -32,12 +32,12 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A graph with where it came from.
+    """A graph and its source.
 
-    `findings` are the warnings that reading it gave; `versions` what the file says of its edition or operator sets.
-    `kernels` are the file's own operators where they have versions: name, version, how many, and whether a delegate
-    takes them. `kept` has what was read with operators of ONNX's other domains, which the graph has in canonical words.
-    `words` has what was read in words that the reference computes to the last bit, if there are any: TFLite's integers.
+    `findings` are warnings of the reader; `versions` are the edition or the opsets that the file declares. `kernels`
+    are the file's versioned operators: name, version, count, and whether a delegate supports them. `kept` is the graph
+    with operators of other ONNX domains, which `graph` has in canonical form. `words` is the dialect graph of operators
+    that the reference interpreter computes bit-exactly, if any: TFLite's integer operators.
     """
 
     graph: Graph
@@ -46,8 +46,8 @@ class Model:
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     kernels: Sequence[tuple[str, int, int, str]] = field(default=(), kw_only=True)
-    kept: Kept | None = field(default=None, repr=False, kw_only=True)
-    words: Kept | None = field(default=None, repr=False, kw_only=True)
+    kept: DialectGraph | None = field(default=None, repr=False, kw_only=True)
+    words: DialectGraph | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -61,7 +61,7 @@ class Model:
 
     @property
     def is_raw(self) -> bool:
-        """Whether it is still in its format's own words: some node is, and none is canonical."""
+        """Whether the graph is in its format's dialect: it has dialect nodes and no canonical nodes."""
         dialects = {node.dialect for inner in walk(self.graph) for node in inner}
         return bool(dialects) and "" not in dialects
 
@@ -80,18 +80,17 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class CastModel(Model):
-    """A model in another precision, and the report on how it became one."""
+    """A model in another precision, and the report of the cast."""
 
     report: CastReport | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizedModel(Model):
-    """A quantized model, and the report on how it became one.
+    """A quantized model, and the report of its quantization.
 
-    `scales` are the lines of ncnn's calibration table, which is written beside a model for it. `exact` are results of
-    products with weights of few bits for which ONNX Runtime is told not to round activations; `form` is how files of
-    ONNX say integers.
+    `scales` are the lines of ncnn's calibration table, a sidecar file. `exact` lists results of products with weights
+    of few bits for which ONNX Runtime must not quantize activations; `form` is the form of integers in ONNX files.
     """
 
     report: QuantizationReport | None = None

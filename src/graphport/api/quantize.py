@@ -34,37 +34,39 @@ def quantize(
     metric: Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float] | None = None,
     **changes: Any,
 ) -> QuantizedModel:
-    """`model` on grids that its target computes with integers; `.report` says what was done and how good it is.
+    """Quantize `model` for the integer kernels of a target; `.report` has the changes and the accuracy.
 
     Args:
-        model: not changed; a raw one is legalized first.
+        model: not changed; a raw model is legalized first.
         calibration: samples stacked along axis 0 by input name (a mapping, a `.npz`, a folder of `.npy`), or an
-            iterable of such mappings, or a function that gives one; for a model of one input also an array, and arrays
-            in place of mappings, as are rows of tokens for a language model. What comes one after another is read
-            once, and kept in a temporary file if it is much.
-            Real numbers are converted to the type that the input takes. With `weights_only` none are needed: inputs are
-            made up to measure with, and indices into tables, such as tokens, also to round with.
+            iterable of such mappings, or a function that returns one. For a model with one input also an array, and
+            arrays in place of mappings, as are rows of tokens for a language model. An iterable is read once, and
+            stored in a temporary file if it is large.
+            Floats are converted to the type of the input. With `weights_only` no samples are needed: random inputs are
+            used to measure, and, for indices into tables such as tokens, to quantize.
         target: `onnxruntime`, `openvino`, `tensorrt`, `ncnn` or `nnef`; that of `settings` if `None`.
         settings: see `graphport.quantization.settings.Settings`; also as JSON.
-        on_progress: hears a stage, how much of it is done, and how much there is.
-        statistics: a file where what was seen of the samples is kept, also if the work is interrupted, and read from
-            if it is there and is of the same model, samples and settings.
-        metric: a measure of your own, for the setting `min_metric`: it takes a function from inputs to outputs, which
-            runs one of the models, and gives a number that should be large.
-        distributed: `ray` to observe samples, or with `weights_only` to round layers, on the machines of a Ray cluster,
-            to the same last bit.
+        on_progress: called with a stage, the completed amount, and the total amount.
+        statistics: a file for the observed statistics, written even if the work is interrupted; it is read if it exists
+            and belongs to the same model, samples and settings.
+        metric: a custom metric for the setting `min_metric`: a function that receives a function from inputs to
+            outputs,
+            which runs one of the models, and returns a number; larger is better.
+        distributed: `ray` to observe samples, or with `weights_only` to quantize layers, on the machines of a Ray
+            cluster, with bit-identical results.
         **changes: settings by name.
 
     Raises:
-        DiagnosticError: QUANT0001 to QUANT0003 the samples are at fault, QUANT0004 and QUANT0005 the settings,
-            QUANT0006 the model is quantized already, QUANT0007 nothing of it can be quantized, QUANT0009 the statistics
-            are of another model, other samples or settings, QUANT0011 and QUANT0012 samples cannot be observed on other
-            machines, QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 there is no place for statistics.
+        DiagnosticError: QUANT0001 to QUANT0003 errors of the samples, QUANT0004 and QUANT0005 of the settings,
+            QUANT0006 the model is already quantized, QUANT0007 nothing in it can be quantized, QUANT0009 the statistics
+            belong to another model, other samples or settings, QUANT0011 and QUANT0012 samples cannot be
+                observed on other
+            machines, QUANT0015 the model contains or computes NaN or infinity, QUANT0016 no space for statistics.
     """
     from graphport.quantization.quantize import quantize as quantize_graph
     from graphport.quantization.settings import Settings
 
-    chosen = settings if isinstance(settings, Settings) else Settings.from_json(_plain(settings))
+    chosen = settings if isinstance(settings, Settings) else Settings.from_json(_settings_argument(settings))
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
     graph = source = runnable(model)
     if chosen.prepare:
@@ -92,14 +94,14 @@ def quantize(
 
 
 def perplexity(model: Model, tokens: Any) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float]:
-    """A measure for `quantize(metric=…)`: minus the perplexity of a language model, whose outputs are logits.
+    """Return a metric for `quantize(metric=…)`: the negative perplexity of a language model whose outputs are logits.
 
     Args:
-        model: reads integers [batch, length], and what follows from them: masks, positions, caches that are empty.
-        tokens: an array [sequences, length + 1], or the path of a `.npy` of one.
+        model: reads integers [batch, length], and inputs that follow from them: masks, positions, empty caches.
+        tokens: an array [sequences, length + 1], or the path of a `.npy` file with one.
 
     Raises:
-        DiagnosticError: QUANT0031 the tokens are no rows of at least two integers, or the model reads something else.
+        DiagnosticError: QUANT0031 the tokens are not rows of at least two integers, or the model has other inputs.
     """
     from graphport.quantization.perplexity import perplexity as measure
     from graphport.quantization.perplexity import tokens_of
@@ -107,5 +109,5 @@ def perplexity(model: Model, tokens: Any) -> Callable[[Callable[[dict[str, Any]]
     return measure(runnable(model), tokens_of(tokens))
 
 
-def _plain(settings: Mapping[str, Any] | str | None) -> str | dict[str, Any]:
+def _settings_argument(settings: Mapping[str, Any] | str | None) -> str | dict[str, Any]:
     return {} if settings is None else settings if isinstance(settings, str) else dict(settings)

@@ -1,4 +1,4 @@
-"""Reports: what is known of a model, or of two."""
+"""Reports on one model, or on two."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a verb has found out besides, and a report tells."""
+    """Further results of a command for the report."""
 
     verb: str = "report"
     proof: Proof | None = None
@@ -61,15 +61,16 @@ def report(
     times: bool = False,
     findings: Findings | None = None,
 ) -> Report:
-    """What is known of `model`, as a document with views: `.html()`, `.svg()`, `.to_rows()`, and others.
+    """Return a report on `model`, as a document with views: `.html()`, `.svg()`, `.to_rows()`, and others.
 
     Args:
-        model: not changed; what is in another dialect is told in canonical words.
-        against: the model that is held against it, value by value, where that can be run.
-        inputs: to run with, by the names of `model`; made up for two models, and one alone is not run, if `None`.
+        model: not changed; a model in another dialect is reported in canonical operators.
+        against: a second model to compare with, value by value, if it can be run.
+        inputs: of the run, by the names of `model`. If `None`, they are random for two models, and one model is not
+            run.
         backend: see `run`.
-        times: what ONNX Runtime's profile says of each node of `model`, on one thread, where it runs there.
-        findings: what else is known.
+        times: include the times of nodes of `model` from ONNX Runtime's profile, on one thread, if it runs there.
+        findings: further results.
     """
     collected = findings or Findings()
     models = [model] if against is None else [model, against]
@@ -113,7 +114,7 @@ def _described(model: Model, side: GraphDocument) -> dict[str, Any]:
 def _compared(
     model: Model, against: Model, sides: list[GraphDocument], inputs: Mapping[str, Any] | None, backend: str
 ) -> dict[str, Any]:
-    """Which values stand for each other, and how far those of the second model lie from those of the first."""
+    """Return the paired values, and the differences of the second model's values from those of the first."""
     a, b = sides
     belonging = correspondence(a.graph, b.graph)
     found: dict[str, Any] = {"pairs": [[a.values[x], b.values[y]] for y, x in belonging.items()]}
@@ -136,7 +137,7 @@ def _compared(
 def _observe(
     model: Model, inputs: Mapping[str, Any], backend: str, side: GraphDocument, document: dict[str, Any]
 ) -> None:
-    """Tell what the numbers of values are like in a run."""
+    """Add the statistics of values in a run to the report."""
     answers = run(model, inputs, backend=backend, every_value=True)
     left = Budget(1 << 24)
     for value, index in side.values.items():
@@ -149,14 +150,14 @@ def _observe(
 
 
 def _times(side: GraphDocument, inputs: Mapping[str, Any] | None) -> dict[str, float]:
-    """Microseconds of nodes by their numbers, those that ONNX Runtime's profile has under their names."""
+    """Return microseconds by node index, from the times that ONNX Runtime's profile has by name."""
     names = {node.name: number for node, number in side.nodes.items() if node.name and node.graph is side.graph}
     found = times_of(side.graph, random_inputs(side.graph) if inputs is None else checked(side.graph, inputs), names)
     return {} if found is None else {str(names[name]): spent for name, spent in found.nodes.items()}
 
 
 def _decisions(passes: Iterable[Outcome], sides: list[GraphDocument]) -> list[dict[str, Any]]:
-    """What each pass did and left alone, with the node that it tells of, where that is there."""
+    """Return the changes and skipped cases of each pass, with the node concerned, if it exists."""
     positions = [{label(node): number for node, number in side.nodes.items()} for side in sides]
     return [
         {
@@ -201,5 +202,5 @@ def _quantization(models: list[Model], sides: list[GraphDocument], findings: Fin
 
 
 def _numbered(name: str, numbers: list[dict[str, int]]) -> dict[str, int | None]:
-    """The numbers of a value of that name in the first model and in the second."""
+    """Return the index of a value of that name in the first model and in the second."""
     return {"a": numbers[0].get(name), "b": numbers[1].get(name) if len(numbers) > 1 else None}

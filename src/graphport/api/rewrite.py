@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
+from graphport.api.dialect_graphs import custom_domains, restore_custom_operators
 from graphport.api.documents import origin
-from graphport.api.foreign import as_read, foreign
-from graphport.api.macs import beside
+from graphport.api.macs import compare_summaries
 from graphport.api.model import Model
-from graphport.api.save import Stated, stated_for
+from graphport.api.proven_write import Checking, verdict_of, write_proven
+from graphport.api.save import Export, export
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
-from graphport.api.written import Checking, verdict_of, write_proven
 from graphport.conversion.legalize import legalize
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """What `prepare` or `simplify` did: what each pass changed and what it left alone, and whether the outputs agree.
+    """The result of `prepare` or `simplify`: changes and skipped cases of each pass, and whether the outputs agree.
 
-    `proof` is `None` if no proof was made; `skipped` is why nothing was verified. `written` is the file that was
-    written, if any: the target, or `NAME.failed`.
+    `proof` is `None` if no proof was made; `skipped` is why nothing was verified. `written` is the path of the written
+    file, if any: the target, or `NAME.failed`.
     """
 
     passes: tuple[Outcome, ...]
@@ -61,14 +61,14 @@ class RewriteReport:
     skipped: str | None = None
     written: str | None = None
     source: Graph | None = field(default=None, repr=False)
-    """What the passes were given."""
+    """The model before the passes."""
 
     @cached_property
     def sizes(self) -> tuple[Inspection, Inspection] | None:
-        """What the model held before and after; work in numbers at the same sizes, or in the same formulas."""
+        """Summaries before and after; operations are counted at the same sizes, or with the same formulas."""
         if self.source is None:
             return None
-        return beside(self.source, self.graph)
+        return compare_summaries(self.source, self.graph)
 
     @property
     def verdict(self) -> Verdict:
@@ -92,11 +92,11 @@ class RewriteReport:
 
     @property
     def changes(self) -> dict[str, int]:
-        """How many places each pass changed, by its name."""
+        """Number of changes by pass name."""
         return {outcome.name: outcome.changes for outcome in self.passes}
 
     def verified(self, proof: Proof | None, skipped: str | None, written: str | None = None) -> RewriteReport:
-        """The same with what became of its verification."""
+        """Return the report with the result of its verification."""
         twin = replace(self, proof=proof, skipped=skipped, written=written)
         for name in vars(self).keys() & {"decisions", "sizes"}:
             vars(twin)[name] = vars(self)[name]
@@ -113,22 +113,23 @@ def prepare(
     verify_limit: int | None = None,
     inputs: Mapping[str, Any] | None = None,
 ) -> tuple[Model, RewriteReport]:
-    """`model` made ready for quantization, and what was done to it.
+    """Prepare `model` for quantization; return the result and a report.
 
     Args:
-        model: not changed; a raw one is legalized first. Operators of other domains of ONNX (`com.microsoft`) that the
-            file was read with stay, as on the command line.
+        model: not changed; a raw model is legalized first. Operators of other ONNX domains (`com.microsoft`) in the
+            file stay, as on the command line.
         only: names of the passes to run, all if empty; see `graphport.passes.prepare.PREPARE`.
         skip: names of passes to leave out.
         shared: whether parameters that several nodes read are copied for each: `split`, `keep`, or `auto`, which
-            copies them unless that takes more than 64 MiB; the report's `split-parameters` says which stay.
-        verify: run both and compare; `None` does so where that can be done, `True` refuses where it cannot.
-        verify_limit: bytes of weights above which `None` proves nothing; as many as there is memory for if `None`.
-        inputs: what to verify with; drawn if `None`.
+            copies them unless that takes more than 64 MiB; the report's `split-parameters` lists those that
+                stay shared.
+        verify: run both and compare; `None` does so if possible, `True` fails if it is not possible.
+        verify_limit: bytes of weights above which `None` skips verification; limited by memory if `None`.
+        inputs: test inputs; random if `None`.
 
     Raises:
-        DiagnosticError: `model` has errors, or verification was demanded and cannot be done.
-        ValueError: there is no such pass, or no such treatment of shared parameters.
+        DiagnosticError: `model` has errors, or verification was required and is not possible.
+        ValueError: unknown pass, or unknown value of `shared`.
     """
     from graphport.passes.prepare import preparing
 
@@ -145,9 +146,9 @@ def simplify(
     verify_limit: int | None = None,
     inputs: Mapping[str, Any] | None = None,
 ) -> tuple[Model, RewriteReport]:
-    """A smaller model that computes the same, and what was done to it.
+    """Return a smaller model that computes the same, and a report.
 
-    Arguments and errors are those of `prepare`, which has `shared` besides, the passes those of
+    Arguments and errors are those of `prepare` except `shared`; the passes are those of
     `graphport.passes.simplify.SIMPLIFY`.
     """
     from graphport.passes.simplify import SIMPLIFY
@@ -193,9 +194,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         is_bound=bool(shapes),
         opset=options.get("opset"),
     )
-    stated = (
-        stated_for(result, kind, options) if kind.dialect else Stated(remove_unused_constants(result.graph), options)
-    )
+    stated = export(result, kind, options) if kind.dialect else Export(remove_unused_constants(result.graph), options)
     checking = Checking(verify, verify_limit, keep_failed, effort, require_coverage)
     became = write_proven(stated, target, kind, source=model, against=side("a", model), checking=checking)
     report.findings.extend(became.findings)
@@ -205,10 +204,10 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
 def _checked(
     model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int | None
 ) -> tuple[Model, RewriteReport]:
-    source, result, report = _rewritten(as_read(model), passes)
+    source, result, report = _rewritten(restore_custom_operators(model), passes)
     reason, proof = reason_to_skip(source, verify_limit, verify=verify), None
     if reason is None:
-        # What is in memory need not be what lies on disk.
+        # The model in memory may differ from the file on disk.
         sides = side("a", source, is_file=False), side("b", result, is_file=False)
         proof = proven(*sides, inputs, tolerance(source), is_demanded=bool(verify))
         reason = proof.unproven
@@ -220,12 +219,12 @@ def _checked(
 def _rewritten(
     model: Model, passes: PassList, *, is_bound: bool = False, opset: int | None = None
 ) -> tuple[Model, Model, RewriteReport]:
-    """`model` in canonical words, a rewritten copy, and what was done; the copy is going to be written at `opset`."""
+    """Return the canonical `model`, a rewritten copy, and the report; the copy will be written at `opset`."""
     before, upgrade = driver.count_nodes(model.graph), find_upgraded_nodes(model.graph)
     legal, found = legalize(model.graph)
     findings = list(dict.fromkeys([*model.findings, *found]))
     raise_errors(findings)
-    domains = foreign(model.graph)
+    domains = custom_domains(model.graph)
     graph = legalize(model.graph, keep=domains)[0] if domains else legal
     graph = rewrite.copy(graph) if graph in (legal, model.graph) else graph
     if opset is not None:
@@ -243,7 +242,7 @@ def _rewritten(
 
 
 def _write_at_own_opset(graph: Graph) -> None:
-    """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
+    """Write ONNX at an opset that contains all nodes of `graph` without conversion to another opset."""
     from graphport.formats.onnx.container import older, opsets
     from graphport.formats.onnx.container.findings import Findings
 
@@ -253,7 +252,7 @@ def _write_at_own_opset(graph: Graph) -> None:
 
 
 def keep_opset(source: Graph, graph: Graph) -> None:
-    """Let ONNX be written at the opset that `source` was read at, where all nodes of `graph` can be said in it."""
+    """Write ONNX at the opset of `source`, if all nodes of `graph` exist in it."""
     from graphport.formats.onnx.container import opsets
 
     opset = opsets.source(source)
@@ -262,7 +261,7 @@ def keep_opset(source: Graph, graph: Graph) -> None:
 
 
 def _write_at(graph: Graph, opset: int) -> None:
-    """Let `opset` be what ONNX is written at, and what passes take for granted."""
+    """Set `opset` as the opset of the file and of the passes."""
     from graphport.formats.onnx.container.notes import MODEL, ModelNotes, noted
 
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
@@ -270,19 +269,19 @@ def _write_at(graph: Graph, opset: int) -> None:
 
 
 def _keep_symbols(source: Graph, result: Graph) -> None:
-    """Let outputs have the free axes that the source declares, also where the numbers turn out to be known."""
-    # States of the source are outputs of the result behind all others.
+    """Keep the symbolic dims of outputs that the source declares, also if their sizes turn out to be known."""
+    # States of the source are outputs of the result after all others.
     for before, after in zip(source.outputs, result.outputs, strict=False):
         old, new = before.fact, after.fact
         if not isinstance(old, TensorFact) or not isinstance(new, TensorFact) or after.is_input or after.is_constant:
             continue
         if old.shape is None or new.shape is None or len(old.shape) != len(new.shape):
             continue
-        after.fact = new.with_shape([_kept(a, b) for a, b in zip(old.shape, new.shape, strict=True)])
+        after.fact = new.with_shape([_choose_dim(a, b) for a, b in zip(old.shape, new.shape, strict=True)])
 
 
-def _kept(old: Dim, new: Dim) -> Dim:
-    """The free one of two extents; of two free ones the one that is said in fewer letters."""
+def _choose_dim(old: Dim, new: Dim) -> Dim:
+    """Return the symbolic one of two dims; of two symbolic dims the shorter text."""
     if isinstance(old, Symbolic) and isinstance(new, Symbolic):
         return min(new, old, key=lambda dim: len(str(dim)))
     return old if isinstance(old, Symbolic) else new

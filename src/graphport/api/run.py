@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from graphport.api.foreign import in_read_words
+from graphport.api.dialect_graphs import exact_dialect_graph
 from graphport.api.model import QuantizedModel
 from graphport.backends import prepare as prepare_session
 from graphport.conversion.legalize import is_canonical, legalize
@@ -39,18 +39,19 @@ def run(
     every_value: bool = False,
     threads: int = 0,
 ) -> Outputs:
-    """One run: arrays by input name to arrays by output name, and by position in `.ordered`.
+    """Run a model once: arrays by input name to arrays by output name, and by position in `.ordered`.
 
     Args:
-        model: raw ones are legalized first.
-        inputs: converted to the declared element types where that loses nothing.
-        backend: `auto` or one of `graphport.backends.BACKENDS`. The reference computes integers of a TFLite file that
-            nobody has changed as LiteRT's reference kernels do, to the last bit.
-        every_value: all values that are computed, not the outputs alone.
-        threads: to compute on, where the backend can be told; as many as it likes if 0.
+        model: a raw model is legalized first.
+        inputs: converted to the declared element types if that is lossless.
+        backend: `auto` or one of `graphport.backends.BACKENDS`. The reference interpreter computes the integer
+            operators
+            of an unchanged TFLite file bit-exactly as LiteRT's reference kernels.
+        every_value: return all computed values, not only the outputs.
+        threads: number of threads, if the backend supports it; the backend's default if 0.
 
     Raises:
-        DiagnosticError: inputs do not fit, the backend is not there, or it cannot run the model.
+        DiagnosticError: inputs do not fit, the backend is not installed, or it cannot run the model.
     """
     return _runner(model, backend, threads, once=True).run(inputs, every_value=every_value)
 
@@ -63,7 +64,7 @@ class Runner:
         self._prepare = partial(prepare_session, backend=backend, threads=threads, **flags)
         self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
-        # Between kernels of integers there are fewer values than in canonical words.
+        # Between integer kernels there are fewer values than in the canonical graph.
         self._outputs = self._session if exact is None or self._session is None else self._prepare(exact)
         self._kept = [(value.name, last.name) for value, last, _ in state_pairs(graph)]
         self._states: dict[str, Any] = {}
@@ -71,9 +72,9 @@ class Runner:
         self._waiting = waiting(graph) if self._flags else set[str]()
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> Outputs:
-        """One run, as `graphport.run` does it; states begin as the run before has left them, unless they are given."""
+        """Run once, as `graphport.run`; states keep their values from the previous run, unless they are passed."""
         given = self._states | dict(inputs)
-        if not self._waiting.isdisjoint(inputs):  # who gives a state does not want what the first run begins with
+        if not self._waiting.isdisjoint(inputs):  # explicitly passed states replace the initial states
             given = dict.fromkeys(self._flags, True) | given
         arrays = checked(self._graph, given)
         session = self._session if every_value else self._outputs
@@ -82,7 +83,7 @@ class Runner:
         return Outputs(found, self._graph.outputs)
 
     def _bound(self, arrays: Mapping[str, Any]) -> Session:
-        """The model for arrays of these shapes, without which some of its words say nothing."""
+        """Return the model for arrays of these shapes, which some operators need."""
         shapes = {value.name: tuple(arrays[value.name].shape) for value in self._graph.inputs}
         key = tuple(shapes.values())
         if key not in self._of_shapes:
@@ -95,7 +96,7 @@ class Runner:
 
 
 def _waits_for_shapes(graph: Graph) -> bool:
-    """Whether words have no meaning as long as the shapes of inputs are open: ncnn's files say none."""
+    """Whether some operators are undefined while the shapes of inputs are open: ncnn files declare no shapes."""
     if is_canonical(graph) or not all(isinstance(value.fact, TensorFact) for value in graph.inputs):
         return False
     return any(isinstance(value.fact, TensorFact) and not value.fact.is_static for value in graph.inputs)
@@ -107,9 +108,9 @@ def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
 
 
 def timed_session(model: Model, backend: str, *, threads: int = 0) -> Runner:
-    """The same, computing as the runtime does by itself: time is measured of what users have.
+    """Create a session with the runtime's default settings, as users run it, to measure time.
 
-    What was quantized for a runtime has the words there that are written for it.
+    A model quantized for a runtime has operators of that runtime there.
     """
     graph = runnable(model)
     if isinstance(model, QuantizedModel) and model.report is not None and model.report.settings.target == backend:
@@ -125,16 +126,16 @@ def _runner(model: Model, backend: str, threads: int, **flags: bool) -> Runner:
 
 
 def _exact(model: Model) -> Graph | None:
-    """The graph of `model` in the words that it was read in, as far as the reference has them to the last bit."""
-    graph = in_read_words(model)
+    """Return the dialect graph of `model`, if the reference interpreter computes its operators bit-exactly."""
+    graph = exact_dialect_graph(model)
     return None if graph is None else legalize(graph, check_declared=False, exact=True)[0]
 
 
 def runnable(model: Model) -> Graph:
-    """The graph of `model` in canonical words, which backends run.
+    """Return the canonical graph of `model`, which backends run.
 
     Raises:
-        DiagnosticError: what `legalize` finds wrong.
+        DiagnosticError: errors of `legalize`.
     """
     graph, findings = legalize(model.graph)
     raise_errors(findings)
@@ -144,10 +145,10 @@ def runnable(model: Model) -> Graph:
 def first_run(
     model: Model, backend: str = "auto", *, every_value: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Inputs that are made up and that a model runs with, and what it computes of them.
+    """Return random inputs on which a model runs, and its results.
 
     Raises:
-        DiagnosticError: no inputs can be made up, or it runs with none of those that were tried.
+        DiagnosticError: no inputs can be generated, or the model runs on none of them.
     """
     graph = runnable(model)
     given, runner = random_inputs(graph), Runner(graph, backend, once=True)

@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
 
 from graphport import formats
-from graphport.api.foreign import foreign
+from graphport.api.dialect_graphs import custom_domains
 from graphport.api.model import Model, QuantizedModel
-from graphport.api.staging import staged
+from graphport.api.staging import stage_target
 from graphport.conversion.hooks import optimize
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SaveReport(list[Diagnostic]):
-    """The findings of `save`. The file is unverified: `convert` and `verify` prove what it computes."""
+    """The findings of `save`. The file is unverified: `convert` and `verify` prove that it computes the same."""
 
     verdict: ClassVar[Verdict] = Verdict.NOT_VERIFIED
 
@@ -39,10 +39,10 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     """Write a model without a proof; the format is `format`, else that of the name. A raw model keeps its format.
 
     Returns:
-        Findings: what a common reader of the format rejects. The report's `verdict` is `not verified`.
+        Findings: constructs that a common reader of the format rejects. The report's `verdict` is `not verified`.
 
     Raises:
-        DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
+        DiagnosticError: LEG0002 for each operator that the format does not support; nothing is written then.
     """
     kind = formats.by_name(path, format)
     kind.check_choices(options)
@@ -51,11 +51,11 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
         return SaveReport(kind.write(graph, path, **options))
     if model.format == kind.name and not options and kind.copy_unchanged(graph, path):
         return SaveReport()
-    stated = stated_for(model, kind, options)
+    stated = export(model, kind, options)
     if not isinstance(model, QuantizedModel):
         return SaveReport([*stated.findings, *kind.write(stated.graph, path, **stated.options)])
     # What belongs together is seen together.
-    with staged(path, kind) as place:
+    with stage_target(path, kind) as place:
         findings = place.write(stated.graph, kind, stated.options)
         write_scales(model, kind, place.path)
         place.accept()
@@ -63,7 +63,7 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
 
 
 def write_scales(model: Model, kind: formats.Format, path: Path) -> None:
-    """Write the table of scales that a file of ncnn has beside it, or the grids that tools read beside a real model."""
+    """Write the calibration table next to an ncnn file, or the qparams that tools read next to a float model."""
     if not isinstance(model, QuantizedModel):
         return
     if model.scales is not None and kind.name == "ncnn":
@@ -88,37 +88,37 @@ def to_onnx(model: Model) -> Any:
     from graphport.formats.onnx import to_proto
 
     kind = formats.FORMATS["onnx"]
-    return to_proto(lifted_for(model, kind))
+    return to_proto(convert_to_dialect(model, kind))
 
 
-class Stated(NamedTuple):
-    """A model in the words of a format, what its writer is to be told, and what there is to say of these words."""
+class Export(NamedTuple):
+    """A dialect graph, options of its writer, and findings of the export."""
 
     graph: Graph
     options: Mapping[str, Any]
     findings: Sequence[Diagnostic] = ()
 
 
-def stated_for(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Stated:
-    """`model` in the words that a format has for it.
+def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Export:
+    """Convert `model` to the dialect of a format.
 
     Raises:
-        DiagnosticError: LEG0002 for everything that it cannot say.
+        DiagnosticError: LEG0002 for each operator that the format does not support.
     """
 
     def lifted(dialect: str) -> Graph:
         is_whole, newest = not options.get("allow_fragments"), options.get("ir_opset")
-        return lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
+        return convert_to_dialect(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
 
     if isinstance(model, QuantizedModel):
-        # Its grids are those of the format.
+        # The types of the quantization target are those of the format.
         options = _with_flavour(model, kind, options)
-        return Stated(lifted(kind.dialects_with(**options)[0]), options)
-    return Stated(*kind.settled(lifted, options, model.versions if model.format == kind.name else {}))
+        return Export(lifted(kind.dialects_with(**options)[0]), options)
+    return Export(*kind.settled(lifted, options, model.versions if model.format == kind.name else {}))
 
 
 def _with_flavour(model: QuantizedModel, kind: formats.Format, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`options`, with the words that the target of `model` reads where they leave that open."""
+    """Add the NNEF flavour that the target of `model` reads to `options`, if they leave it open."""
     from graphport.quantization.targets import TARGETS
 
     target = None if model.report is None else TARGETS.get(model.report.settings.target)
@@ -128,7 +128,7 @@ def _with_flavour(model: QuantizedModel, kind: formats.Format, options: Mapping[
 
 
 @budget.fresh()
-def lifted_for(
+def convert_to_dialect(
     model: Model,
     kind: formats.Format,
     *,
@@ -137,16 +137,16 @@ def lifted_for(
     dialect: str | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Graph:
-    """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none.
+    """Convert `model` to a dialect; without `is_whole`, canonical operators stay where the dialect has none.
 
-    What `options` of the writer ask for ahead of it is done: another batch, operators put together.
+    Applies the `options` of the writer that change the graph: another batch size, fused operators.
     """
-    graph, findings = legalize(model.graph, keep=foreign(model.graph) if kind.name == "onnx" else ())
+    graph, findings = legalize(model.graph, keep=custom_domains(model.graph) if kind.name == "onnx" else ())
     raise_errors(findings)
-    graph = fitted(without_expressions(graph), options)
+    graph = apply_options(without_expressions(graph), options)
     if target := kind.dialect if dialect is None else dialect:
         stated, findings = lift(graph, target, newest=newest)
-        for prepared in (resolved, computed):
+        for prepared in (fold_shapes, fold_constants):
             twin = prepared(graph) if findings else None
             if twin is not None:
                 stated, findings = lift(twin, target, newest=newest)
@@ -156,44 +156,44 @@ def lifted_for(
         if options.get("optimize"):
             optimize(graph, target)
     elif kind.name == "onnx" and isinstance(model, QuantizedModel):
-        graph = _with_wanted_integers(graph, model)
+        graph = _with_integer_form(graph, model)
     return remove_unused_constants(graph)
 
 
-def _with_wanted_integers(graph: Graph, model: QuantizedModel) -> Graph:
-    """`graph` with integers said as the model wants them in ONNX."""
+def _with_integer_form(graph: Graph, model: QuantizedModel) -> Graph:
+    """Return `graph` with quantized operators in the ONNX form that the model requests."""
     from graphport.quantization.written import as_written
 
     return graph if model.report is None else as_written(graph, model.report.settings, model.exact)
 
 
-def resolved(graph: Graph) -> Graph | None:
-    """A copy without the arithmetic on shapes whose results are known, if any: few formats have words for it."""
+def fold_shapes(graph: Graph) -> Graph | None:
+    """Fold shape arithmetic with known results in a copy, which few formats support; `None` if there is none."""
     from graphport.passes.simplify import RESOLVE
 
-    return _done(graph, RESOLVE)
+    return _run_passes(graph, RESOLVE)
 
 
-def computed(graph: Graph) -> Graph | None:
-    """A copy without that arithmetic, and without what is computed from constants alone, if there is any."""
+def fold_constants(graph: Graph) -> Graph | None:
+    """Fold shape arithmetic and all nodes with constant operands in a copy; `None` if there are none."""
     from graphport.passes.simplify import COMPUTE
 
-    return _done(graph, COMPUTE)
+    return _run_passes(graph, COMPUTE)
 
 
-def _done(graph: Graph, passes: driver.PassList) -> Graph | None:
+def _run_passes(graph: Graph, passes: driver.PassList) -> Graph | None:
     twin = rewrite.copy(graph)
     is_done = any(outcome.done for outcome in driver.run(twin, passes))
-    # In a graph that is made by hand, it is the passes that find what is known of its values.
+    # In a graph built by hand, the facts of values are inferred by the passes.
     is_news = is_done or any(old.fact != new.fact for old, new in zip(graph.values(), twin.values(), strict=True))
     return twin if is_news else None
 
 
-def fitted(graph: Graph, options: Mapping[str, Any]) -> Graph:
-    """A canonical graph as `options` of a writer ask for it: of another batch, or with operators put together.
+def apply_options(graph: Graph, options: Mapping[str, Any]) -> Graph:
+    """Apply the `options` of a writer to a canonical graph: another batch size, fused operators.
 
     Raises:
-        DiagnosticError: SHAPE0005 the items of the batch do not stay apart.
+        DiagnosticError: SHAPE0005 the samples of the batch are not independent.
     """
     batch = options.get("batch")
     if batch is not None:

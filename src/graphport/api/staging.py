@@ -1,4 +1,4 @@
-"""A target that is written beside its place, judged there, and moved there when it has passed."""
+"""Write a target into a temporary folder, and move it into place when it is accepted."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-class Place:
-    """Where a target is written: `path` is called like it and stands in a folder of its own beside it.
+class Staging:
+    """The temporary location of a target: `path` has the target's name in a folder next to the target.
 
-    Where no folder can be made it is written where it is to be.
+    If the folder cannot be created, the target is written directly.
     """
 
     def __init__(self, target: Path, path: Path, *, is_beside: bool) -> None:
@@ -36,20 +36,20 @@ class Place:
         self.is_beside = is_beside
 
     def write(self, graph: Graph, kind: Format, options: Mapping[str, Any]) -> list[Diagnostic]:
-        """Write a graph in the words of a format; return what there is to say of it.
+        """Write a dialect graph; return findings.
 
         Raises:
-            DiagnosticError: what the format's writer raises at the target.
+            DiagnosticError: errors of the format's writer, located at the target.
         """
         weights = sum(v.storage.nbytes for inner in walk(graph) for v in inner.constants if v.storage is not None)
-        with stage(f"writing {self.target.name}", weights, "bytes", self._written):
+        with stage(f"writing {self.target.name}", weights, "bytes", self._bytes_written):
             findings = kind.write(graph, self.path, **options)
         if self.is_beside:
             kind.refuse_path(self.target, self.path)
         return findings
 
-    def _written(self) -> int:
-        """Bytes that are there already, also under names that they have while they are written."""
+    def _bytes_written(self) -> int:
+        """Return the number of bytes written so far, including temporary files."""
         home = self.path.parent if self.is_beside else self.path
         try:
             return sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
@@ -69,7 +69,7 @@ class Place:
             self._move("")
 
     def keep(self) -> Path:
-        """Move all that was written to names that say that it failed; that of the model."""
+        """Move all written files to names with the suffix `.failed`; return that of the model."""
         if self.is_beside:
             self._move(".failed")
         return self.target.with_name(self.target.name + ".failed") if self.is_beside else self.target
@@ -77,13 +77,13 @@ class Place:
     def _move(self, ending: str) -> None:
         home = Path(os.path.realpath(self.target))
         goals = [
-            (each, home if each == self.path else _belonging(self.target.with_name(each.name), self.target))
+            (each, home if each == self.path else _sidecar_path(self.target.with_name(each.name), self.target))
             for each in sorted(self.path.parent.iterdir(), key=self._rank)
         ]
         move([(each, goal.with_name(goal.name + ending)) for each, goal in goals])
 
     def _rank(self, file: Path) -> int:
-        """Position in the order of the moves: what refers to other files comes after them, the graph last."""
+        """Return the position in the order of the moves: files that refer to others later, the graph last."""
         if file == graph_of(self.path):
             return 4
         if file == self.path:
@@ -91,16 +91,16 @@ class Place:
         return {".param": 2, ".py": 1}.get(file.suffix, 0)
 
 
-def _belonging(beside: Path, graph: Path) -> Path:
+def _sidecar_path(beside: Path, graph: Path) -> Path:
     return Path(os.path.realpath(belonging(beside, graph)))
 
 
 @contextmanager
-def staged(target: str | Path, kind: Format) -> Generator[Place]:
-    """A place for `target`, which is written in a format; what is not accepted when the block ends is gone.
+def stage_target(target: str | Path, kind: Format) -> Generator[Staging]:
+    """Yield a temporary location for `target`; files that are not accepted are removed when the block ends.
 
     Raises:
-        DiagnosticError: what the block raises, told of the target.
+        DiagnosticError: errors of the block, located at the target.
     """
     goal = kind.home(Path(target))
     home = Path(os.path.realpath(goal))
@@ -112,13 +112,13 @@ def staged(target: str | Path, kind: Format) -> Generator[Place]:
     except OSError:
         is_special = True
     if is_special:
-        # Whoever writes says why it cannot be done.
-        yield Place(goal, Path(target), is_beside=False)
+        # The writer reports why the target cannot be written.
+        yield Staging(goal, Path(target), is_beside=False)
         return
     try:
-        yield Place(goal, folder / goal.name, is_beside=True)
+        yield Staging(goal, folder / goal.name, is_beside=True)
     except DiagnosticError as error:
-        raise DiagnosticError(*(_moved(finding, str(folder), goal) for finding in error.diagnostics)) from error
+        raise DiagnosticError(*(_relocate(finding, str(folder), goal) for finding in error.diagnostics)) from error
     except OSError as error:
         if str(error.filename or "").startswith(str(folder)):
             error.filename = os.fspath(goal)
@@ -127,7 +127,7 @@ def staged(target: str | Path, kind: Format) -> Generator[Place]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _moved(finding: Diagnostic, folder: str, target: Path) -> Diagnostic:
+def _relocate(finding: Diagnostic, folder: str, target: Path) -> Diagnostic:
     """`finding` at `target`, where it is at a file in `folder`."""
     if finding.span is None or not finding.span.file.startswith(folder):
         return finding

@@ -50,19 +50,20 @@ def verify(  # noqa: PLR0913  keywords, each documented
 
     Args:
         a: the source; a model in memory is computed by graphport, so that the verdict is at most `consistent`.
-        b: what should compute the same.
-        inputs: by the names of `a`; made up if `None`.
+        b: the model that should compute the same.
+        inputs: by the names of `a`; random if `None`.
         shapes: binds open dims of inputs of both.
         edition: of NNEF.
-        proof: a file to write the proof to, with everything that is needed to repeat it.
-        effort: seconds for the search for further test inputs (5 by `default`); `full` runs the reference as well.
+        proof: a file to write the proof to, with all data to repeat it.
+        effort: seconds for the search for further test inputs (5 by `default`); `full` also runs the reference
+            interpreter.
         any_interface: accept other names, element types and open dims of inputs and outputs.
-        program: of packages of PyTorch's, see `load`.
-        states: of programs of PyTorch's, see `load`.
+        program: of PyTorch packages, see `load`.
+        states: of PyTorch programs, see `load`.
 
     Raises:
-        DiagnosticError: a file is at fault, or `inputs` do not fit.
-        ValueError: there is no such effort.
+        DiagnosticError: a file has errors, or `inputs` do not fit.
+        ValueError: unknown effort.
     """
     kinds = [formats.recognize(each) for each in (a, b) if not isinstance(each, Model)]
     if len(kinds) == 2:
@@ -85,10 +86,10 @@ def verify(  # noqa: PLR0913  keywords, each documented
 
 
 def effort_of(effort: float | str) -> Effort:
-    """What a proof may cost: seconds, `default`, or `full`, for which the reference interpreter computes both sides.
+    """Parse the effort of a proof: seconds, `default`, or `full`, for which the reference interpreter runs both sides.
 
     Raises:
-        ValueError: there is no such effort.
+        ValueError: unknown effort.
     """
     if effort == "default":
         return Effort()
@@ -115,12 +116,12 @@ def expect(a: formats.Format, b: formats.Format) -> None:
 def side(
     letter: str, model: Model, *, is_file: bool = True, label: str | None = None, made_of: Sequence[Model] = ()
 ) -> Side:
-    """A side of a proof: `model` as it was read, and its file, unless it is not what lies on disk.
+    """Return a side of a proof: `model` as read, and its file, unless the model differs from the file.
 
-    A model in memory can be `made_of` others, which may have been read.
+    A model in memory can be `made_of` other models that have files.
 
     Raises:
-        DiagnosticError: what `legalize` finds wrong.
+        DiagnosticError: errors of `legalize`.
     """
     graph, findings = legalize(model.graph)
     raise_errors(findings)
@@ -149,10 +150,10 @@ def tolerance(model: Model, least: float | None = None) -> Tolerance:
 
 
 def reason_to_skip(model: Model, limit: int | None, *, verify: bool | None) -> str | None:
-    """Why what `model` becomes is not held against it, or `None`; `verify` and `limit` are those of `convert`.
+    """Return why the proof of `model` is skipped, or `None`; `verify` and `limit` are those of `convert`.
 
     Raises:
-        DiagnosticError: RUN0010, it was demanded and cannot be done.
+        DiagnosticError: RUN0010, the proof was required and is not possible.
     """
     if verify is False:
         return "not asked for"
@@ -189,10 +190,10 @@ def proven(
     effort: float | str = "default",
     allowed: Collection[Aspect] = (),
 ) -> Proof:
-    """The proof that `b` computes what `a` does.
+    """Prove that `b` computes the same as `a`.
 
     Raises:
-        DiagnosticError: RUN0010, the verdict is weaker than what was demanded; `inputs` do not fit.
+        DiagnosticError: RUN0010, the verdict is weaker than required; `inputs` do not fit.
     """
     found = _judged(a, b, inputs, tolerated, effort, allowed)
     if not found.failed and found.exit_code(is_demanded=is_demanded, is_strict=is_strict):
@@ -212,15 +213,15 @@ def _judged(
     found = prove(a, b, given=inputs, tolerance=tolerated, effort=effort_of(effort), allowed=allowed)
     if not found.failed:
         return found
-    from graphport.api.first_wrong import explained
+    from graphport.api.first_wrong import add_first_wrong
 
-    return explained(found, a, b, tolerated)
+    return add_first_wrong(found, a, b, tolerated)
 
 
 def written_side(path: Path, label: str) -> Side:
-    """The second side: a file that we have written, as it is read again.
+    """Return the second side of a proof: a written file, read again.
 
     Raises:
-        DiagnosticError: it cannot be read.
+        DiagnosticError: the file cannot be read.
     """
     return side("b", load(path), label=label)

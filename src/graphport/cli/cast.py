@@ -76,7 +76,7 @@ def verb(
       graphport cast net.fp16.onnx net.onnx --to float32
     """
     import graphport
-    from graphport.api.written import Checking, save_proven
+    from graphport.api.proven_write import Checking, save_proven
 
     checking, asked = Checking(**verification(options)), packaged(options)
     samples = samples_of(calibration, options)

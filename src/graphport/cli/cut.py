@@ -103,7 +103,7 @@ def verb(
       graphport cut net.onnx stem.onnx --to conv1 --input x=1x3x8x8
     """
     from graphport.api.cut import cut_file
-    from graphport.api.written import Checking
+    from graphport.api.proven_write import Checking
 
     if not inputs and not outputs:
         message = "name where the part begins with --from, where it ends with --to, or both"

@@ -13,7 +13,7 @@ from graphport.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from graphport.api.doctor import Piece
+    from graphport.api.doctor import PackageStatus
 
 
 @click.command(cls=Verb, name="doctor")
@@ -54,7 +54,7 @@ def verb(color: str, as_json_: bool) -> None:
         click.echo("  products of bytes may overflow pairs of 16 bits: quantize keeps weights small (--processor any)")
 
 
-def _state(piece: Piece) -> str:
+def _state(piece: PackageStatus) -> str:
     if piece.version is None:
         return "yes" if piece.is_usable else "no"
     name = "" if piece.distribution == piece.module else f" ({piece.distribution})"

@@ -107,7 +107,7 @@ def verb(
       graphport edit net.onnx camera.onnx --preprocess "u8 nhwc mean=127.5 std=127.5"
     """
     from graphport.api.edit import Edit, edit_file
-    from graphport.api.written import Checking
+    from graphport.api.proven_write import Checking
 
     changes = Edit(
         rename=dict(rename),

@@ -76,7 +76,7 @@ def verb(
       graphport merge encoder.onnx decoder.onnx both.onnx
     """
     from graphport.api.merge import merge_files
-    from graphport.api.written import Checking
+    from graphport.api.proven_write import Checking
 
     checked, asked = Checking(**verification(options)), packaged(options)
     writer = chosen(options, dst, format)

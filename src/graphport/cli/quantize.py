@@ -157,8 +157,8 @@ def verb(
       graphport quantize net.onnx net.int4.onnx --weights-only --weight-bits 4 --block 32
     """
     import graphport
+    from graphport.api.proven_write import Checking, save_proven
     from graphport.api.report import Findings
-    from graphport.api.written import Checking, save_proven
     from graphport.cli.destination import refuse_destination
     from graphport.quantization.sizes import first_run
     from graphport.quantization.statistics_file import refuse_path

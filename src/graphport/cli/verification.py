@@ -16,7 +16,7 @@ from graphport.cli.render import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphport.api.written import Written
+    from graphport.api.proven_write import WriteResult
     from graphport.proof.document import Proof
 
     Command = Callable[..., Any]
@@ -88,7 +88,7 @@ def verification(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def verified(became: Written) -> dict[str, Any]:
+def verified(became: WriteResult) -> dict[str, Any]:
     """The result of writing a file, for a document."""
     proof = None if became.proof is None else became.proof.as_json()
     return {"verdict": str(became.verdict), "verify": proof, "skipped": became.skipped, "written": became.written}

@@ -1,4 +1,4 @@
-"""A model that is written beside its place, proven there, and moved there unless it was refuted."""
+"""Write a model to a temporary location, prove it, and move it into place unless the proof failed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.documents import write_checks
 from graphport.api.model import CastModel
-from graphport.api.save import Stated, stated_for, write_scales
-from graphport.api.staging import staged
+from graphport.api.save import Export, export, write_scales
+from graphport.api.staging import stage_target
 from graphport.api.verify import proven, reason_to_skip, refused_if, side, tolerance, written_side
 from graphport.backends import is_installed
 from graphport.core.diagnostics import Diagnostic, Severity
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _MARGIN = 3.0
-"""Decibels of noise that a runtime may add, which is as much again as was told."""
+"""Decibels of noise that a runtime may add: as much again as was reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Checking:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """The result of writing a file: the proof, why there is none, the file that was written, and findings."""
 
     proof: Proof | None
@@ -75,7 +75,7 @@ def verdict_of(proof: Proof | None) -> Verdict:
 
 
 def write_proven(  # noqa: PLR0913  keywords, each documented
-    stated: Stated,
+    stated: Export,
     target: str | Path,
     kind: Format,
     *,
@@ -89,40 +89,44 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     beside: Callable[[Path], None] | None = None,
     before_accepting: Callable[[Path], list[Diagnostic]] | None = None,
     allowed: Collection[Aspect] = (),
-) -> Written:
-    """Write a model, in the words of a format, and prove that the file computes what another side does.
+) -> WriteResult:
+    """Write a dialect graph, and prove that the file computes the same as another side.
 
     Args:
-        stated: what is written.
-        target: where to.
+        stated: the graph to write, with options.
+        target: the file to write.
         kind: the format.
-        source: the model whose weights have to be there and to fit; its precision says what passes as equal.
-        against: what the file is held against.
-        checking: what is to be proven.
-        inputs: what to prove it with, by the names of `against`; drawn if `None`.
-        least_snr: decibels that the writer keeps, where it rounds.
-        has_checks: whether a file with room for documents has the proof written into it.
-        is_for_runtime: whether the file is of no use where the runtime of its format does not load it.
-        beside: writes what else belongs to the file, whose path it is given.
-        before_accepting: writes other models beside a file that was not refuted; all become visible together.
-        allowed: aspects of the interface that the user asked to change.
+        source: the model whose weights must be available and fit into memory; its precision determines the tolerance.
+        against: the side that the file is compared with.
+        checking: options of the proof.
+        inputs: test inputs, by the names of `against`; random if `None`.
+        least_snr: minimum signal-to-noise ratio in dB of a lossy writer.
+        has_checks: whether the proof is stored in files that can contain documents.
+        is_for_runtime: whether the file is useless if the native runtime of its format does not load it.
+        beside: writes sidecar files; called with the path of the file.
+        before_accepting: writes other models next to a file whose proof did not fail; all become visible together.
+        allowed: differences of the interface that the user requested.
 
     Raises:
-        DiagnosticError: what the writer raises; RUN0010, a proof was demanded and there is none.
+        DiagnosticError: errors of the writer; RUN0010, a proof was required and is not possible.
     """
     reason = reason_to_skip(source, checking.verify_limit, verify=checking.verify)
     if kind.has_documents and has_checks:
         note_checks(stated.graph, None, reason)
-    with staged(target, kind) as place:
+    with stage_target(target, kind) as place:
         is_wide = kind.wide_flavour is not None and stated.options.get("flavour") == kind.wide_flavour
-        findings = [*(() if is_wide else _narrowed(source.graph, kind)), *_fatal(source.graph, kind), *stated.findings]
+        findings = [
+            *(() if is_wide else _warn_float64(source.graph, kind)),
+            *_find_fatal_nodes(source.graph, kind),
+            *stated.findings,
+        ]
         findings += place.write(stated.graph, kind, stated.options)
         if beside is not None:
             beside(place.path)
         if reason is not None:
             findings += [] if before_accepting is None else before_accepting(place.path)
             place.accept()
-            return Written(None, reason, str(target), findings)
+            return WriteResult(None, reason, str(target), findings)
         proof = proven(
             against,
             written_side(place.path, place.target.name),
@@ -133,23 +137,25 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
             effort=checking.effort,
             allowed=allowed,
         )
-        refusal = _refusal(proof) if is_for_runtime else None
+        refusal = _runtime_refusal(proof) if is_for_runtime else None
         if refusal is not None:
             refused_if(refusal, is_demanded=bool(checking.verify))
-            remedy = "cast it to another type, or write it for another runtime; on others of its kind it may load"
+            remedy = "cast it to another type, or write it for another runtime; it may load on other machines"
             findings.append(
-                Diagnostic("CAST0009", f"nobody runs the file here: {refusal}", None, remedy, Severity.WARNING)
+                Diagnostic(
+                    "CAST0009", f"no runtime on this machine runs the file: {refusal}", None, remedy, Severity.WARNING
+                )
             )
         if has_checks:
             write_checks(stated.graph, kind, place.path, proof, proof.unproven, stated.options)
         if before_accepting is not None and not proof.failed:
             findings += before_accepting(place.path)
         kept = place.settle(has_failed=proof.failed, keep_failed=checking.keep_failed)
-        return Written(proof, proof.unproven, kept, findings)
+        return WriteResult(proof, proof.unproven, kept, findings)
 
 
-def _refusal(proof: Proof) -> str | None:
-    """What the runtime of the file's own format says of it, where it does not run it."""
+def _runtime_refusal(proof: Proof) -> str | None:
+    """Return why the native runtime did not run the file, or `None` if it ran."""
     own = [witness for witness in proof.witnesses if witness.side == "b" and witness.is_own]
     if any(witness.ran for witness in own):
         return None
@@ -168,44 +174,44 @@ def save_proven(
     checking: Checking,
     calibration: object = None,
     **options: Unpack[WriteOptions],
-) -> Written:
-    """Write a rounded model, and prove that the file computes, in its own runtime, what was measured.
+) -> WriteResult:
+    """Write a quantized or cast model, and prove that its native runtime computes the measured results.
 
-    What passes as equal: a runtime may round other ties, which adds at most as much noise again as the report tells.
-    Where there are samples the first are what is computed, else numbers are drawn.
+    Tolerance: a runtime may round ties differently, which adds at most the noise that the report states once more.
+    The first calibration samples are the test inputs; without samples they are random.
 
     Raises:
-        DiagnosticError: what `save` raises; RUN0010, a proof was demanded and there is none.
+        DiagnosticError: errors of `save`; RUN0010, a proof was required and is not possible.
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
     given = None
-    if calibration is not None and checking.verify is not False and not _takes_integers(model.graph):
+    if calibration is not None and checking.verify is not False and not _has_quantized_input(model.graph):
         from graphport.quantization.sizes import first_run
 
         given = first_run(model.graph, calibration)
     return write_proven(
-        stated_for(model, kind, options),
+        export(model, kind, options),
         target,
         kind,
         source=model,
         against=side("a", model, is_file=False, label="the model that was measured"),
         checking=checking,
         inputs=given,
-        least_snr=_measured(model),
+        least_snr=_measured_snr(model),
         is_for_runtime=isinstance(model, CastModel),
         beside=lambda path: write_scales(model, kind, path),
     )
 
 
-def _takes_integers(graph: Graph) -> bool:
-    """Whether an input is the integers of a grid, of which samples, that are real, say nothing."""
+def _has_quantized_input(graph: Graph) -> bool:
+    """Whether an input has a quantized type; float samples do not fit such inputs."""
     facts = [value.fact for value in graph.inputs]
     return any(isinstance(fact, TensorFact) and fact.dtype in _GRIDS for fact in facts)
 
 
-def _measured(model: CastModel | QuantizedModel) -> float | None:
-    """Decibels that outputs keep beside what was measured, by what they have beside the source in the report."""
+def _measured_snr(model: CastModel | QuantizedModel) -> float | None:
+    """Return the minimum SNR in dB relative to the measured outputs, derived from the SNR in the report."""
     report = model.report
     if report is None or report.snr_db is None:
         return None
@@ -213,26 +219,26 @@ def _measured(model: CastModel | QuantizedModel) -> float | None:
     return found - _MARGIN if math.isfinite(found) else None
 
 
-def _narrowed(graph: Graph, kind: Format) -> list[Diagnostic]:
-    """A warning where `graph` computes in double precision, and what is written cannot say so."""
+def _warn_float64(graph: Graph, kind: Format) -> list[Diagnostic]:
+    """Return a warning if `graph` computes in float64 and the format has no such type."""
     if not kind.has_one_width:
         return []
     wide = results_of(graph, DType.FLOAT64)
     if not wide:
         return []
-    message = f"{wide[0].name} is float64 ({len(wide)} values are), for which {kind.title} has no type"
-    remedy = "readers compute it in single precision"
+    message = f"{wide[0].name} is float64 ({len(wide)} such values), a type that {kind.title} does not have"
+    remedy = "readers compute in float32"
     return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]
 
 
-def _fatal(graph: Graph, kind: Format) -> list[Diagnostic]:
-    """A warning where the file that is written ends the process of a runtime that loads it as it is."""
+def _find_fatal_nodes(graph: Graph, kind: Format) -> list[Diagnostic]:
+    """Return a warning if loading the written file with default settings terminates the process of a runtime."""
     nodes = ends_in_halves(graph) if kind.name == "onnx" else []
     if not nodes:
         return []
     message = (
-        f"ONNX Runtime 1.31 ends its process when it loads this file: {nodes[0].output.name} moves the first axis of "
-        f"float16 numbers behind others for a product with constants ({len(nodes)} nodes do)"
+        f"ONNX Runtime 1.31 terminates its process when it loads this file: {nodes[0].output.name} moves axis 0 of "
+        f"a float16 tensor to a later axis before a matrix product with constants ({len(nodes)} such nodes)"
     )
     remedy = (
         "graphport cast --to float32, and the result --to float16, which leaves such nodes in float32; or load it with "

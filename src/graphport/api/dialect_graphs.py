@@ -1,7 +1,7 @@
-"""What a model was read as, kept beside the canonical graph: it holds as long as nobody has changed that.
+"""Dialect graphs kept next to the canonical graph; they are used while the canonical graph is unchanged.
 
-Operators of ONNX's other domains are kept where a model is only rewritten; words whose integers a format's own runtime
-rounds in its own way, for the reference to compute them so.
+Operators of other ONNX domains are kept for models that are only rewritten. Integer operators whose rounding differs
+between runtimes are kept for the reference interpreter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
-from graphport.api.model import Kept
+from graphport.api.model import DialectGraph
 from graphport.ir.graph import walk
 from graphport.ops import registry
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def foreign(graph: Graph) -> set[str]:
-    """The domains of ONNX in a graph besides the default one: their operators are kept."""
+def custom_domains(graph: Graph) -> set[str]:
+    """Return the ONNX domains of a graph other than the default domain; their operators are kept."""
     kind = formats.FORMATS["onnx"]
     used = {node.dialect for inner in walk(graph) for node in inner} - {"", kind.read_dialect}
     domains = {dialect for dialect in used if kind.keeps(dialect)}
     return domains - {format.dialect for format in formats.FORMATS.values()} if domains else domains
 
 
-def kept(read: Graph, canonical: Graph) -> Kept:
-    """`read`, to be rewritten in the place of `canonical` as long as that is what it is now."""
-    return Kept(read, _structure(canonical))
+def record_dialect_graph(read: Graph, canonical: Graph) -> DialectGraph:
+    """Record the dialect graph `read` as the source of `canonical`."""
+    return DialectGraph(read, _structure(canonical))
 
 
-def as_read(model: Model) -> Model:
-    """`model` with its operators of other domains, where nobody has changed it since it was read."""
+def restore_custom_operators(model: Model) -> Model:
+    """Return `model` with its operators of other ONNX domains if it is unchanged since it was read."""
     found = model.kept
     if found is None or _structure(model.graph) != found.structure:
         return model
     return replace(model, graph=found.graph, kept=None)
 
 
-def in_read_words(model: Model) -> Graph | None:
-    """The graph in the words that it was read in, if the reference computes some of these to the last bit."""
+def exact_dialect_graph(model: Model) -> Graph | None:
+    """Return the dialect graph of a model if the reference interpreter computes some of its operators bit-exactly."""
     if has_exact(model.graph):
         return model.graph
     found = model.words
@@ -49,7 +49,7 @@ def in_read_words(model: Model) -> Graph | None:
 
 
 def has_exact(graph: Graph) -> bool:
-    """Whether the reference computes words of a graph to the last bit as their format's own runtime does."""
+    """Whether the reference interpreter computes operators of a graph bit-exactly as the format's native runtime."""
     used = {node.dialect for inner in walk(graph) for node in inner if node.dialect}
     if not any(registry.record(dialect).rounds for dialect in used):
         return False
@@ -57,7 +57,7 @@ def has_exact(graph: Graph) -> bool:
 
 
 def _structure(graph: Graph) -> tuple[Any, ...]:
-    """What differs after any change: operators, attributes, names, numbers, and who reads whom."""
+    """Return a value that differs after any change of operators, attributes, names, constants or connections."""
     graphs = list(walk(graph))
     nodes = [
         (node.op, tuple(node.attributes.items()), *map(id, node.inputs), *map(id, node.outputs))

@@ -1,4 +1,4 @@
-"""Models that are given as bytes or as an open file: kept in a file as long as it takes to read them."""
+"""Temporary files for models that are passed as bytes or as open files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph
 
-GIVEN = "<bytes>"
+SOURCE_NAME = "<bytes>"
 """What findings call a model that has no path."""
 
 
 @contextmanager
-def received(data: bytes | bytearray | memoryview | BinaryIO, format: str | None = None) -> Generator[Path]:
-    """A file with `data`, which is gone when the block ends; findings call it `<bytes>`.
+def write_temporary(data: bytes | bytearray | memoryview | BinaryIO, format: str | None = None) -> Generator[Path]:
+    """Write `data` to a temporary file that exists inside the block; diagnostics call it `<bytes>`.
 
     Raises:
-        DiagnosticError: IO0003 there is no such format; what the block raises.
+        DiagnosticError: IO0003 the format is unknown; errors of the block.
         TypeError: `data` is neither bytes nor a file that is open for reading bytes.
     """
     folder = Path(tempfile.mkdtemp(prefix="graphport-"))
@@ -41,22 +41,22 @@ def received(data: bytes | bytearray | memoryview | BinaryIO, format: str | None
                 shutil.copyfileobj(data, file)
         yield path
     except DiagnosticError as error:
-        raise DiagnosticError(*(renamed(finding, path) for finding in error.diagnostics)) from error
+        raise DiagnosticError(*(replace_path(finding, path) for finding in error.diagnostics)) from error
     finally:
-        # Where mapped files cannot be removed, this one stays until the system cleans up.
+        # On systems where mapped files cannot be removed, the file stays until the system cleans up.
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def renamed(finding: Diagnostic, path: Path) -> Diagnostic:
-    """`finding` with the name of what was given in place of the file that stands in for it."""
+def replace_path(finding: Diagnostic, path: Path) -> Diagnostic:
+    """Replace the path of the temporary file in a diagnostic."""
     span = finding.span
     if span is not None:
-        span = replace(span, source=Source(span.source.name.replace(str(path), GIVEN), span.source.text))
-    return replace(finding, message=finding.message.replace(str(path), GIVEN), span=span)
+        span = replace(span, source=Source(span.source.name.replace(str(path), SOURCE_NAME), span.source.text))
+    return replace(finding, message=finding.message.replace(str(path), SOURCE_NAME), span=span)
 
 
-def hold(graph: Graph) -> None:
-    """Map every file that weights of `graph` lie in: once mapped, it stays when its name goes."""
+def map_weights(graph: Graph) -> None:
+    """Map every file that contains weights of `graph`; a mapping stays valid after the file is removed."""
     for storage in _storages(graph):
         file = storage.file
         if isinstance(file, MappedFile):
