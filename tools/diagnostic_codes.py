@@ -35,6 +35,7 @@ GROUPS = {
     "TFL": "TFLite",
     "TF": "TensorFlow: SavedModels and GraphDef files",
     "CKPT": "checkpoints: folders of Hugging Face and GGUF files",
+    "GENAI": "folders of onnxruntime-genai",
     "EXPR": "the expression language",
     "LEG": "legalizing and lifting: from one dialect to another",
     "SHAPE": "shapes and element types",

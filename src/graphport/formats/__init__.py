@@ -47,6 +47,7 @@ PACKAGES = {
     "keras": "graphport.formats.keras",
     "tensorflow": "graphport.formats.tensorflow",
     "tflite": "graphport.formats.tflite",
+    "genai": "graphport.formats.genai",
     "checkpoint": "graphport.formats.checkpoint",
     "archive": "graphport.formats.archive",
 }

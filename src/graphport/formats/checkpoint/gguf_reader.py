@@ -65,6 +65,9 @@ def read_file(path: Path) -> tuple[str, GgufFamily, Config, dict[str, BlockStora
         known = ", ".join(sorted(name for name in ARCHITECTURES if not name.endswith("_moe")))
         raise fault("CKPT0005", message, source, "general.architecture", f"read are: {known}")
     config = _config(architecture, found, file, storages, source)
+    tokens = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
+    values = {name: file.keys.get(f"tokenizer.ggml.{key}_token_id") for name, key in tokens.items()}
+    config = Config({**config.values, **values}, config.source, config.prefix)
     storages.pop(_FREQUENCIES, None)
     for name in _FACTORS:
         storages.pop(name, None)

@@ -15,6 +15,7 @@ from graphport.formats.checkpoint.architecture.names import canonical_names
 from graphport.formats.checkpoint.architecture.net import ACTIVATIONS, Net
 from graphport.formats.checkpoint.architecture.weights import Weights
 from graphport.formats.checkpoint.container.folder import read_config, read_pooling, read_tensors
+from graphport.formats.checkpoint.generation import NOTE, generation_settings
 from graphport.formats.checkpoint.gguf_reader import read_file
 from graphport.ops.declare import OPSET
 
@@ -66,7 +67,9 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     decoder = resolve(family, config)
     tensors = read_tensors(folder)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
-    return _decoder(kind, decoder, config, weights)
+    graph, findings = _decoder(kind, decoder, config, weights)
+    graph.notes[NOTE] = generation_settings(config, decoder, folder)
+    return graph, findings
 
 
 def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
@@ -99,7 +102,9 @@ def _check_activation(name: str, config: Config) -> None:
 def _read_file(path: Path) -> tuple[Graph, list[Diagnostic]]:
     architecture, found, config, tensors = read_file(path)
     decoder = resolve(found.family(), config)
-    return _decoder(architecture, decoder, config, Weights(tensors, Source(str(path))))
+    graph, findings = _decoder(architecture, decoder, config, Weights(tensors, Source(str(path))))
+    graph.notes[NOTE] = generation_settings(config, decoder, None)
+    return graph, findings
 
 
 def _decoder(kind: str, decoder: Decoder, config: Config, weights: Weights) -> tuple[Graph, list[Diagnostic]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.dims import Symbolic, bounds
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
@@ -112,9 +113,63 @@ def _read(graph: Graph, state: Value, kept: states.State, own: DType | None, las
     if state.storage is not None:
         storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
         start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
+    elif (empty := _empty_start(graph, state, fact, own, last)) is not None:
+        start, last = [empty], empty.producer
     node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
     graph.insert_after(last, node)
     return read
+
+
+def _empty_start(graph: Graph, state: Value, fact: TensorFact, own: DType | None, last: Node | None) -> Value | None:
+    """Append an empty start behind `last`: dims that may be 0 are 0, and other open dims those of ordinary inputs.
+
+    Before  ReadValue()  begins with 0 along every open axis
+    After   ReadValue(Broadcast(0, Concat(ShapeOf(x)[i], n, 0, …)))
+
+    Returns None if all open dims may be 0 or one is no dim of an input.
+    """
+    if fact.shape is None or own is None:
+        return None
+    can_be_empty = [isinstance(dim, Symbolic) and bounds(dim)[0] == 0 for dim in fact.shape]
+    opened = [dim for dim, is_empty in zip(fact.shape, can_be_empty, strict=True) if not is_empty]
+    places = {dim: _place(graph, state, dim) for dim in opened if isinstance(dim, Symbolic)}
+    if not any(can_be_empty) or not places or None in places.values():
+        return None
+
+    def constant(array: np.ndarray[Any, Any], name: str) -> Value:
+        storage = ArrayStorage(array)
+        return graph.add_constant(name, TensorFact.of(storage), storage)
+
+    def append(word: str, operands: list[Value], made: TensorFact, **attributes: Any) -> Value:
+        nonlocal last
+        value = Value(graph.fresh(f"{state.name}_start"), made)
+        last = graph.insert_after(last, Node(word, operands, [value], attributes, dialect="openvino"))
+        return value
+
+    parts: list[Value] = []
+    index = TensorFact(DType.INT64, (1,))
+    for dim, is_empty in zip(fact.shape, can_be_empty, strict=True):
+        place = places.get(dim) if isinstance(dim, Symbolic) else None
+        if is_empty or place is None:
+            parts.append(constant(np.array([0 if is_empty else int(str(dim))], np.int64), "dim"))
+            continue
+        source, axis = place
+        whole = append(
+            "opset3.ShapeOf", [source], TensorFact(DType.INT64, (len(source.shape or ()),)), output_type=DType.INT64
+        )
+        picked = [whole, constant(np.array([axis], np.int64), "axis"), constant(np.array(0, np.int64), "axis")]
+        parts.append(append("opset8.Gather", picked, index, batch_dims=0))
+    shape = append("opset1.Concat", parts, TensorFact(DType.INT64, (len(parts),)), axis=0)
+    zero = constant(np.zeros((), own.numpy), "zero")
+    return append("opset3.Broadcast", [zero, shape], TensorFact(own, fact.shape), mode="numpy")
+
+
+def _place(graph: Graph, state: Value, dim: Symbolic) -> tuple[Value, int] | None:
+    """Return an ordinary input with an axis of that size, and the axis."""
+    for value in graph.inputs:
+        if value is not state and states.state_of(value) is None and dim in (value.shape or ()):
+            return value, (value.shape or ()).index(dim)
+    return None
 
 
 def _as(storage: Storage, dtype: DType) -> Storage:
