@@ -19,7 +19,7 @@ from graphport.formats.keras.container.arguments import (
     read_calls,
     read_ports,
 )
-from graphport.formats.keras.container.config import FUNCTION, INPUT, OPERATION, LayerConfig, freeze
+from graphport.formats.keras.container.config import INPUT, OPERATION, LayerConfig, freeze
 from graphport.formats.keras.container.findings import EXPORT
 from graphport.formats.keras.rules.binding import DIALECT, DTYPES, LAYERS, OPERANDS, X
 from graphport.ir.graph import Graph, Node, Value
@@ -38,6 +38,10 @@ _MAX_DIM = 1 << 40
 """Largest dim of an input."""
 _HELP = "save the model again with Keras"
 _IDENTITY = "Identity"
+_UNUSED = ("name", "training", "mask", "dtype", "out", "given_masks", "validate_indices", "preserve_aspect_ratio")
+"""Arguments of calls that change nothing."""
+_TRAINS = ("Dropout", "SpatialDropout", "Gaussian", "AlphaDropout", "BatchNormalization", "Random")
+"""How the names of classes begin that compute something else in training."""
 
 
 class Mask:
@@ -332,14 +336,19 @@ class GraphBuilder:
 
     def _bind(self, layer: LayerConfig, known: LayerType, call: Call) -> _Bound:
         """The arguments of a call by name: tensors, and options of the call."""
-        if len(call.args) > len(known.call) and layer.class_name.startswith((OPERATION, FUNCTION)) is False:
+        if len(call.args) > len(known.call) and not layer.class_name.startswith(OPERATION):
             # A merge of Keras 3 in a legacy file has its operands as arguments of their own.
             call = Call(([*call.args],), call.kwargs)
+        if layer.class_name == f"{OPERATION}Einsum":
+            # Its operands are arguments of their own.
+            call = Call(([each for each in flatten(call.args) if isinstance(each, Tensor)],), call.kwargs)
         bound = _Bound()
-        given = dict(zip(known.call, call.args, strict=False))
+        function = layer.function
+        parameters = known.call if function is None else function.parameters
+        given = dict(zip(parameters, call.args, strict=False))
         for key, value in call.kwargs.items():
-            name = key if key in known.call else known.call[0] if key in ("inputs", "sequences") and known.call else key
-            given[name] = value
+            name = key if function is None else function.renames.get(key, key)
+            given[parameters[0] if name in ("inputs", "sequences") and name not in known.call else name] = value
         for name, value in given.items():
             tensors = [each for each in flatten(value) if isinstance(each, Tensor)]
             if name == "training":
@@ -365,15 +374,17 @@ class GraphBuilder:
     def _is_known_option(self, layer: LayerConfig, known: LayerType, key: str, value: Any) -> bool:
         if key in known.options:
             return True
-        if value is None or value is False or key in ("name", "training", "mask", "dtype", "out", "given_masks"):
+        if value is None or value is False or key in _UNUSED:
             return False
         message = f"unsupported: the argument {key!r} of the class {layer.class_name!r}"
         return self._findings.refuse("KERAS0404", message, layer.place, EXPORT)
 
     def _check_training(self, layer: LayerConfig, value: Any) -> None:
-        if value is True or value == 1:
-            message = f"unsupported: {layer.name!r} is called with training=True, as in training"
-            self._findings.refuse("KERAS0404", message, layer.place, "call the layer without training=True")
+        """Refuse a call that always trains: in Keras 3 the mode of the model prevails over that of the call."""
+        if self._version >= 3 or value not in (True, 1) or not layer.class_name.startswith(_TRAINS):
+            return
+        message = f"unsupported: {layer.name!r} is called with training=True, as in training"
+        self._findings.refuse("KERAS0404", message, layer.place, "call the layer without training=True")
 
     def _constant(self, layer: LayerConfig, role: str) -> Value:
         key = (id(layer), role)
@@ -475,7 +486,9 @@ class GraphBuilder:
                 (n, each.mask.value) for n, each in zip(names, inputs, strict=True) if each.mask is not None
             ]
 
-        return self._mask("Concatenate.mask", operands, {"axis": options["axis"]}, layer)
+        return self._mask(
+            "Concatenate.mask", operands, {"axis": options["axis"], "requires_all": self._version < 3}, layer
+        )
 
     def _mask(
         self,
@@ -513,14 +526,13 @@ class GraphBuilder:
         x, state = self._sequences(call)
         half = len(state) // 2
         results: list[list[Tensor]] = []
+        # Sequences of the second direction are returned in the order of the input.
+        backward.attributes["keep_order"] = True
         for part, given in ((forward, state[:half]), (backward, state[half:])):
             kwargs = {**call.kwargs, "initial_state": given or None}
             kwargs.pop("sequences", None)
             results.append(self.call(part, Call((x,), kwargs), scope))
         first = results[1][0]
-        if backward.attributes.get("return_sequences", backward.options.get("return_sequences")):
-            flipped = self.emit("Bidirectional.reverse", [(X, first.value)], {}, f"{scope}reverse", layer.place)[0]
-            first = Tensor(flipped, first.mask)
         states = [*results[0][1:], *results[1][1:]]
         mode = layer.options.get("merge_mode", "concat")
         if mode is None:

@@ -11,11 +11,13 @@ from graphport.core.sequences import is_sequence
 from graphport.formats.keras.container.findings import EXPORT
 from graphport.formats.keras.rules.activation import ACTIVATIONS, KERAS_2, LAYERS_AS_FUNCTIONS
 from graphport.formats.keras.rules.binding import DTYPES, LAYERS
+from graphport.formats.keras.rules.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphport.formats.keras.container.findings import Findings
+    from graphport.formats.keras.rules.functions import Function
     from graphport.ir.graph import Attribute
 
 MAX_CONFIG = 1 << 26
@@ -86,6 +88,8 @@ class LayerConfig:
     is_trainable: bool = True
     saved_class: str = ""
     """The class that the file names, where it is read as another one."""
+    function: Function | None = None
+    """The function of TensorFlow that the layer calls."""
     attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
     layers: list[LayerConfig] = field(default_factory=list["LayerConfig"])
     parts: dict[str, LayerConfig] = field(default_factory=dict[str, "LayerConfig"])
@@ -100,7 +104,7 @@ class LayerConfig:
     @property
     def is_layer(self) -> bool:
         """Whether Keras counts it as a layer: operations of Keras 3 are none."""
-        return not self.class_name.startswith(OPERATION)
+        return bool(self.saved_class) or not self.class_name.startswith(OPERATION)
 
     @property
     def place(self) -> str:
@@ -175,6 +179,7 @@ class ConfigReader:
         name = data.get("name") or options.get("name") or class_name.lower()
         found = LayerConfig(self._word(data, class_name, options), str(name), options, data.get("inbound_nodes"))
         found.is_trainable = options.get("trainable") is not False
+        self._read_function(found)
         if not self._check_class(found, data):
             return found
         if found.is_model:
@@ -201,6 +206,16 @@ class ConfigReader:
         if class_name == "TFOpLambda":
             return f"{FUNCTION}{options.get('function')}"
         return {"Model": "Functional"}.get(class_name, class_name)
+
+    def _read_function(self, found: LayerConfig) -> None:
+        """Read a layer that calls a function of TensorFlow as the operation of Keras 3 that is the same."""
+        if not found.class_name.startswith(FUNCTION):
+            return
+        found.function = FUNCTIONS.get(found.class_name.removeprefix(FUNCTION))
+        if found.function is not None:
+            found.saved_class = "SlicingOpLambda" if found.class_name.endswith("getitem") else "TFOpLambda"
+            found.class_name = f"{OPERATION}{found.function.operation}"
+            found.options = dict(found.function.options)
 
     def _check_class(self, found: LayerConfig, data: dict[str, Any]) -> bool:
         """Record a layer whose class cannot be read."""

@@ -36,17 +36,19 @@ def weights_of(layer: LayerConfig) -> list[Weight]:
     known = LAYERS.get(layer.class_name)
     if known is None:
         return []
-    return [
-        each for each in known.weights if not each.option or _has(layer, known.options.get(each.option), each.option)
-    ]
+    return [each for each in known.weights if not each.option or _has(layer, each.option)]
 
 
-def _has(layer: LayerConfig, default: object, option: str) -> bool:
-    """Whether an option that a weight needs is set: `score_mode=concat` compares, `!mean` needs it to be absent."""
-    name, _, wanted = option.lstrip("!").partition("=")
-    value = layer.options.get(name, LAYERS[layer.class_name].options.get(name, default))
-    found = value == wanted if wanted else bool(value)
-    return found is not option.startswith("!")
+def _has(layer: LayerConfig, condition: str) -> bool:
+    """Whether the options are as a weight needs them: `a` is set, `!a` is not, `a=text` is equal, `a&b` both hold."""
+    known = LAYERS[layer.class_name].options
+    for part in condition.split("&"):
+        name, _, wanted = part.lstrip("!").partition("=")
+        value = layer.options.get(name, known.get(name))
+        is_set = value == wanted if wanted else bool(value)
+        if is_set is part.startswith("!"):
+            return False
+    return True
 
 
 class ArchiveWeights:
@@ -90,11 +92,11 @@ class ArchiveWeights:
         ]
 
     def _folder(self, layer: LayerConfig, group: Object | None, folder: str, expected: list[Weight]) -> None:
-        # The layers of StackedRNNCells are cells themselves.
+        # The layers of StackedRNNCells are cells themselves; some layers have no property for their parts.
         path = f"{folder}/vars" if folder else "vars"
         found = None if group is None else group.find(path)
-        if found is None and group is not None and folder == "cell":
-            found = group.find("vars")
+        if found is None and group is not None and folder:
+            found = group.find(f"_{path}") or (group.find("vars") if folder == "cell" else None)
         names = [] if found is None else sorted((each for each in found.links if each.isdecimal()), key=int)
         if found is None or len(names) < len(expected):
             message = f"the file has {len(names)} weights of {layer.name!r}, {len(expected)} are needed"
@@ -116,8 +118,6 @@ class ArchiveWeights:
 
 def _saved_class(layer: LayerConfig) -> str:
     """The class by which Keras names a layer in the paths of weights."""
-    if layer.class_name.startswith("tf."):
-        return "SlicingOpLambda" if layer.class_name.endswith("getitem") else "TFOpLambda"
     return layer.saved_class or layer.class_name
 
 
