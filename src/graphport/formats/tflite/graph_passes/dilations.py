@@ -59,21 +59,21 @@ def _chain(node: Node) -> _Chain | None:
     plain = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": _VALID}
     if any(attributes.get(name, 1) != value for name, value in plain.items()):
         return None
-    before, after = _producer(node.inputs[0]), _only_consumer(node)
+    before, after = _producer(node.operand(0)), _only_consumer(node)
     widens = before if before is not None and before.word in _WIDENS else None
     narrows = after if after is not None and after.word in _NARROWS else None
-    split = before if widens is None else _producer(widens.inputs[0])
+    split = before if widens is None else _producer(widens.operand(0))
     merge = after if narrows is None else _only_consumer(narrows)
     if split is None or merge is None or (widens is None) != (narrows is None):
         return None
     if split.word != _SPLIT or merge.word != _MERGE or not _is_alike(split, node, merge):
         return None
-    axis = 0 if widens is None else _axis(_dims(split.output), _dims(node.inputs[0]))
+    axis = 0 if widens is None else _axis(_dims(split.output), _dims(node.operand(0)))
     if axis is None or (narrows is not None and _axis(_dims(narrows.output), _dims(node.output)) != axis):
         return None
     blocks, others = integers(split.operand(1)), integers(merge.operand(1))
     pads, crops = integers(split.operand(2)), integers(merge.operand(2))
-    rank = len(_dims(split.inputs[0]))
+    rank = len(_dims(split.operand(0)))
     if (
         not blocks
         or blocks != others
@@ -85,7 +85,7 @@ def _chain(node: Node) -> _Chain | None:
     if len(blocks) != rank - 2 or rank + (axis > 0) != _IMAGE or min(blocks) < 1:
         return None
     left = [pad - crop for pad, crop in zip(pads, crops, strict=True)]
-    whole = [_dims(split.inputs[0])[1 + place] for place in range(len(blocks))]
+    whole = [_dims(split.operand(0))[1 + place] for place in range(len(blocks))]
     if min(left) < 0 or not all(isinstance(n, int) for n in whole):
         return None
     padded = [n + pads[2 * place] + pads[2 * place + 1] for place, n in enumerate(whole)]
@@ -104,7 +104,7 @@ def _only_consumer(node: Node) -> Node | None:
     if len(node.results) != 1 or node.output.is_output or len(node.output.uses) != 1:
         return None
     (user,) = node.output.users
-    return user if user.dialect == _DIALECT and len(user.results) == 1 and user.inputs[0] is node.output else None
+    return user if user.dialect == _DIALECT and len(user.results) == 1 and user.operand(0) is node.output else None
 
 
 def _dims(value: Value | None) -> tuple[Dim, ...]:
@@ -157,7 +157,7 @@ def _replace(graph: Graph, chain: _Chain) -> None:
         narrow.take_outputs(chain.merge)
     else:
         twin.take_outputs(chain.merge)
-    gone = [chain.merge, chain.narrows, node, _producer(node.inputs[0]), split]
+    gone = [chain.merge, chain.narrows, node, _producer(node.operand(0)), split]
     for each in gone:
         if (
             each is not None

@@ -368,7 +368,7 @@ def _stands(value: Value | None) -> Quantization | None:
     kernel = KERNELS.get(node.word)
     if kernel is None or not kernel.moves or len(node.results) > 1 or node.attributes.get("fused_activation_function"):
         return None
-    quantization = _stands(node.inputs[0])
+    quantization = _stands(node.operand(0))
     if quantization is None or quantization[0] not in kernel.types:
         return None
     return quantization if node.word != _FILLS or _filler(node.inputs[2], quantization) is not None else None
@@ -377,7 +377,7 @@ def _stands(value: Value | None) -> Quantization | None:
 def _stored(graph: Graph, before: Node, value: Value) -> Value:
     """Return the stored integers of a value that has some."""
     node = cast("Node", value.producer)
-    first = cast("Value", node.inputs[0])
+    first = cast("Value", node.operand(0))
     if node.word == "DEQUANTIZE":
         return first
     quantization = cast("Quantization", _stands(value))
@@ -435,7 +435,7 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None
-    first = node.inputs[0]
+    first = node.operand(0)
     if node.word == "DEQUANTIZE" and first is not None and first.storage is not None and first.is_constant:
         quantization = _quantization(node, "quantized")
         if quantization is None:
@@ -445,7 +445,7 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
         return (first.storage.numpy().astype(np.int16) - _UINT8_OFFSET).astype(np.int8), _signed(quantization)
     if node.word == "RESHAPE":
         return _reshaped(filters_of(first), node.output.fact)
-    order = node.inputs[1] if node.word == "TRANSPOSE" else None
+    order = node.operand(1) if node.word == "TRANSPOSE" else None
     found = filters_of(first) if order is not None and order.storage is not None else None
     if found is None or order is None or order.storage is None:
         return None
@@ -479,7 +479,7 @@ def float_bias_of(value: Value | None) -> np.ndarray[Any, Any] | None:
     if node is None or node.dialect != _DIALECT:
         return None
     if node.word in ("RESHAPE", "CAST"):
-        return float_bias_of(node.inputs[0])
+        return float_bias_of(node.operand(0))
     if node.word == "MUL":
         # ONNX has no DequantizeLinear of 64-bit integers.
         factors = [float_bias_of(each) for each in node.inputs]

@@ -37,7 +37,7 @@ class _TfliteLayout:
     def order(self, node: Node) -> tuple[int, ...] | None:
         if node.word != _TRANSPOSE or node.dialect != _DIALECT or len(node.inputs) < 2:
             return None
-        order = node.inputs[1]
+        order = node.operand(1)
         if order is None or not order.is_constant or order.storage is None:
             return None
         return tuple(int(axis) for axis in order.storage.numpy().reshape(-1))
@@ -104,7 +104,7 @@ class _TfliteLayout:
         if node.word != "RESHAPE" or node.dialect != _DIALECT or _is_by_axis(node) or len(node.inputs) < 2:
             return None
         fact = node.results[0].fact
-        return fact.shape if isinstance(fact, TensorFact) and _constant_elements(node.inputs[1]) is not None else None
+        return fact.shape if isinstance(fact, TensorFact) and _constant_elements(node.operand(1)) is not None else None
 
     def set_shape(self, graph: Graph, node: Node, shape: Sequence[int]) -> None:
         node.set_input(1, _ints(graph, shape))

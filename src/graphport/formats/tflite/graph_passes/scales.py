@@ -106,7 +106,7 @@ def _feeds_depthwise(node: Node) -> bool:
     if node.output.is_output or not users:
         return False
     for user in users:
-        if not isinstance(user, Node) or user.dialect != _DIALECT or user.inputs[0] is not node.output:
+        if not isinstance(user, Node) or user.dialect != _DIALECT or user.operand(0) is not node.output:
             return False
         if user.word != _DEPTHWISE and not (user.word in ("TRANSPOSE", "PAD") and _feeds_depthwise(user)):
             return False
@@ -143,11 +143,11 @@ def _affine_after(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]
 
 def _factors_before(node: Node, count: int) -> tuple[Numbers, Node] | None:
     """Return the per-map factor of each channel that a depthwise convolution reads, and its node."""
-    value = node.inputs[0]
+    first = value = node.operand(0)
     while value is not None and value.producer is not None and _is(value.producer, "PAD") and len(value.uses) == 1:
-        value = value.producer.inputs[0]
+        value = value.producer.operand(0)
     maker = None if value is None or len(value.uses) != 1 else value.producer
-    fact = None if node.inputs[0] is None else node.inputs[0].fact
+    fact = None if first is None else first.fact
     channels = fact.dims[-1] if isinstance(fact, TensorFact) else None
     if maker is None or not _is(maker, "MUL") or maker.output.is_output or not isinstance(channels, int):
         return None

@@ -93,7 +93,7 @@ def shape_constants(graph: Graph) -> None:
     for node in list(graph):
         if node.dialect != _DIALECT or node.word not in _SHAPING or len(node.results) != 1:
             continue
-        source, result = node.inputs[0], node.output
+        source, result = node.operand(0), node.output
         fact = result.fact
         shape = fact.shape if isinstance(fact, TensorFact) else None
         stored = source.storage if source is not None and source.is_constant else None
