@@ -125,6 +125,19 @@ def test_results_that_are_absent_have_no_facts_to_take():
     assert len(found) == 3
 
 
+def test_a_replayed_operator_has_the_results_that_onnx_requires(tmp_path):
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 4)))
+    for index in range(3):
+        indices = Value(graph.fresh(f"indices{index}"), TensorFact(DType.INT64, (2, 2)))
+        unused = Value(graph.fresh(f"values{index}"), TensorFact(DType.FLOAT32, (2, 2)))
+        attributes = {KEYS: ("self",), "k": 2, "dim": 1}
+        graph.append(Node("aten.topk.default", [x], [unused, indices], attributes, dialect="pytorch"))
+        graph.add_output(indices)
+    result, _ = legalize(graph)
+    assert all(None not in node.outputs for node in result if node.word == "TopK")
+
+
 def test_results_that_no_node_computes_and_names_stay_where_they_are(tmp_path):
     """A dropped layer gives what it is given; names of values and nodes are those of the file."""
     lines = ["Input x 0 1 x 0=4 1=4 2=2"]
