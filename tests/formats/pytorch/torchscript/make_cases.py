@@ -261,7 +261,29 @@ class Regions(nn.Module):
         return torchvision.ops.roi_pool(x, boxes, (2, 3), 0.5)
 
 
+class Detections(nn.Module):
+    """Boxes above a threshold, maybe none, and a pasted mask for each; numbers are converted from tensors implicitly."""
+
+    def forward(self, scores: Tensor, deltas: Tensor) -> tuple[Tensor, Tensor]:
+        boxes = deltas[torch.where(scores > 0.5)[0]]
+        count = boxes.size(0)
+        if count > 0:
+            boxes = boxes.reshape(count, -1, 4)
+        boxes = boxes.reshape(-1, 4)
+        corners = boxes.to(torch.int64)
+        masks: list[Tensor] = []
+        for i in range(corners.size(0)):
+            mask = torch.zeros(6, 6)
+            left = max(corners[i, 0], 0)
+            right = min(corners[i, 2] + 1, 6)
+            mask[:, left:right] = boxes[i, 3]
+            masks.append(mask)
+        pasted = torch.stack(masks) if len(masks) > 0 else torch.zeros(0, 6, 6)
+        return boxes, pasted
+
+
 BOXES = torch.tensor([[0.0, 1, 1, 9, 11], [1, 0, 3, 15, 8], [0, 4, 4, 5, 5]])
+DELTAS = torch.tensor([[0.0, 1, 2, 3, 1, 1, 5, 4], [3, 0, 4, 2, -2, 0, 1, 7], [1, 1, 1, 1, 2, 2, 9, 5]]).repeat(3, 1)
 case("branches", Branches, {"x": ones(3, 4) + 1}, {"x": -torch.ones(3, 4)})
 case("steps", Steps, {"x": ones(6, 2, 4), "n": torch.tensor(4)}, {"x": ones(6, 2, 4), "n": torch.tensor(2)})
 case("writes_in_loop", WritesInLoop, {"x": ones(4), "k": torch.tensor(3)}, {"x": ones(4), "k": torch.tensor(0)})
@@ -283,6 +305,7 @@ case("scaled", Scaled, {"x": ones(2, 4), "n": 3})
 case("paddings", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)}, how="trace")
 case("paddings_scripted", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)})
 case("regions", Regions, {"x": ones(2, 3, 8, 8).sin(), "boxes": BOXES}, how="trace")
+case("detections", Detections, {"scores": ones(9), "deltas": DELTAS}, {"scores": -ones(9).abs(), "deltas": DELTAS})
 case("quantized_static", static, {"x": ones(2, 3, 8, 8)})
 case("quantized_dynamic", dynamic, {"x": ones(2, 4, 6)})
 

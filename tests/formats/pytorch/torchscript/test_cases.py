@@ -25,6 +25,7 @@ SCRIPTED = (
     *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
     "paddings_scripted",
+    "detections",
 )
 TOLERANCES = {"quantized_static": 2e-2, "quantized_dynamic": 1e-2}
 
@@ -110,6 +111,10 @@ def test_attribute_that_the_module_sets_is_a_state():
     first = gp.run(kept, inputs)
     second = gp.run(kept, inputs | {"count_in": first["count_out"]})
     np.testing.assert_allclose(second["output"], expected[0] + 1)
+
+
+def test_an_assumption_about_empty_tensors_is_reported():
+    assert [finding.code for finding in load("detections").findings] == ["TS0013"]
 
 
 def test_names_follow_the_modules():

@@ -67,6 +67,10 @@ class Context(Protocol):
         """What containers were before branches changed them."""
         ...
 
+    def assume(self, condition: str) -> None:
+        """Record that the graph is read for inputs with this condition."""
+        ...
+
     def block(self, statements: Sequence[ast.stmt], variables: dict[str, Any]) -> tuple[Any] | None:
         """Run statements; the value of a `return` among them, in a tuple."""
         ...

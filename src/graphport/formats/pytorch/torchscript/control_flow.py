@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import KEYS
+from graphport.formats.pytorch.torchscript.emptiness import holds_if_empty
 from graphport.formats.pytorch.torchscript.mutations import Growing, Mutable, contents, items_as_they_are, restore
 from graphport.formats.pytorch.torchscript.refusal import RaisedError, refuse
 from graphport.formats.pytorch.torchscript.values import (
@@ -51,8 +52,25 @@ def run_if(evaluator: Context, statement: ast.If, variables: dict[str, Any]) -> 
     if then is None or other is None:
         # One branch raises an exception: what the model computes is the other.
         return evaluator.block(statement.orelse if then is None else statement.body, variables)
+    is_empty = holds_if_empty(condition.value) if _ranks_differ(then, other) else None
+    if is_empty is not None:
+        # For an empty tensor the branches differ in the rank of tensors without elements.
+        evaluator.assume(f"a tensor is not empty ({ast.unparse(statement.test)})")
+        return evaluator.block(statement.orelse if is_empty else statement.body, variables)
     _join(evaluator, condition, then, other, variables)
     return None
+
+
+def _ranks_differ(then: _Branch, other: _Branch) -> bool:
+    """Whether the branches set a variable to tensors of different ranks."""
+    for name, a in then.variables.items():
+        b = other.variables.get(name)
+        if a is b or not isinstance(a, Tensor) or not isinstance(b, Tensor):
+            continue
+        shapes = [branch.current.get(id(x), x.value).shape for branch, x in ((then, a), (other, b))]
+        if None not in shapes and len({len(shape) for shape in shapes if shape is not None}) > 1:
+            return True
+    return False
 
 
 def run_for(evaluator: Context, statement: ast.For, variables: dict[str, Any]) -> tuple[Any] | None:

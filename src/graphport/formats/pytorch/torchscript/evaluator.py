@@ -60,6 +60,8 @@ class Evaluator:
         self._calls: list[str] = []
         self._member = ""
         self.last_origin: Span | None = None
+        self.assumptions: dict[str, Span | None] = {}
+        """Conditions on inputs for which the graph is read, with the statements that have them."""
         """The last statement that was begun."""
 
     # Calls
@@ -114,6 +116,10 @@ class Evaluator:
         return self.invoke(method, [owner, *given], named, {})
 
     # Statements
+
+    def assume(self, condition: str) -> None:
+        """Record that the graph is read for inputs with this condition."""
+        self.assumptions.setdefault(condition, self.last_origin)
 
     def block(self, statements: Sequence[ast.stmt], variables: dict[str, Any]) -> tuple[Any] | None:
         """Run statements; the value of a `return` among them, in a tuple."""
@@ -367,11 +373,17 @@ class Evaluator:
             self.call_method(made, "__init__", given, named)
         return made
 
+    def _annotated(self, value: Any, type_: str) -> Any:
+        """A value of a declared type; a tensor of one element is converted to a number of that type."""
+        if type_ in ("int", "float", "bool") and isinstance(value, Tensor):
+            return self.operators.to_number(value, type_)
+        return _typed(value, type_)
+
     def _special(self, name: str, node: ast.Call, variables: Mapping[str, Any]) -> Any:
         """Calls whose arguments are types or names."""
         match name, node.args:
             case "annotate", [type_, value]:
-                return _typed(self.expression(value, variables), ast.unparse(type_))
+                return self._annotated(self.expression(value, variables), ast.unparse(type_))
             case "unchecked_cast", [_, value]:
                 return self.expression(value, variables)
             case "uninitialized", [_]:

@@ -143,6 +143,7 @@ class _Reader:
         self._made.notes[FIXED] = tuple(inputs.fixed)
         result = self._evaluator.invoke(forward, [module, *arguments], {}, {})
         self._outputs(result)
+        self._report_assumptions()
         self._note_states()
         self._made.opsets[DIALECT] = 1
         self._made.notes[VERSION] = {"version": str(self._state.version)}
@@ -156,6 +157,12 @@ class _Reader:
         message = f"the model is the one for the default argument{'s' if len(taken) > 1 else ''} {listed}"
         help = "--input NAME=NUMBER sets another value, --input NAME=int64: makes an input of it"
         self.findings.append(Diagnostic("TS0012", message, Span(self._container.source), help, Severity.WARNING))
+
+    def _report_assumptions(self) -> None:
+        for condition, origin in self._evaluator.assumptions.items():
+            message = f"the model is read for inputs for which {condition}"
+            help = "without elements PyTorch returns tensors of another rank"
+            self.findings.append(Diagnostic("TS0013", message, origin, help, Severity.WARNING))
 
     # Outputs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from graphport.core.dims import Dim, Symbolic, decide_equal
@@ -60,6 +61,33 @@ def _zeros(shape: Any) -> bool:
     return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
 
 
+def _with_inferred_size(b: Builder, x: Value, target: Sequence[Any]) -> list[Any]:
+    """`target` with the number that -1 stands for, if it is known: ONNX cannot infer it for a tensor without elements.
+
+    [N, 8] to (N, -1, 4): the symbolic sizes cancel, and -1 is 8 / 4.
+    """
+    entries = [_entry(item) for item in target]
+    if sum(isinstance(entry, int) and entry == -1 for entry in entries) != 1:
+        return list(target)
+    rest, known = list(b.dims(x)), 1
+    for entry in entries:
+        if isinstance(entry, int):
+            known *= abs(entry)
+            continue
+        equal = next((n for n in rest if entry is not None and decide_equal(n, entry) is True), None)
+        if equal is None:
+            return list(target)
+        rest.remove(equal)
+    sizes = [n for n in rest if isinstance(n, int)]
+    if len(sizes) < len(rest) or not known or prod(sizes) % known:
+        return list(target)
+    inferred = prod(sizes) // known
+    return [
+        inferred if isinstance(entry, int) and entry == -1 else item
+        for entry, item in zip(entries, target, strict=True)
+    ]
+
+
 @emits(
     "Tensor.reshape", "Tensor.view", "torch.reshape", "aten::reshape", "aten::view", "torch.view", "aten::_unsafe_view"
 )
@@ -67,6 +95,8 @@ def reshape(b: Builder, input: Value, shape: Any = None, size: Any = None) -> Va
     target = shape if shape is not None else size if size is not None else ()
     if is_sequence(target) and _keeps_shape(b, input, target):
         return input
+    if is_sequence(target) and any(isinstance(item, Value) for item in target):
+        target = _with_inferred_size(b, input, target)
     return b(Reshape, input, lengths(b, target), allowzero=1 if _zeros(target) else None)
 
 

@@ -1,0 +1,38 @@
+"""Conditions on empty tensors: `boxes.size(0) > 0`, whose branches may return tensors of different ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Node, Value
+
+_SIZES = frozenset({"aten.sym_size.int", "aten.sym_numel.default"})
+_SUMS = frozenset({"_operator.add", "_operator.mul"})
+_NON_EMPTY = {("_operator.gt", 0), ("_operator.ne", 0), ("_operator.ge", 1)}
+_EMPTY = {("_operator.eq", 0), ("_operator.le", 0), ("_operator.lt", 1)}
+
+
+def holds_if_empty(condition: Value) -> bool | None:
+    """The value of a condition for an empty tensor, if it compares a size with 0; `None` for other conditions."""
+    node = condition.producer
+    if node is None or len(node.inputs) != 1 or not _is_size(node.operand(0)):
+        return None
+    compared = (node.word, node.attributes.get("b"))
+    return True if compared in _EMPTY else False if compared in _NON_EMPTY else None
+
+
+def _is_size(value: Value | None, depth: int = 8) -> bool:
+    """Whether a number is the size of a dim, or a sum or product of sizes and counts."""
+    node = None if value is None else value.producer
+    if node is None or not depth:
+        return False
+    if node.word in _SIZES:
+        return True
+    return node.word in _SUMS and all(_is_size(each, depth - 1) for each in node.operands) and _counts(node)
+
+
+def _counts(node: Node) -> bool:
+    """Whether the constant operands of a sum or product do not make it differ from 0."""
+    constants = [node.attributes[name] for name in ("a", "b") if name in node.attributes]
+    return all(constant == 0 if node.word == "_operator.add" else constant != 0 for constant in constants)
