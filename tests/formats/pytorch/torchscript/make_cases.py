@@ -261,6 +261,20 @@ class Regions(nn.Module):
         return torchvision.ops.roi_pool(x, boxes, (2, 3), 0.5)
 
 
+class LazyState(nn.Module):
+    """A state that the first run creates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: Tensor = torch.zeros(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(self.state) == 0:
+            self.state = torch.zeros(x.shape)
+        self.state = self.state * 0.5 + x
+        return self.state
+
+
 class Detections(nn.Module):
     """Boxes above a threshold, maybe none, and a pasted mask for each; numbers are converted from tensors implicitly."""
 
@@ -306,6 +320,7 @@ case("paddings", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)}, how="tra
 case("paddings_scripted", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)})
 case("regions", Regions, {"x": ones(2, 3, 8, 8).sin(), "boxes": BOXES}, how="trace")
 case("detections", Detections, {"scores": ones(9), "deltas": DELTAS}, {"scores": -ones(9).abs(), "deltas": DELTAS})
+case("lazy_state", LazyState, {"x": ones(2, 3)})
 case("quantized_static", static, {"x": ones(2, 3, 8, 8)})
 case("quantized_dynamic", dynamic, {"x": ones(2, 4, 6)})
 

@@ -117,6 +117,14 @@ def test_an_assumption_about_empty_tensors_is_reported():
     assert [finding.code for finding in load("detections").findings] == ["TS0013"]
 
 
+def test_a_state_that_changes_its_shape_is_refused():
+    inputs, expected = recorded("lazy_state")
+    model = gp.load(CASES / "lazy_state.pt", shapes=shapes_of(inputs))
+    assert_same(list(gp.run(model, inputs).values()), expected, "lazy_state")
+    with pytest.raises(gp.DiagnosticError, match=r"TS0009.*state has different shapes.*\[0\] and \[2, 3\]"):
+        gp.load(CASES / "lazy_state.pt", shapes=shapes_of(inputs), states=True)
+
+
 def test_names_follow_the_modules():
     graph, _ = reader.read(CASES / "network.pt")
     assert {"conv.weight", "conv.bias", "norm.running_var", "head.weight"} <= {value.name for value in graph.constants}

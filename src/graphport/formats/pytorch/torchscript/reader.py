@@ -196,6 +196,8 @@ class _Reader:
         emitter = self._emitter
         emitter.writes.note()
         found = [(before, emitter.now(after.value)) for before, after in self._state.changed()]
+        if self._keeps_states:
+            _refuse_changed_shapes(found)
         if found:
             self._made.notes[MUTATED] = tuple((before.name, after.name, True) for before, after in found)
         self._kept = {before for before, _ in found}
@@ -207,6 +209,20 @@ class _Reader:
         for value in list(self._made.constants):
             if not value.uses and value not in self._kept:
                 self._made.remove_constant(value)
+
+
+def _refuse_changed_shapes(states: Sequence[tuple[Value, Value]]) -> None:
+    """Refuse states that one run leaves with another shape: the next run would be of another model.
+
+    Raises:
+        RefusedError: TS0009.
+    """
+    for before, after in states:
+        if before.shape is not None and after.shape is not None and before.shape != after.shape:
+            sizes = " and ".join(str(list(each.shape or ())) for each in (before, after))
+            message = f"the state {before.name} has different shapes before and after a run: {sizes}"
+            help = "run the module once in PyTorch and save it again, so that the file has the state of later runs"
+            refuse("TS0009", message, help=help)
 
 
 def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
