@@ -31,6 +31,7 @@ GROUPS = {
     "CAFFE": "Caffe",
     "PT": "exported programs of PyTorch (`.pt2`)",
     "TS": "TorchScript files",
+    "SH": "StableHLO files",
     "KERAS": "Keras files (`.keras`, `.h5`)",
     "TFL": "TFLite",
     "TF": "TensorFlow: SavedModels and GraphDef files",

@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS, by_name, recognize
 from tests.models import NNEF, perceptron, write_nnef, write_onnx
 
-READ_ONLY = ("checkpoint", "keras", "pt2", "tensorflow", "torchscript")
+READ_ONLY = ("checkpoint", "keras", "pt2", "stablehlo", "tensorflow", "torchscript")
 
 
 def code_of(call, *arguments):

@@ -48,6 +48,7 @@ PACKAGES = {
     "tensorflow": "graphport.formats.tensorflow",
     "tflite": "graphport.formats.tflite",
     "genai": "graphport.formats.genai",
+    "stablehlo": "graphport.formats.stablehlo",
     "checkpoint": "graphport.formats.checkpoint",
     "archive": "graphport.formats.archive",
 }

@@ -17,6 +17,7 @@ RULES: dict[str, str] = {
     "openvino": "graphport.formats.openvino.rules",
     "pnnx": "graphport.formats.pytorch.rules.functions",
     "pytorch": "graphport.formats.pytorch.rules",
+    "stablehlo": "graphport.formats.stablehlo.rules",
     "tensorflow": "graphport.formats.tensorflow.rules",
     "tflite": "graphport.formats.tflite.rules",
     "tract": "graphport.formats.nnef.rules.tract",

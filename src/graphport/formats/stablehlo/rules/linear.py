@@ -1,0 +1,255 @@
+"""Products of matrices and convolutions."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.stablehlo.program import Dense
+from graphport.formats.stablehlo.refusal import refuse
+from graphport.formats.stablehlo.rules.elementwise import converted, widened
+from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, element_type, rule
+from graphport.formats.stablehlo.rules.shapes import checked_axes, ints_of, padded, reversed_axes, spread
+from graphport.formats.stablehlo.rules.values import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphport.formats.stablehlo.program import Operation
+    from graphport.ir.graph import Value
+
+_PRODUCTS = frozenset(
+    {DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64}
+)
+
+
+def _product_type(dtype: DType) -> DType:
+    """The type in which products are summed."""
+    if dtype in _PRODUCTS:
+        return dtype
+    return DType.FLOAT32 if dtype.is_floating else DType.INT32
+
+
+@rule("dot_general")
+def dot_general(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
+    """Sum products over contracting dims, for each index of batch dims."""
+    numbers = op.attributes["dot_dimension_numbers"]
+    names = ("batching_dimensions", "contracting_dimensions")
+    left, right = ([ints_of(numbers.get(f"{side}_{name}") or [], name) for name in names] for side in ("lhs", "rhs"))
+    dtype = element_type(op.result_types[0], e.dtype(x))
+    return _dot(e, op, x, y, left, right, dtype)
+
+
+def _dot(
+    e: Emitter, op: Operation, x: Value, y: Value, left: list[list[int]], right: list[list[int]], dtype: DType
+) -> Value:
+    for value, (batch, contract) in ((x, left), (y, right)):
+        checked_axes(e, [*batch, *contract], e.rank(value), op)
+    for mine, others in zip(left, right, strict=True):
+        sizes = [(e.dims(x)[a], e.dims(y)[b]) for a, b in zip(mine, others, strict=False)]
+        if len(mine) != len(others) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes):
+            refuse("SH0007", f"{op.shown()}: the dims {mine} and {others} do not correspond")
+    wide = _product_type(dtype)
+    x, y = converted(e, x, wide), converted(e, y, wide)
+    found = _product(e, x, y, left, right)
+    return converted(e, found, dtype)
+
+
+def _product(e: Emitter, x: Value, y: Value, left: list[list[int]], right: list[list[int]]) -> Value:
+    batch, contract = left
+    free_x = [axis for axis in range(e.rank(x)) if axis not in (*batch, *contract)]
+    free_y = [axis for axis in range(e.rank(y)) if axis not in (*right[0], *right[1])]
+    batch_sizes = [e.dim(x, axis) for axis in batch]
+    sizes_x = [e.dim(x, axis) for axis in free_x]
+    sizes_y = [e.dim(y, axis) for axis in free_y]
+    rows = e.transpose(x, [*batch, *free_x, *contract])
+    columns = e.transpose(y, [*right[0], *right[1], *free_y])
+    shared = [e.dim(x, axis) for axis in contract]
+    rows = _merged(e, rows, [batch_sizes, sizes_x, shared])
+    columns = _merged(e, columns, [batch_sizes, shared, sizes_y])
+    found = e("MatMul", rows, columns)
+    return e.reshape(found, [*batch_sizes, *sizes_x, *sizes_y]) if len(sizes_x) != 1 or len(sizes_y) != 1 else found
+
+
+def _merged(e: Emitter, x: Value, groups: list[list[int | Value]]) -> Value:
+    """`x` with the axes of the last two groups merged into one each."""
+    sizes = [*groups[0], *(merged_size(e, group) for group in groups[1:])]
+    return x if all(len(group) == 1 for group in groups[1:]) else e.reshape(x, sizes)
+
+
+def merged_size(e: Emitter, sizes: list[int | Value]) -> int | Value:
+    """The product of sizes."""
+    numbers = [size for size in sizes if isinstance(size, int)]
+    found: int | Value = prod(numbers)
+    for size in sizes:
+        if not isinstance(size, int):
+            found = size if found == 1 else e("Mul", size, found)
+    return found
+
+
+@complex_rule("dot_general")
+def complex_dot_general(e: Emitter, op: Operation, x: Any, y: Any) -> Pair:
+    """(a + ib)(c + id) by four real products."""
+    return _bilinear(e, x, y, lambda a, b: dot_general(e, op, a, b))
+
+
+def _bilinear(e: Emitter, x: Any, y: Any, product: Callable[[Value, Value], Value]) -> Pair:
+    real = e("Sub", product(x.real, y.real), product(x.imaginary, y.imaginary))
+    return Pair(real, e("Add", product(x.real, y.imaginary), product(x.imaginary, y.real)))
+
+
+@rule("dot")
+def dot(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
+    """Product of vectors or matrices."""
+    dtype = element_type(op.result_types[0], e.dtype(x))
+    return _dot(e, op, x, y, [[], [e.rank(x) - 1]], [[], [0]], dtype)
+
+
+@rule("einsum", "unary_einsum")
+def einsum(e: Emitter, op: Operation, *xs: Value) -> Value:
+    """Products by a formula."""
+    equation = str(op.attributes["einsum_config"])
+    return widened(e, lambda b, *given: b("Einsum", *given, equation=equation), *xs)
+
+
+# Convolutions
+
+
+def _pairs(value: Any, count: int) -> list[tuple[int, int]]:
+    if value is None:
+        return [(0, 0)] * count
+    numbers = ints_of(value, "padding")
+    if len(numbers) != 2 * count:
+        refuse("SH0007", f"convolution: padding of {len(numbers) // 2} axes, expected {count}")
+    return list(zip(numbers[0::2], numbers[1::2], strict=True))
+
+
+def _flags(value: Any, count: int) -> list[bool]:
+    if value is None:
+        return [False] * count
+    found = [bool(n) for n in (value.array().reshape(-1) if isinstance(value, Dense) else value)]
+    return found if len(found) == count else [False] * count
+
+
+def _numbers(op: Operation, name: str, count: int) -> list[int]:
+    value = op.attributes.get(name)
+    found = [1] * count if value is None else ints_of(value, name)
+    if len(found) != count or min(found, default=1) < 1:
+        refuse("SH0007", f"convolution: {name} = {found} for {count} spatial dims")
+    return found
+
+
+@rule("convolution")
+def convolution(e: Emitter, op: Operation, x: Value, w: Value) -> Value:
+    """Convolve with any order of dims, dilations, groups of features and groups of the batch."""
+    dims = op.attributes["dimension_numbers"]
+    count = len(dims["input_spatial_dimensions"])
+    return _convolved(e, op, x, w, _pairs(op.attributes.get("padding"), count))
+
+
+@rule("dynamic_conv")
+def dynamic_conv(e: Emitter, op: Operation, x: Value, w: Value, padding: Value) -> Value:
+    """Convolve with padding in an operand, which must be constant."""
+    numbers = e.must_know(padding, "padding")
+    return _convolved(e, op, x, w, list(zip(numbers[0::2], numbers[1::2], strict=True)))
+
+
+@complex_rule("convolution")
+def complex_convolution(e: Emitter, op: Operation, x: Any, w: Any) -> Pair:
+    """Convolve complex tensors by four real convolutions."""
+    return _bilinear(e, x, w, lambda a, b: convolution(e, op, a, b))
+
+
+def _convolved(e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[tuple[int, int]]) -> Value:
+    dims = op.attributes["dimension_numbers"]
+    spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
+    count = len(spatial)
+    groups = int(op.attributes.get("feature_group_count", 1))
+    batch_groups = int(op.attributes.get("batch_group_count", 1))
+    if groups < 1 or batch_groups < 1 or (groups > 1 and batch_groups > 1):
+        refuse("SH0007", f"convolution: {groups} groups of features and {batch_groups} of the batch")
+    order_x = [dims["input_batch_dimension"], dims["input_feature_dimension"], *spatial]
+    kernel = [dims["kernel_output_feature_dimension"], dims["kernel_input_feature_dimension"]]
+    order_w = [*kernel, *dims["kernel_spatial_dimensions"]]
+    order_y = [dims["output_batch_dimension"], dims["output_feature_dimension"], *dims["output_spatial_dimensions"]]
+    for value, order in ((x, order_x), (w, order_w)):
+        checked_axes(e, order, e.rank(value), op)
+        if len(order) != e.rank(value):
+            refuse("SH0007", f"convolution: {len(order)} dims for an operand of rank {e.rank(value)}")
+    dtype = element_type(op.result_types[0], e.dtype(x))
+    wide = (
+        dtype
+        if dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+        else (DType.FLOAT32 if dtype.is_floating else DType.FLOAT64)
+    )
+    x, w = e.cast(e.transpose(x, order_x), wide), e.cast(e.transpose(w, order_w), wide)
+    _check_groups(e, x, w, groups, batch_groups)
+    found = _windows_convolved(e, op, x, w, padding, groups, batch_groups, count)
+    found = found if wide is dtype else converted(e, found if dtype.is_floating else e.cast(found, DType.INT64), dtype)
+    return e.transpose(found, [int(n) for n in np.argsort(order_y)])
+
+
+def _check_groups(e: Emitter, x: Value, w: Value, groups: int, batch_groups: int) -> None:
+    features, (outputs, inputs) = e.dims(x)[1], e.dims(w)[:2]
+    if isinstance(features, int) and isinstance(inputs, int) and features != inputs * groups:
+        refuse("SH0007", f"convolution: {features} features, the kernel has {inputs} in each of {groups} groups")
+    if isinstance(outputs, int) and outputs % (groups * batch_groups):
+        refuse("SH0007", f"convolution: {outputs} output features in {groups * batch_groups} groups")
+    batch = e.dims(x)[0]
+    if isinstance(batch, int) and batch % batch_groups:
+        refuse("SH0007", f"convolution: a batch of {batch} in {batch_groups} groups")
+
+
+def _windows_convolved(
+    e: Emitter,
+    op: Operation,
+    x: Value,
+    w: Value,
+    padding: Sequence[tuple[int, int]],
+    groups: int,
+    batch_groups: int,
+    count: int,
+) -> Value:
+    """A convolution of operands in the order of ONNX: batch, features, spatial dims."""
+    strides = _numbers(op, "window_strides", count)
+    base, dilations = _numbers(op, "lhs_dilation", count), _numbers(op, "rhs_dilation", count)
+    reversal = _flags(op.attributes.get("window_reversal"), count)
+    w = reversed_axes(e, w, [axis + 2 for axis, flag in enumerate(reversal) if flag])
+    zero = e.constant(0, x.dtype)
+    for axis, factor in enumerate(base):
+        x = spread(e, x, zero, axis + 2, factor - 1)
+    cuts = [(min(low, 0), min(high, 0)) for low, high in padding]
+    if any(low or high for low, high in cuts):
+        x = padded(e, x, zero, [0, 0, *(low for low, _ in cuts)], [0, 0, *(high for _, high in cuts)])
+    if batch_groups > 1:
+        x = _groups_as_features(e, x, batch_groups)
+        groups = batch_groups
+    if count == 0:
+        x, w = e.unsqueeze(x, 2), e.unsqueeze(w, 2)
+        return e("Squeeze", e("Conv", x, w, group=groups), e.ints(2))
+    pads = [max(low, 0) for low, _ in padding] + [max(high, 0) for _, high in padding]
+    kernel = tuple(e.static(w, axis + 2) for axis in range(count))
+    return e(
+        "Conv",
+        x,
+        w,
+        group=groups,
+        kernel_shape=kernel,
+        strides=tuple(strides),
+        dilations=tuple(dilations),
+        pads=tuple(pads),
+    )
+
+
+def _groups_as_features(e: Emitter, x: Value, groups: int) -> Value:
+    """[groups * n, c, ...] as [n, groups * c, ...]."""
+    rank = e.rank(x)
+    batch, features, *spatial = e.sizes(x)
+    if not isinstance(batch, int) or not isinstance(features, int):
+        refuse("SH0009", "a convolution with groups of the batch has open dims")
+    x = e.reshape(x, [groups, batch // groups, features, *spatial])
+    x = e.transpose(x, [1, 0, *range(2, rank + 1)])
+    return e.reshape(x, [batch // groups, groups * features, *spatial])

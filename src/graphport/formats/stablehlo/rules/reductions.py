@@ -1,0 +1,483 @@
+"""Reductions of axes and of windows by a region, which is recognized or applied in a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.formats.stablehlo.refusal import refuse
+from graphport.formats.stablehlo.rules.elementwise import wide_type
+from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, rule
+from graphport.formats.stablehlo.rules.shapes import checked_axes, ints_of, padded, spread
+from graphport.formats.stablehlo.rules.values import Held, Pair
+from graphport.ir.graph import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.formats.stablehlo.program import Block, Operation
+
+_REDUCTIONS = {"add": "ReduceSum", "multiply": "ReduceProd", "maximum": "ReduceMax", "minimum": "ReduceMin"}
+_LOGICAL = {
+    "and": "ReduceMin",
+    "or": "ReduceMax",
+    "minimum": "ReduceMin",
+    "maximum": "ReduceMax",
+    "add": "ReduceMax",
+    "multiply": "ReduceMin",
+}
+MAX_WINDOW_STEPS = 512
+"""Offsets of a window that are computed one by one."""
+
+
+def binary_of(block: Block, count: int) -> list[str] | None:
+    """The operation of each result, where result i is one operation of the arguments i and `count` + i; else `None`."""
+    keys = [key for key, _ in block.arguments]
+    if not block.operations or block.operations[-1].name != "return" or len(keys) != 2 * count:
+        return None
+    made = {op.results[0]: op for op in block.operations[:-1] if len(op.results) == 1}
+    found: list[str] = []
+    for index, key in enumerate(block.operations[-1].operands):
+        op = made.get(key)
+        if op is None or set(op.operands) != {keys[index], keys[count + index]} or len(op.operands) != 2:
+            return None
+        if op.name in ("subtract", "divide", "power") and op.operands[0] != keys[index]:
+            return None
+        found.append(op.name)
+    return found if len(found) == count else None
+
+
+@rule("reduce")
+@complex_rule("reduce")
+def reduce(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
+    """Reduce axes."""
+    count = len(operands) // 2
+    xs, initial = list(operands[:count]), list(operands[count:])
+    if not xs or len(operands) % 2 or len(op.regions) != 1:
+        refuse("SH0007", "reduce: expected pairs of operands and a region")
+    axes = ints_of(op.attributes["dimensions"], "dimensions")
+    checked_axes(e, axes, e.rank(_first(xs[0])), op)
+    names = binary_of(op.regions[0], count)
+    if names is not None and all(isinstance(x, Value) for x in operands):
+        found = [_known_reduction(e, name, x, axes) for name, x in zip(names, xs, strict=True) if isinstance(x, Value)]
+        if all(value is not None for value in found):
+            return [
+                _with_initial(e, op.regions[0], name, value, start)
+                for name, value, start in zip(names, found, initial, strict=True)
+                if value is not None
+            ]
+    found_pair = _argument_of_extreme(e, op, xs, initial, axes)
+    if found_pair is not None:
+        return found_pair
+    return _tree(e, op.regions[0], xs, initial, axes)
+
+
+def _first(x: Held) -> Value:
+    if isinstance(x, Pair):
+        return x.real
+    return x if isinstance(x, Value) else refuse("SH0007", "an operand is no tensor")
+
+
+def _known_reduction(e: Emitter, name: str, x: Value, axes: list[int]) -> Value | None:
+    """The reduction of one recognized operation; `None` for others."""
+    dtype = e.dtype(x)
+    if not axes:
+        return x
+    if dtype is DType.BOOL:
+        if name not in _LOGICAL:
+            return None
+        return e.cast(e(_LOGICAL[name], e.cast(x, DType.INT32), e.ints(*axes), keepdims=0), DType.BOOL)
+    if name not in _REDUCTIONS or any(e.dims(x)[axis] == 0 for axis in axes):
+        return None
+    wide = _sum_type(dtype)
+    return e.cast(e(_REDUCTIONS[name], e.cast(x, wide), e.ints(*axes), keepdims=0), dtype)
+
+
+def _sum_type(dtype: DType) -> DType:
+    """The type in which elements are summed: that of the runtime's reductions which is as wide."""
+    if dtype.is_floating:
+        return DType.FLOAT32 if dtype.bits <= 16 else dtype
+    return DType.INT32 if dtype.bits < 32 else (DType.INT64 if dtype is DType.UINT32 else dtype)
+
+
+_NEUTRAL = {"add": 0.0, "multiply": 1.0, "and": 1.0, "or": 0.0, "xor": 0.0}
+
+
+def is_neutral(e: Emitter, name: str, start: Held) -> bool:
+    """Whether a known initial value does not change a reduction."""
+    known = e.known(start)
+    if known is None or not isinstance(start, Value):
+        return False
+    number = known.reshape(-1)[0]
+    dtype = e.dtype(start)
+    if name in ("maximum", "minimum"):
+        if dtype is DType.BOOL:
+            return bool(number) == (name == "minimum")
+        if dtype.is_floating:
+            return float(number) == (-np.inf if name == "maximum" else np.inf)
+        lowest = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
+        highest = (1 << dtype.bits) - 1 if dtype.kind == "u" else (1 << (dtype.bits - 1)) - 1
+        return int(number) == (lowest if name == "maximum" else highest)
+    return name in _NEUTRAL and (dtype is DType.BOOL or name not in ("and", "or")) and float(number) == _NEUTRAL[name]
+
+
+def _with_initial(e: Emitter, block: Block, name: str, value: Value, start: Held) -> Held:
+    if is_neutral(e, name, start):
+        return value
+    from graphport.formats.stablehlo.program import Operation, OtherType
+
+    del block
+    operation = Operation(name, [], [], [OtherType("element")], {})
+    return e.apply(operation, [start, value])[0]
+
+
+# Positions of the largest or smallest element
+
+
+def _argument_of_extreme(
+    e: Emitter, op: Operation, xs: list[Held], initial: list[Held], axes: list[int]
+) -> list[Held] | None:
+    """A reduction of elements and their positions to the largest or smallest, as JAX writes argmax and argmin."""
+    if len(xs) != 2 or len(axes) != 1 or not isinstance(xs[0], Value) or not isinstance(xs[1], Value):
+        return None
+    direction = _extreme_direction(op.regions[0])
+    x, positions = xs
+    dtype = e.dtype(x)
+    if direction is None or dtype.kind not in "fiu" or dtype.bits < 8 or not e.dtype(positions).is_integer:
+        return None
+    axis = axes[0]
+    dim = e.dims(x)[axis]
+    known = e.known(positions)
+    is_counted = (
+        known is not None
+        and isinstance(dim, int)
+        and np.array_equal(
+            np.moveaxis(known, axis, -1), np.broadcast_to(np.arange(dim), np.moveaxis(known, axis, -1).shape)
+        )
+    )
+    starts = is_neutral(e, "maximum" if direction == "GT" else "minimum", initial[0]) and e.scalar(initial[1]) == 0
+    if not is_counted or not starts or not dim:
+        return None
+    wide = e.cast(x, wide_type(dtype))
+    if dtype.is_floating:
+        return _float_extreme(e, x, wide, positions, axis, direction)
+    name = "ArgMax" if direction == "GT" else "ArgMin"
+    step = e.cast(wide, DType.INT64 if dtype.bits > 32 or dtype is DType.UINT32 else DType.INT32)
+    if dtype is DType.UINT64:
+        return None
+    place = e(name, step, axis=axis, keepdims=1)
+    return _extreme_results(e, x, positions, place, axis)
+
+
+def _float_extreme(e: Emitter, x: Value, wide: Value, positions: Value, axis: int, direction: str) -> list[Held]:
+    """The first NaN if there is one, else the first largest or smallest element."""
+    is_nan = e("IsNaN", wide)
+    plain = e(
+        "ArgMax" if direction == "GT" else "ArgMin",
+        e("Where", is_nan, e.constant(-np.inf if direction == "GT" else np.inf, wide.dtype), wide),
+        axis=axis,
+        keepdims=1,
+    )
+    flags = e.cast(is_nan, DType.INT32)
+    has_nan = e.cast(e("ReduceMax", flags, e.ints(axis), keepdims=1), DType.BOOL)
+    place = e("Where", has_nan, e("ArgMax", flags, axis=axis, keepdims=1), plain)
+    return _extreme_results(e, x, positions, place, axis)
+
+
+def _extreme_results(e: Emitter, x: Value, positions: Value, place: Value, axis: int) -> list[Held]:
+    value = e("GatherElements", x, place, axis=axis)
+    squeezed = e("Squeeze", value, e.ints(axis))
+    index = e.cast(e("Squeeze", place, e.ints(axis)), e.dtype(positions))
+    return [squeezed, index]
+
+
+def _extreme_direction(block: Block) -> str | None:
+    """GT or LT, where a block is JAX's comparison of pairs of an element and its position."""
+    names = [op.name for op in block.operations]
+    jax = ["compare", "compare", "or", "compare", "compare", "and", "or", "select", "select", "return"]
+    if names != jax or len(block.arguments) != 4:
+        return None
+    a, i, b, j = [key for key, _ in block.arguments]
+    first, second, either, same, lower, both, wins, value, index, back = block.operations
+    directions = [op.attributes.get("comparison_direction") for op in (first, second, same, lower)]
+    fits = (
+        first.operands == [a, b]
+        and second.operands == [a, a]
+        and directions[1:] == ["NE", "EQ", "LT"]
+        and same.operands == [a, b]
+        and lower.operands == [i, j]
+        and either.operands == [first.results[0], second.results[0]]
+        and both.operands == [same.results[0], lower.results[0]]
+        and wins.operands == [either.results[0], both.results[0]]
+        and value.operands == [either.results[0], a, b]
+        and index.operands == [wins.results[0], i, j]
+        and back.operands == [value.results[0], index.results[0]]
+    )
+    return directions[0] if fits and directions[0] in ("GT", "LT") else None
+
+
+# Any region
+
+
+def _map_parts(x: Held, function: Any) -> Held:
+    if isinstance(x, Pair):
+        return Pair(function(x.real), function(x.imaginary))
+    return function(x)
+
+
+def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: list[int]) -> list[Held]:
+    """Apply the region to halves of the axes until one entry is left, then to the initial values."""
+    first = _first(xs[0])
+    rank = e.rank(first)
+    kept = [axis for axis in range(rank) if axis not in axes]
+    length = 1
+    for axis in axes:
+        length *= e.static(first, axis)
+    sizes = [e.dim(first, axis) for axis in kept]
+
+    def flat(value: Value) -> Value:
+        return e.reshape(e.transpose(value, [*kept, *axes]), [*sizes, length])
+
+    values = [_map_parts(x, flat) for x in xs]
+    place = len(kept)
+    if length == 0:
+        return [_map_parts(start, lambda v: e.expand(v, sizes)) for start in initial]
+    while length > 1:
+        half = length // 2
+
+        def part(begin: int, end: int, current: list[Held] = values) -> list[Held]:
+            return [_map_parts(x, lambda v: e("Slice", v, e.ints(begin), e.ints(end), e.ints(place))) for x in current]
+
+        joined = e.vectorized(block, [*part(0, half), *part(half, 2 * half)])
+        if length % 2:
+            rest = part(2 * half, length)
+            joined = [_concatenated(e, a, b, place) for a, b in zip(joined, rest, strict=True)]
+        values, length = joined, half + length % 2
+    ends = [_map_parts(x, lambda v: e("Squeeze", v, e.ints(place))) for x in values]
+    return e.vectorized(block, [*initial, *ends])
+
+
+def _concatenated(e: Emitter, a: Held, b: Held, axis: int) -> Held:
+    if isinstance(a, Pair) and isinstance(b, Pair):
+        return Pair(e("Concat", a.real, b.real, axis=axis), e("Concat", a.imaginary, b.imaginary, axis=axis))
+    return e("Concat", _first(a), _first(b), axis=axis)
+
+
+# Windows
+
+
+def window_numbers(op: Operation, rank: int) -> dict[str, list[int]]:
+    """Sizes, strides, dilations and padding of windows.
+
+    Raises:
+        RefusedError: SH0007 they do not fit the rank.
+    """
+    found: dict[str, list[int]] = {}
+    for name, default in (
+        ("window_dimensions", 1),
+        ("window_strides", 1),
+        ("base_dilations", 1),
+        ("window_dilations", 1),
+    ):
+        value = op.attributes.get(name)
+        numbers = [default] * rank if value is None else ints_of(value, name)
+        if len(numbers) != rank or min(numbers, default=1) < 1:
+            refuse("SH0007", f"{op.shown()}: {name} = {numbers} for an operand of rank {rank}")
+        found[name] = numbers
+    value = op.attributes.get("padding")
+    numbers = [0] * (2 * rank) if value is None else ints_of(value, "padding")
+    if len(numbers) != 2 * rank:
+        refuse("SH0007", f"{op.shown()}: padding of {len(numbers) // 2} axes for an operand of rank {rank}")
+    found["low"], found["high"] = numbers[0::2], numbers[1::2]
+    return found
+
+
+@rule("reduce_window")
+@complex_rule("reduce_window")
+def reduce_window(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
+    """Reduce the elements of each window."""
+    count = len(operands) // 2
+    xs, initial = list(operands[:count]), list(operands[count:])
+    rank = e.rank(_first(xs[0]))
+    return windows_reduced(e, op.regions[0], xs, initial, window_numbers(op, rank))
+
+
+def windows_reduced(
+    e: Emitter, block: Block, xs: list[Held], initial: list[Held], window: dict[str, list[int]]
+) -> list[Held]:
+    """Reduce windows with a region."""
+    count = len(xs)
+    names = binary_of(block, count)
+    if names is not None and count == 1 and isinstance(xs[0], Value):
+        found = _pooled(e, names[0], xs[0], initial[0], window) or _running(e, names[0], xs[0], initial[0], window)
+        if found is not None:
+            return [found]
+    rank = e.rank(_first(xs[0]))
+    values = [_padded_for_windows(e, x, start, window) for x, start in zip(xs, initial, strict=True)]
+    for axis in range(rank):
+        values = _axis_windows(e, block, values, axis, window)
+    if all(
+        name is not None and is_neutral(e, name, start) for name, start in zip(names or [None], initial, strict=False)
+    ):
+        return values
+    return e.vectorized(block, [*initial, *values])
+
+
+def _padded_for_windows(e: Emitter, x: Held, start: Held, window: dict[str, list[int]]) -> Held:
+    def pad(value: Value, number: Value) -> Value:
+        for axis, factor in enumerate(window["base_dilations"]):
+            value = spread(e, value, number, axis, factor - 1)
+        return padded(e, value, number, window["low"], window["high"])
+
+    if isinstance(x, Pair) and isinstance(start, Pair):
+        return Pair(pad(x.real, start.real), pad(x.imaginary, start.imaginary))
+    return pad(_first(x), _first(start))
+
+
+def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, window: dict[str, list[int]]) -> list[Held]:
+    """Reduce windows along one axis: windows of 2^n elements from two of 2^(n-1), and the rest from their sums."""
+    size, stride, dilation = (
+        window[name][axis] for name in ("window_dimensions", "window_strides", "window_dilations")
+    )
+    length = e.static(_first(values[0]), axis)
+    windows = length - (size - 1) * dilation
+    if windows <= 0:
+        return [_map_parts(x, lambda v: e("Slice", v, e.ints(0), e.ints(0), e.ints(axis))) for x in values]
+    if size == 1 and stride == 1:
+        return values
+
+    def part(current: list[Held], begin: int, many: int) -> list[Held]:
+        return [_map_parts(x, lambda v: e.slice(v, axis, begin, begin + many)) for x in current]
+
+    powers, width, total = values, 1, length
+    done: list[Held] | None = None
+    offset, left = 0, size
+    while left:
+        if left & 1:
+            piece = part(powers, offset * dilation, windows)
+            done = piece if done is None else e.vectorized(block, [*done, *piece])
+            offset += width
+        left >>= 1
+        if left:
+            total -= width * dilation
+            powers = e.vectorized(block, [*part(powers, 0, total), *part(powers, width * dilation, total)])
+            width *= 2
+    found = values if done is None else done
+    if stride == 1:
+        return found
+    return [_map_parts(x, lambda v: e.slice(v, axis, 0, windows, stride)) for x in found]
+
+
+def _pooled(e: Emitter, name: str, x: Value, start: Held, window: dict[str, list[int]]) -> Value | None:
+    """Windows of floats as MaxPool, or as AveragePool times the size; `None` where no pooling computes them."""
+    dtype = e.dtype(x)
+    rank = e.rank(x)
+    sizes = window["window_dimensions"]
+    spatial = [axis for axis in range(rank) if sizes[axis] > 1 or window["window_strides"][axis] > 1]
+    plain = all(n == 1 for n in window["base_dilations"]) and min(*window["low"], *window["high"], 0) >= 0
+    others_padded = any(window[side][axis] for side in ("low", "high") for axis in range(rank) if axis not in spatial)
+    if name not in ("maximum", "add") or dtype is not DType.FLOAT32 or not plain or others_padded:
+        return None
+    if not 1 <= len(spatial) <= 3 or not is_neutral(e, name, start) or e.known(x) is not None:
+        return None
+    pads = [window[side][axis] for side in ("low", "high") for axis in spatial]
+    kernel = [sizes[axis] for axis in spatial]
+    if any(pad >= size for pad, size in zip(pads, kernel * 2, strict=True)):
+        return None
+    if name == "add" and any(window["window_dilations"][axis] != 1 for axis in spatial):
+        return None
+    batch = [axis for axis in range(rank) if axis not in spatial]
+    order = [*batch, *spatial]
+    moved = e.transpose(x, order)
+    leading = e.sizes(moved)[: len(batch)]
+    fixed = moved
+    if len(batch) == 1:
+        fixed = e.unsqueeze(moved, 1)
+    elif len(batch) == 0:
+        fixed = e.unsqueeze(moved, 0, 1)
+    elif len(batch) > 2:
+        from graphport.formats.stablehlo.rules.linear import merged_size
+
+        fixed = e.reshape(moved, [1, merged_size(e, leading), *e.sizes(moved)[len(batch) :]])
+    attributes: dict[str, Any] = {
+        "kernel_shape": tuple(kernel),
+        "strides": tuple(window["window_strides"][axis] for axis in spatial),
+        "pads": tuple(pads),
+    }
+    if name == "maximum":
+        attributes["dilations"] = tuple(window["window_dilations"][axis] for axis in spatial)
+        found = e("MaxPool", fixed, **attributes)
+    else:
+        found = e("Mul", e("AveragePool", fixed, count_include_pad=1, **attributes), float(np.prod(kernel)))
+    if len(batch) != 2:
+        found = e.reshape(found, [*leading, *e.sizes(found)[2:]])
+    return e.transpose(found, [int(n) for n in np.argsort(order)])
+
+
+def _running(e: Emitter, name: str, x: Value, start: Held, window: dict[str, list[int]]) -> Value | None:
+    """Sums of all elements up to each, as CumSum; `None` for other windows."""
+    dtype = e.dtype(x)
+    wide = [axis for axis, size in enumerate(window["window_dimensions"]) if size > 1]
+    ones = all(n == 1 for key in ("window_strides", "base_dilations", "window_dilations") for n in window[key])
+    if name != "add" or len(wide) != 1 or not ones or not is_neutral(e, name, start) or dtype is DType.BOOL:
+        return None
+    axis = wide[0]
+    size = window["window_dimensions"][axis]
+    low, high = window["low"], window["high"]
+    if any(n for k, n in enumerate(zip(low, high, strict=True)) if k != axis and n != (0, 0)):
+        return None
+    is_forward, is_backward = (low[axis], high[axis]) == (size - 1, 0), (low[axis], high[axis]) == (0, size - 1)
+    if size != e.dims(x)[axis] or not (is_forward or is_backward):
+        return None
+    step = _sum_type(dtype)
+    given = e.cast(x, step)
+    return e.cast(e("CumSum", given, e.constant(axis, DType.INT64), reverse=int(is_backward) or None), dtype)
+
+
+@rule("select_and_scatter")
+def select_and_scatter(e: Emitter, op: Operation, x: Value, source: Value, start: Value) -> Value:
+    """Add each source element to the element of its window that the first region selects."""
+    rank = e.rank(x)
+    window = window_numbers(op, rank)
+    sizes, strides = window["window_dimensions"], window["window_strides"]
+    offsets = list(np.ndindex(*sizes))
+    if len(offsets) > MAX_WINDOW_STEPS:
+        refuse("SH0006", f"unsupported: select_and_scatter with {len(offsets)} elements in a window")
+    low, high = window["low"], window["high"]
+    name = (binary_of(op.regions[1], 1) or [""])[0]
+    if name != "add":
+        refuse("SH0006", "unsupported: select_and_scatter whose second region does not add")
+    counts = [e.static(source, axis) for axis in range(rank)]
+    lengths = [e.static(x, axis) + low[axis] + high[axis] for axis in range(rank)]
+    filled = padded(e, x, start, low, high)
+    present = padded(e, e.expand(e.constant(True, DType.BOOL), e.sizes(x)), e.constant(False, DType.BOOL), low, high)
+
+    def at(value: Value, offset: Sequence[int]) -> Value:
+        for axis in range(rank):
+            last = offset[axis] + (counts[axis] - 1) * strides[axis] + 1
+            value = e.slice(value, axis, offset[axis], last, strides[axis])
+        return value
+
+    best, chosen = at(filled, offsets[0]), e.expand(e.constant(0, DType.INT64), counts)
+    has = at(present, offsets[0])
+    for index, offset in enumerate(offsets[1:], 1):
+        value, there = at(filled, offset), at(present, offset)
+        keeps = e.vectorized(op.regions[0], [best, value])[0]
+        takes = e("And", there, e("Not", e("And", has, _first(keeps))))
+        best, has = e("Where", takes, value, best), e("Or", has, there)
+        chosen = e("Where", takes, e.constant(index, DType.INT64), chosen)
+    zero = e.constant(0, source.dtype)
+    total: Value | None = None
+    for index, offset in enumerate(offsets):
+        part = e("Where", e("Equal", chosen, index), source, zero)
+        for axis in range(rank):
+            part = spread(e, part, zero, axis, strides[axis] - 1)
+        after = [lengths[axis] - offset[axis] - ((counts[axis] - 1) * strides[axis] + 1) for axis in range(rank)]
+        part = padded(e, part, zero, offset, after)
+        total = part if total is None else e("Add", total, part)
+    if total is None:
+        refuse("SH0007", "select_and_scatter: windows without elements")
+    cut = padded(e, total, zero, [-n for n in low], [-n for n in high])
+    return cut if is_neutral(e, "add", start) else e("Add", cut, start)
