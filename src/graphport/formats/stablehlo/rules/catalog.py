@@ -1,5 +1,31 @@
 """All modules with rules; importing this registers them."""
 
-from graphport.formats.stablehlo.rules import control, elementwise, linear, reductions, shapes, special
+from graphport.formats.stablehlo.rules import (
+    algebra,
+    calls,
+    complex_numbers,
+    control,
+    elementwise,
+    indexing,
+    linear,
+    reductions,
+    shapes,
+    sorting,
+    special,
+    wide,
+)
 
-__all__ = ["control", "elementwise", "linear", "reductions", "shapes", "special"]
+__all__ = [
+    "algebra",
+    "calls",
+    "complex_numbers",
+    "control",
+    "elementwise",
+    "indexing",
+    "linear",
+    "reductions",
+    "shapes",
+    "sorting",
+    "special",
+    "wide",
+]

@@ -1,0 +1,83 @@
+"""Custom calls that frameworks write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.formats.stablehlo.program import Dense
+from graphport.formats.stablehlo.refusal import refuse
+from graphport.formats.stablehlo.rules.elementwise import RULES
+from graphport.formats.stablehlo.rules.emitter import Emitter, rule
+from graphport.formats.stablehlo.rules.reductions import windows_reduced
+from graphport.formats.stablehlo.rules.sorting import largest_elements
+from graphport.formats.stablehlo.rules.values import Held, flattened
+from graphport.ir.graph import Value
+
+if TYPE_CHECKING:
+    from graphport.formats.stablehlo.program import Operation
+
+_IDENTITIES = frozenset(
+    {
+        *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"),
+        *("MoveToHost", "MoveToDevice", "LayoutConstraint", "xla.sdy.FuncResultSharding"),
+    }
+)
+_ASSERTIONS = frozenset({"shape_assertion", "check.expect_close", "check.expect_eq", "check.expect_almost_eq"})
+
+
+@rule("custom_call", takes_codes=True)
+def custom_call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
+    """A call of a known name; others are refused."""
+    name = str(op.attributes.get("callee", ""))
+    if name in _IDENTITIES:
+        return list(xs)
+    if name in _ASSERTIONS and not op.results:
+        return []
+    if name in ("mhlo.topk", "TopK") and len(xs) == 1 and isinstance(xs[0], Value):
+        return _top_k(e, op, xs[0])
+    if name == "check.eq":
+        return [_all_equal(e, *xs)]
+    if name == "stablehlo.dynamic_reduce_window":
+        return _dynamic_reduce_window(e, op, xs)
+    known = RULES.get(name.replace("mhlo.", "chlo.")) if name.startswith("mhlo.") else None
+    if known is not None:
+        found = known(e, op, *xs)
+        return found if isinstance(found, list) else [found]
+    help = "calls of host functions and of libraries have no meaning in a file" if _is_host(name) else None
+    return refuse("SH0006", f"unsupported: the custom call @{name}", help=help)
+
+
+def _is_host(name: str) -> bool:
+    return "callback" in name or name.startswith(("lapack", "xla_", "cu", "hip"))
+
+
+def _top_k(e: Emitter, op: Operation, x: Value) -> list[Held]:
+    attributes = op.attributes.get("mhlo.attributes") or op.attributes.get("backend_config") or {}
+    count = attributes.get("k") if isinstance(attributes, dict) else None
+    if isinstance(count, Dense):
+        count = int(count.array())
+    if not isinstance(count, int) or attributes.get("largest") is False:
+        refuse("SH0006", "unsupported: a custom call of top-k without a constant k, or of the smallest elements")
+    return largest_elements(e, x, count)
+
+
+def _all_equal(e: Emitter, *xs: Held) -> Value:
+    """Whether all elements of two tensors are equal, as StableHLO's own tests ask."""
+    a, b = (value for x in xs for value in flattened(x))
+    same = e.cast(e("Equal", a, b), DType.INT32)
+    return e.cast(e("ReduceMin", same, keepdims=0), DType.BOOL)
+
+
+def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> list[Held]:
+    """A reduction of windows whose numbers are operands, which must be constant."""
+    count = (len(xs) - 5) // 2
+    names = op.attributes.get("called_computations") or []
+    function = e.program.functions.get(str(names[0])) if names else None
+    if count < 1 or len(xs) != 2 * count + 5 or function is None or function.body is None:
+        refuse("SH0007", "stablehlo.dynamic_reduce_window: expected operands, initial values, numbers and a function")
+    given = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
+    numbers = {name: e.must_know(x, name) for name, x in zip(given, xs[2 * count :], strict=True)}
+    padding = numbers.pop("padding")
+    numbers["low"], numbers["high"] = padding[0::2], padding[1::2]
+    return windows_reduced(e, function.body, list(xs[:count]), list(xs[count : 2 * count]), numbers)
