@@ -21,7 +21,7 @@ MAX_TREE_NODES = 1_000_000
 _DICT = 4
 """The code of a dictionary in a tree."""
 _FIELDS = {
-    "in_tree": 1,
+    "in_tree": 2,
     "in_avals": 3,
     "devices_short": 6,
     "platforms": 9,
