@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.tensorflow.container import lists
@@ -118,9 +120,15 @@ class _Loop:
         source, result = self.inner[index], after[index]
         if not isinstance(result, TensorList) or result.source is not source or result.element is None:
             raise UnstackedError(source)
-        if result.index is not None and not self._is_counter(result.index, current, after):
+        is_in_order = result.index is None or self._is_counter(result.index, current, after)
+        if not is_in_order and not self._overwrites(source, result):
             raise UnstackedError(source)
         return result.element
+
+    @staticmethod
+    def _overwrites(source: TensorList, result: TensorList) -> bool:
+        """Whether each iteration writes the only element of a list."""
+        return _number(source.size) == 1 and _number(result.index) == 0
 
     def _is_counter(self, value: Value, current: Sequence[Any], after: Sequence[Any]) -> bool:
         """Whether a value is the number of the iteration: a loop variable from 0 to which each iteration adds 1."""
@@ -156,7 +164,7 @@ class _Loop:
         operands = [None, begins, *(self._value(self.items[index]) for index in carried)]
         count = len(carried) + len(scans)
         values = building.emit("Loop", operands, {"body": graph}, f"{self.prefix}loop", count, dialect="")
-        return self._results(fixed, carried, scans, values, begins)
+        return self._results(fixed, carried, scans, values, begins, after)
 
     def _results(
         self,
@@ -165,6 +173,7 @@ class _Loop:
         scans: dict[int, Value],
         values: Sequence[Value],
         begins: Value,
+        after: Sequence[Any],
     ) -> list[Any]:
         found: list[Any] = []
         place = dict(zip([*carried, *scans], values, strict=True))
@@ -172,15 +181,19 @@ class _Loop:
             if index in fixed or index not in place:
                 found.append(item)
             elif index in scans:
-                found.append(self._list_of(item, place[index], begins))
+                found.append(self._list_of(item, after[index], place[index], begins))
             elif isinstance(item, TensorList):
                 found.append(TensorList(item.dtype, stacked=place[index]))
             else:
                 found.append(place[index])
         return found
 
-    def _list_of(self, item: TensorList, scanned: Value, begins: Value) -> TensorList:
+    def _list_of(self, item: TensorList, written: TensorList, scanned: Value, begins: Value) -> TensorList:
         """The list after the loop; elements that no iteration wrote are zeros."""
+        if _number(item.size) == 1 and _number(written.index) == 0:
+            last = self.building.constant(np.array([-1], np.int64))
+            stacked = self.building.emit("TensorListGather", [scanned, last], {}, f"{self.prefix}last")[0]
+            return TensorList(item.dtype, stacked=stacked)
         if item.size is None or _is_bounded_by(begins, item.size):
             return TensorList(item.dtype, stacked=scanned)
         padded = self.building.emit("TensorListResize", [scanned, item.size], {}, f"{self.prefix}padded")[0]

@@ -26,7 +26,7 @@ from graphport.ir.states import State, mark
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
-    from graphport.formats.tensorflow.container.records import Body, Ref
+    from graphport.formats.tensorflow.container.records import Body, Record, Ref
     from graphport.formats.tensorflow.container.wire import Message
 
 VERSION_NOTE = "tensorflow.version"
@@ -272,11 +272,25 @@ def _unread(main: Body, building: Building) -> list[Ref]:
     for record in main.nodes.values():
         if record.name in read or record.op_type in _NO_RESULT or record.op_type in _SOURCES:
             continue
+        if _is_pivot(main, record):
+            continue
         found += [(record.name, index) for index in range(record.count(building.findings))]
     if not found:
         text = "every node of the graph is read by another node: it has no outputs"
         building.refuse("TF0201", text, "graph", "a graph without cycles has outputs; write it again")
     return found
+
+
+def _is_pivot(main: Body, record: Record) -> bool:
+    """Whether a node only marks which branch is executed: it is Switch, or a copy of a result of Switch."""
+    for _ in range(len(main.nodes)):
+        if record.op_type in ("Switch", "RefSwitch"):
+            return True
+        following = main.nodes.get(record.inputs[0][0]) if record.inputs else None
+        if following is None or record.op_type != "Identity":
+            return False
+        record = following
+    return False
 
 
 # Outputs and states

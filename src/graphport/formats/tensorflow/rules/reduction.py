@@ -10,6 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import ROWS, operator
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
+from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
     as_scalar,
@@ -22,13 +23,13 @@ from graphport.ops.lowering.operands import (
     scalar,
     vector,
 )
-from graphport.ops.pages.arithmetic import Abs, Div
-from graphport.ops.pages.comparison import And, Equal, IsNaN, Less, Where
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Sub
+from graphport.ops.pages.comparison import And, Equal, IsNaN, Less, LessOrEqual, Where
 from graphport.ops.pages.reduction import ReduceMax, ReduceSum
 from graphport.ops.pages.reduction.einsum import Einsum
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
 from graphport.ops.pages.reduction.running import CumSum
-from graphport.ops.pages.reshape import Expand, Identity, Shape, Unsqueeze
+from graphport.ops.pages.reshape import Expand, Identity, Reshape, Shape, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -157,3 +158,28 @@ def cumprod(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, rever
 
     place = as_scalar(b, as_vector(b, axis))
     return b(CumProd, x, place, exclusive=int(exclusive) or None, reverse=int(reverse) or None)
+
+
+@operator("CumulativeLogsumexp")
+def cumulative_logsumexp(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """The logarithms of running sums of exponentials.
+
+    Each is computed relative to the largest element that it contains: elements of a matrix of pairs.
+    """
+    rank = len(b.dims(x))
+    place = needed(axis, "the axis")[0] % max(rank, 1)
+    steps = counted(b, extent(b, x, place))
+    row, column = (b(Unsqueeze, steps, vector(b, [side])) for side in (1, 0))
+    earlier = b(Less if exclusive else LessOrEqual, *((row, column) if reverse else (column, row)))
+    # A new axis after the summed one: the elements that each result contains.
+    shape = [1] * (rank + 1)
+    shape[place] = shape[place + 1] = -1
+    size = extent(b, x, place)
+    whole = joined(b, *(size if n == -1 else 1 for n in shape))
+    pairs = b(Where, b(Reshape, earlier, whole), b(Unsqueeze, x, vector(b, [place])), b.like(x, -np.inf))
+    at = vector(b, [place + 1])
+    largest = b(ReduceMax, pairs, at)
+    is_finite = b(Less, b(Abs, largest), b.like(x, np.inf))
+    base = b(Where, is_finite, largest, b.like(x, 0))
+    total = b(ReduceSum, b(Exp, b(Sub, pairs, base)), at)
+    return b(Squeeze, b(Add, b(Log, total), base), at)

@@ -10,7 +10,17 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, operator, to_first, to_given
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.extents import extent, joined
-from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, integers, needed, reshaped, vector
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_vector,
+    cast,
+    dtype_of,
+    integers,
+    needed,
+    reshaped,
+    scalar,
+    vector,
+)
 from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reduction.indices import TopK
@@ -193,13 +203,14 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int, data_format: str = 
 @operator("SpaceToBatchND")
 def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value:
     """Every so many elements of the image as images of their own."""
-    sizes, widths = needed(blocks, "the blocks"), needed(pads, "the padding")
+    sizes, widths = needed(blocks, "the blocks"), integers(pads)
     count, axes = len(sizes), len(b.dims(x))
-    if any(widths):
+    if widths is None or any(widths):
         from graphport.ops.pages.padding import Pad
 
-        rest = [0] * (axes - count - 1)
-        x = b(Pad, x, vector(b, [0, *widths[::2], *rest, 0, *widths[1::2], *rest]))
+        columns = b(Transpose, as_int64(b, pads), perm=(1, 0))
+        begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))
+        x = b(Pad, x, b(Concat, begins, ends, axis=0), None, vector(b, range(1, count + 1)))
     space = [b(Div, extent(b, x, axis + 1), vector(b, [size])) for axis, size in enumerate(sizes)]
     parts = [each for pair in zip(space, sizes, strict=True) for each in pair]
     channels = [extent(b, x, axis) for axis in range(count + 1, axes)]
@@ -213,7 +224,7 @@ def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value
 @operator("BatchToSpaceND")
 def batch_to_space_nd(b: Builder, x: Value, blocks: Value, crops: Value) -> Value:
     """Images as elements of a larger one, of which the borders are cut off."""
-    sizes, widths = needed(blocks, "the blocks"), needed(crops, "the crops")
+    sizes, widths = needed(blocks, "the blocks"), integers(crops)
     count, axes = len(sizes), len(b.dims(x))
     whole = int(np.prod(sizes))
     batch = b(Div, extent(b, x, 0), vector(b, [whole]))
@@ -224,10 +235,11 @@ def batch_to_space_nd(b: Builder, x: Value, blocks: Value, crops: Value) -> Valu
     y = b(Transpose, y, perm=(count, *pairs, *range(2 * count + 1, 2 * count + 1 + len(channels))))
     larger = [b(Mul, n, vector(b, [size])) for n, size in zip(space, sizes, strict=True)]
     y = b(Reshape, y, joined(b, batch, *larger, *channels))
-    if not any(widths):
+    if widths is not None and not any(widths):
         return y
-    ends = [b(Sub, n, vector(b, [end])) for n, end in zip(larger, widths[1::2], strict=True)]
-    return b(Slice, y, vector(b, widths[::2]), joined(b, *ends), vector(b, range(1, count + 1)))
+    columns = b(Transpose, as_int64(b, crops), perm=(1, 0))
+    begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))
+    return b(Slice, y, begins, b(Sub, joined(b, *larger), ends), vector(b, range(1, count + 1)))
 
 
 @operator("SpaceToBatch")
