@@ -78,6 +78,7 @@ _ASSIGNMENTS = {
 }
 """Operators that write a variable, and the operator that computes its new value from the old one."""
 _READS = {"ResourceGather": "ResourceGather", "ResourceGatherNd": "GatherNd"}
+"""Operators that read a part of a variable, and the operator that reads it of a tensor."""
 HANDLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 
 
@@ -282,6 +283,9 @@ class Building:
             return self._assign(frame, record, operands)
         if op_type == "VarIsInitializedOp":
             return [self.constant(np.ones((), np.bool_))]
+        if op_type in _READS:
+            given = [self.value(each, record) for each in operands]
+            return self.emit(_READS[op_type], given, self._attributes(record), f"{frame.prefix}{record.name}")
         if op_type in CALLS:
             return self._call(frame, record, operands)
         if op_type in tables.OPERATORS:
@@ -307,12 +311,15 @@ class Building:
             self.refuse("TF0206", f"there is no rule for the operator {op_type}", f"node {record.name}", reason)
         values = [self.value(each, record) for each in operands]
         count = max(record.count(self.findings), 1) if op_type == record.op_type else 1
-        attributes = {
+        return self.emit(op_type, values, self._attributes(record), f"{prefix}{record.name}", count)
+
+    def _attributes(self, record: Record) -> dict[str, Any]:
+        """The attributes of a node of the raw graph: no functions, and no lists with unknown entries."""
+        return {
             name: each
             for name, each in record.attributes(self.findings).items()
             if not isinstance(each, FunctionRef) and None not in (each if isinstance(each, tuple) else ())
         }
-        return self.emit(op_type, values, attributes, f"{prefix}{record.name}", count, dialect=DIALECT)
 
     def emit(
         self,

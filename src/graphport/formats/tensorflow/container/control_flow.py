@@ -11,6 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.container.findings import EXPORT
 from graphport.formats.tensorflow.container.items import DEAD, Dead, Frame, Table, TensorList, Variable
 from graphport.formats.tensorflow.container.loops import build_loop
+from graphport.formats.tensorflow.container.records import MAX_RESULTS
 from graphport.formats.tensorflow.container.results import own, refuse_writes, states
 from graphport.ir.graph import Graph, Value
 
@@ -25,7 +26,14 @@ _CASES = frozenset({"Case", "StatelessCase"})
 _LOOPS = frozenset({"While", "StatelessWhile"})
 FUNCTIONAL = _BRANCHES | _CASES | _LOOPS
 _ENTER, _EXIT, _MERGE, _NEXT, _SWITCH = "Enter", "Exit", "Merge", "NextIteration", "Switch"
-_ALIASES = {"RefEnter": _ENTER, "RefExit": _EXIT, "RefMerge": _MERGE, "RefNextIteration": _NEXT, "RefSwitch": _SWITCH}
+_ALIASES = {
+    "_SwitchN": _SWITCH,
+    "RefEnter": _ENTER,
+    "RefExit": _EXIT,
+    "RefMerge": _MERGE,
+    "RefNextIteration": _NEXT,
+    "RefSwitch": _SWITCH,
+}
 _PASSING = frozenset({"Identity", "StopGradient", "RefIdentity"})
 _MALFORMED = "the control flow of the graph is malformed; freeze the model again"
 
@@ -302,26 +310,40 @@ def _switch(building: Evaluator, frame: Frame, record: Record) -> None:
     if side is None:
         text = f"Switch {record.name} does not end in Merge"
         building.refuse("TF0207", text, f"node {record.name}", _MALFORMED)
+    stated = record.attribute("num_outs", building.findings)
+    count = stated if isinstance(stated, int) and 0 < stated <= MAX_RESULTS else 2
     item = building.item(frame, record.inputs[0])
-    frame.items[record.name, side] = item
-    frame.items[record.name, 1 - side] = DEAD
+    for index in range(max(count, side + 1)):
+        frame.items[record.name, index] = item if index == side else DEAD
 
 
 def _merge(building: Evaluator, frame: Frame, record: Record) -> None:
     predicate, sides = _predicate(building, frame, record)
     known = frame.side(predicate)
     if known is not None:
-        frame.items[record.name, 0] = building.evaluate(frame.part(), [record.inputs[sides.index(known)]])[0]
+        place = sides.index(known) if known in sides else len(sides) - 1
+        frame.items[record.name, 0] = building.evaluate(frame.part(), [record.inputs[place]])[0]
         return
     condition = building.value(building.item(frame, predicate), record)
+    prefix = f"{frame.prefix}{record.name}/"
 
     def branch(side: int) -> Callable[[], list[Any]]:
         inner = frame.part()
         inner.taken[predicate] = side
         return lambda: building.evaluate(inner, [record.inputs[sides.index(side)]])
 
-    results = build_if(building, record, f"{frame.prefix}{record.name}/", condition, branch(1), branch(0))
+    if _is_numbered(frame.body, record):
+        results = _case(building, record, prefix, condition, [branch(side) for side in sorted(sides)])
+    else:
+        results = build_if(building, record, prefix, condition, branch(1), branch(0))
     frame.items[record.name, 0] = results[0]
+
+
+def _is_numbered(body: Body, record: Record) -> bool:
+    """Whether the branches of a Merge are chosen by a number: they come from a switch with any number of results."""
+    found = [each for ref in record.inputs for each in _switches(body, ref, is_near=True)]
+    users = {each.inputs[1] for each in body.nodes.values() if each.op_type == "_SwitchN" and len(each.inputs) > 1}
+    return any(each in {_source(body, ref) for ref in users} for each in found)
 
 
 def _predicate(building: Evaluator, frame: Frame, record: Record) -> tuple[Ref, list[int]]:
@@ -330,23 +352,25 @@ def _predicate(building: Evaluator, frame: Frame, record: Record) -> tuple[Ref, 
     Raises:
         DiagnosticError: TF0207 there is none.
     """
+    for is_near in (True, False):
+        found = [_switches(frame.body, ref, is_near=is_near) for ref in record.inputs]
+        for predicate in found[0] if len(found) > 1 else ():
+            sides = [each.get(predicate, -1) for each in found]
+            if sorted(sides) == list(range(len(sides))):
+                return predicate, sides
     if len(record.inputs) == 2:
-        for is_near in (True, False):
-            first, second = (_switches(frame.body, ref, is_near=is_near) for ref in record.inputs)
-            for predicate, side in first.items():
-                if side in (0, 1) and second.get(predicate) == 1 - side:
-                    return predicate, [side, 1 - side]
-        for first, other in (record.inputs, record.inputs[::-1]):
-            # One branch that only returns a constant may have no Switch before it.
-            for predicate, side in _switches(frame.body, first, is_near=True).items():
-                if side in (0, 1) and not _switches(frame.body, other, is_near=True):
-                    return predicate, [side, 1 - side] if first is record.inputs[0] else [1 - side, side]
+        near = [_switches(frame.body, ref, is_near=True) for ref in record.inputs]
+        for place, other in ((0, 1), (1, 0)):
+            # A branch that only returns a constant may have no Switch before it.
+            for predicate, side in near[place].items() if not near[other] else ():
+                if side in (0, 1):
+                    return predicate, [side, 1 - side] if place == 0 else [1 - side, side]
     text = f"Merge {record.name} has no condition that decides between its inputs"
     return building.refuse("TF0207", text, f"node {record.name}", _MALFORMED)
 
 
 def _switches(body: Body, ref: Ref, *, is_near: bool) -> dict[Ref, int]:
-    """The predicates of the Switch nodes that a tensor depends on, with the result that it needs, 2 for both.
+    """The predicates of the Switch nodes that a tensor depends on, with the result that it needs, -1 for several.
 
     `is_near`: only the Switch nodes that are met first on each path.
     """
@@ -364,7 +388,7 @@ def _switches(body: Body, ref: Ref, *, is_near: bool) -> dict[Ref, int]:
         if _kind(record) == _SWITCH and len(record.inputs) > 1:
             predicate = _source(body, record.inputs[1])
             side = current[1]
-            found[predicate] = side if found.get(predicate, side) == side else 2
+            found[predicate] = side if found.get(predicate, side) == side else -1
             if is_near:
                 continue
             stack.append(record.inputs[0])

@@ -40,6 +40,8 @@ _NO_RESULT = frozenset(
         *("AssignVariableOp", "Assign", "RestoreV2", "NextIteration", "LookupTableImportV2", "InitializeTableV2"),
     }
 )
+_LEFT_OVER = "unused_control_flow_input"
+"""The name of placeholders that TensorFlow leaves when it lowers functional control flow."""
 _SOURCES = frozenset({"Const", "Placeholder", "PlaceholderV2"}) | HANDLES
 
 
@@ -244,8 +246,10 @@ def _frozen(document: Document, findings: Findings) -> Building:
     outputs = _unread(main, building)
     frame = Frame(main)
     names = [name if not index else f"{name}:{index}" for name, index in outputs]
+    read = {name for record in main.nodes.values() for name, _ in record.inputs}
     for record in main.nodes.values():
-        if record.op_type in ("Placeholder", "PlaceholderV2"):
+        is_left_over = record.name.startswith(_LEFT_OVER) and record.name not in read
+        if record.op_type in ("Placeholder", "PlaceholderV2") and not is_left_over:
             _add_placeholder(building, frame, record)
     for name in names:
         building.root.reserve(name)
@@ -284,7 +288,7 @@ def _unread(main: Body, building: Building) -> list[Ref]:
 def _is_pivot(main: Body, record: Record) -> bool:
     """Whether a node only marks which branch is executed: it is Switch, or a copy of a result of Switch."""
     for _ in range(len(main.nodes)):
-        if record.op_type in ("Switch", "RefSwitch"):
+        if record.op_type in ("Switch", "RefSwitch", "_SwitchN"):
             return True
         following = main.nodes.get(record.inputs[0][0]) if record.inputs else None
         if following is None or record.op_type != "Identity":

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import operator
-from graphport.ops.declare import UnsupportedError
+from graphport.formats.tensorflow.rules.binding import by_tflite, operator
 from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, real, scalar, vector
 from graphport.ops.pages.detection import NonMaxSuppression
 from graphport.ops.pages.indexing import Gather, Slice
@@ -82,10 +81,15 @@ def nms_v5(
     *,
     pad_to_max_output_size: bool = False,
 ) -> list[Value]:
-    """The same with the scores of the boxes that are kept; lowering of scores (`sigma` above 0) is not read."""
+    """The same with the scores of the boxes that are kept, which `sigma` above 0 lowers."""
     if real(sigma) != 0:
-        message = "soft suppression, which lowers scores"
-        raise UnsupportedError(message)
+        kept, lowered, number = by_tflite(
+            b, "NON_MAX_SUPPRESSION_V5", boxes, scores, count, overlap, least, sigma, count=3
+        )
+        if pad_to_max_output_size:
+            return [kept, lowered, number]
+        end = as_vector(b, as_int64(b, number))
+        return [*(b(Slice, each, vector(b, [0]), end, vector(b, [0])) for each in (kept, lowered)), number]
     found = _selected(b, boxes, scores, count, overlap, least)
     number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
     own = b(Gather, scores, as_int64(b, found), axis=0)

@@ -241,8 +241,11 @@ def unique(b: Builder, x: Value, axis: Value | None = None, *, out_idx: DType = 
     if axis is not None and b.dims(axis) != (0,):
         message = "unique slices along an axis"
         raise UnsupportedError(message)
-    values, _, indices, counts = b.results(Unique, 4, x, sorted=0)
-    return [values, cast(b, indices, out_idx), cast(b, counts, out_idx)][: b.count]
+    own = dtype_of(x)
+    # ONNX Runtime has this operator for few types.
+    wide = cast(b, x, DType.INT64) if own.is_integer else x
+    values, _, indices, counts = b.results(Unique, 4, wide, sorted=0)
+    return [cast(b, values, own), cast(b, indices, out_idx), cast(b, counts, out_idx)][: b.count]
 
 
 @operator("DynamicPartition")

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
-from graphport.ops.lowering.operands import cast, dtype_of, transposed
-from graphport.ops.pages.matmul import MatMul
+from graphport.ops.lowering.operands import cast, dtype_of, transposed, vector
+from graphport.ops.pages.arithmetic import Mul, Sub
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import Det, MatMul
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -35,3 +37,16 @@ def batch_matmul(
     if Tout is not None and Tout is not dtype_of(x):
         x, y = cast(b, x, Tout), cast(b, y, Tout)
     return b(MatMul, x, y)
+
+
+@operator("MatrixDeterminant", "BatchMatrixDeterminant")
+def matrix_determinant(b: Builder, x: Value) -> Value:
+    """Determinants of the last two axes."""
+    return b(Det, x)
+
+
+@operator("Cross")
+def cross(b: Builder, x: Value, y: Value) -> Value:
+    """Cross products of vectors of three elements."""
+    x1, x2, y1, y2 = (b(Gather, each, vector(b, order), axis=-1) for each in (x, y) for order in ((1, 2, 0), (2, 0, 1)))
+    return b(Sub, b(Mul, x1, y2), b(Mul, x2, y1))

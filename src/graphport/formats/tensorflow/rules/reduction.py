@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-_FLOATS = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16})
+_NARROW = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 
 
 def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
@@ -51,10 +51,12 @@ def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
 
 
 def _reduced(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
-    chosen = _axes(b, x, axes)
+    chosen, own = _axes(b, x, axes), dtype_of(x)
     if chosen is None:
         return b(Identity, x)
-    return b(registry.pages()[page_name], x, chosen, keepdims=int(keep_dims), noop_with_empty_axes=1)
+    # ONNX reduces no short integers.
+    wide = cast(b, x, DType.INT32) if own in _NARROW else x
+    return cast(b, b(registry.pages()[page_name], wide, chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
 
 
 def _logical(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
@@ -92,7 +94,7 @@ def _register_arg(name: str, *, is_max: bool) -> None:
         """The first index of the extreme element along an axis; NaN is none."""
         place = 0 if axis is None else needed(axis, "the axis")[0]
         own = dtype_of(x)
-        if own is DType.BOOL:
+        if own is DType.BOOL or own in _NARROW:
             x = cast(b, x, DType.INT32)
         elif own.is_floating:
             low, high = ends_of(own)
