@@ -217,6 +217,9 @@ def resolve(family: Family, config: Config) -> Decoder:
     if decoder.heads % decoder.kv_heads:
         message = f"{decoder.heads} heads cannot be split into {decoder.kv_heads} groups"
         raise config.fault("num_key_value_heads", message)
+    if decoder.experts and not 1 <= decoder.experts_per_token <= decoder.experts:
+        message = f"{decoder.experts_per_token} experts a token cannot be chosen of {decoder.experts}"
+        raise config.fault("num_experts_per_tok", message)
     return decoder
 
 

@@ -1,0 +1,110 @@
+"""Write the folders in `models/` with transformers, and the logits that transformers computes (float32).
+
+python make_models.py        needs torch 2.14 and transformers 5.24; weights are random (public domain)
+python make_models.py blocks needs gguf 0.19: random blocks of each format and their values
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent / "models"
+COMMON = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 24,
+    "max_position_embeddings": 32,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+GPT = {"n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 32, "vocab_size": 24}
+FALCON = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 24}
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 8}
+MODELS: dict[str, tuple[str, dict[str, object]]] = {
+    "llama": ("llama", {**COMMON, "rope_parameters": YARN}),
+    "qwen2": ("qwen2", {**COMMON, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}),
+    "qwen3_moe": (
+        "qwen3_moe",
+        {**COMMON, "head_dim": 8, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+    ),
+    "gemma2": ("gemma2", {**COMMON, "head_dim": 8, "sliding_window": 3, "query_pre_attn_scalar": 6}),
+    "gpt2": ("gpt2", GPT),
+    "gpt_neox": ("gpt_neox", {**COMMON, "use_parallel_residual": False}),
+    "gptj": ("gptj", {**GPT, "rotary_dim": 2}),
+    "opt": ("opt", {**COMMON, "ffn_dim": 24, "do_layer_norm_before": False, "word_embed_proj_dim": 8}),
+    "falcon_alibi": ("falcon", {**FALCON, "alibi": True, "multi_query": False, "parallel_attn": False}),
+    "falcon_grouped": ("falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "olmo2": ("olmo2", COMMON),
+    "smollm3": ("smollm3", {**COMMON, "no_rope_layers": [1, 0]}),
+    "cohere": ("cohere", {**COMMON, "use_qk_norm": True}),
+}
+
+
+def write_models() -> None:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    for name, (kind, values) in MODELS.items():
+        torch.manual_seed(7)
+        config = AutoConfig.for_model(kind, **values)
+        # The eager attention of Falcon adds ALiBi twice; Gemma 2 has no other one.
+        attention = "eager" if kind == "gemma2" else "sdpa"
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+        with torch.no_grad():
+            for parameter_name, parameter in model.named_parameters():
+                is_norm = parameter.ndim == 1 and parameter_name.endswith("weight") and "gemma" not in kind
+                scale = 0.3 if parameter.ndim == 1 else 1.5 / parameter.shape[-1] ** 0.5
+                parameter.copy_((torch.randn_like(parameter) * scale + is_norm).to(torch.bfloat16).float())
+            model.tie_weights()
+            ids = torch.randint(3, 24, (2, 6), generator=torch.Generator().manual_seed(1))
+            mask = torch.ones_like(ids)
+            mask[1, :2] = 0
+            first = run(model, ids, mask, None)
+            following = torch.randint(3, 24, (2, 3), generator=torch.Generator().manual_seed(2))
+            whole = torch.cat([mask, torch.ones_like(following)], 1)
+            second = run(model, following, whole, first.past_key_values)
+        np.savez_compressed(
+            HERE / f"{name}.npz",
+            ids=ids.numpy(),
+            mask=mask.numpy(),
+            logits=first.logits.numpy(),
+            next=following.numpy(),
+            next_logits=second.logits.numpy(),
+        )
+        model.to(torch.bfloat16).save_pretrained(HERE / name)
+        (HERE / name / "generation_config.json").unlink(missing_ok=True)
+
+
+def run(model, ids, mask, past):
+    import inspect
+
+    positions = (mask.cumsum(1) - 1).clip(0)[:, -ids.shape[1] :]
+    has_positions = "position_ids" in inspect.signature(model.forward).parameters
+    extra = {"position_ids": positions} if has_positions else {}
+    return model(input_ids=ids, attention_mask=mask, past_key_values=past, use_cache=True, **extra)
+
+
+def write_blocks() -> None:
+    import gguf
+
+    rng = np.random.default_rng(0)
+    found = {}
+    for kind in gguf.GGMLQuantizationType:
+        if kind.value not in {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 35, 39}:
+            continue
+        blocks = rng.integers(0, 256, (3, gguf.GGML_QUANT_SIZES[kind][1]), dtype=np.uint8)
+        found[f"blocks_{kind.value}"] = blocks
+        found[f"values_{kind.value}"] = gguf.quants.dequantize(blocks, kind).astype(np.float32)
+    np.savez_compressed(HERE / "blocks.npz", **found)
+
+
+if __name__ == "__main__":
+    HERE.mkdir(exist_ok=True)
+    write_blocks() if sys.argv[1:] == ["blocks"] else write_models()

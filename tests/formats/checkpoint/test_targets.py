@@ -1,0 +1,68 @@
+"""Decoders written as a folder of onnxruntime-genai and as a stateful OpenVINO IR."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import openvino
+import pytest
+
+import graphport as gp
+
+MODELS = Path(__file__).parent / "models"
+
+
+def test_the_folder_of_onnxruntime_genai_is_complete(tmp_path):
+    report = gp.convert(MODELS / "qwen2", tmp_path / "out", format="genai", verify=False)
+    assert report.passed
+    config = json.loads((tmp_path / "out" / "genai_config.json").read_text())
+    assert config["model"]["eos_token_id"] == 2
+    assert config["model"]["decoder"]["num_key_value_heads"] == 2
+    assert config["model"]["decoder"]["filename"] == "model.onnx"
+    assert next(iter(gp.load(tmp_path / "out").outputs)) == "logits"
+
+
+def test_files_of_the_tokenizer_are_copied_as_they_are(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for file in (MODELS / "llama").iterdir():
+        (source / file.name).write_bytes(file.read_bytes())
+    (source / "tokenizer.json").write_bytes(b'{"not": "read"}\r\n')
+    (source / "chat_template.jinja").write_bytes(b"{{ raise_exception() }}")
+    (source / "modeling.py").write_bytes(b"raise SystemExit")
+    gp.convert(source, tmp_path / "out", format="genai", verify=False)
+    assert (tmp_path / "out" / "tokenizer.json").read_bytes() == b'{"not": "read"}\r\n'
+    assert (tmp_path / "out" / "chat_template.jinja").read_bytes() == b"{{ raise_exception() }}"
+    assert not (tmp_path / "out" / "modeling.py").exists()
+
+
+def test_a_graph_without_caches_is_no_folder_of_genai(tmp_path):
+    model = gp.load(MODELS / "llama")
+    gp.save(model, tmp_path / "m.onnx")
+    with pytest.raises(gp.DiagnosticError, match="GENAI0002"):
+        gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "out", format="genai")
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "falcon_alibi"])
+def test_the_ir_keeps_its_caches(tmp_path, name):
+    gp.save(gp.load(MODELS / name), tmp_path / "m.xml")
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    compiled = openvino.Core().compile_model(tmp_path / "m.xml", "CPU", exact)
+    request = compiled.create_infer_request()
+    stored = np.load(MODELS / f"{name}.npz")
+    mask = stored["mask"]
+    found = run(compiled, request, stored["ids"], mask)
+    seen = mask.astype(bool)
+    np.testing.assert_allclose(found[seen], stored["logits"][seen], rtol=0, atol=5e-4)
+    longer = np.concatenate([mask, np.ones_like(stored["next"])], 1)
+    found = run(compiled, request, stored["next"], longer)
+    np.testing.assert_allclose(found, stored["next_logits"], rtol=0, atol=5e-4)
+
+
+def run(compiled, request, ids, mask):
+    given = {"input_ids": ids, "attention_mask": mask}
+    given["position_ids"] = np.clip(mask.cumsum(1) - 1, 0, None)[:, -ids.shape[1] :]
+    names = {port.get_any_name() for port in compiled.inputs}
+    return request.infer({name: value for name, value in given.items() if name in names})["logits"].copy()
