@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from graphport.cli import progress
 from graphport.cli.main import cli
 from graphport.cli.progress import Teller, emitted
-from graphport.core.progress import Stage, heard, stage
+from graphport.core.progress import Stage, register_listener, stage
 from graphport.formats import Format
 from tests.models import model, node, write_onnx
 
@@ -38,7 +38,7 @@ def test_a_line_says_how_much_is_done_and_what_is_left():
 def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
     stream = io.StringIO()
     teller = Teller(stream, None, 1.0)
-    with heard(teller), stage("outer") as outer, stage("inner") as inner:
+    with register_listener(teller), stage("outer") as outer, stage("inner") as inner:
         for tenth in range(100):
             teller.tick(inner.began + tenth / 10)
     assert outer.began <= inner.began
@@ -50,7 +50,7 @@ def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
 def test_a_terminal_has_one_line_that_is_written_over():
     stream = Terminal()
     teller = Teller(stream, None, 1.0)
-    with heard(teller), stage("work") as work:
+    with register_listener(teller), stage("work") as work:
         for tenth in range(30):
             teller.tick(work.began + tenth / 10)
     assert "\n" not in stream.getvalue()

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from graphport.core.beside import AbsentError, OutsideError, open_beside
+from graphport.core.sidecar_files import AbsentError, OutsideError, open_sidecar
 
 NUMBERS = bytes(range(16))
 
@@ -26,7 +26,7 @@ def content(file):
 
 @pytest.mark.parametrize("location", ["w.bin", "parts/w.bin", "./w.bin", "parts/./w.bin"])
 def test_what_lies_below_is_opened(folder, location):
-    assert content(open_beside(folder, None, location)) == NUMBERS
+    assert content(open_sidecar(folder, None, location)) == NUMBERS
 
 
 @pytest.mark.parametrize(
@@ -38,42 +38,42 @@ def test_what_lies_below_is_opened(folder, location):
 )
 def test_what_leads_out_is_refused(folder, location):
     with pytest.raises(OutsideError, match="leaves the folder of the model") as caught:
-        open_beside(folder, None, location)
+        open_sidecar(folder, None, location)
     assert caught.value.help == "keep weights beside the model, under a relative path without '..'"
 
 
 def test_a_file_that_is_not_there_and_one_that_is_no_file(folder):
     with pytest.raises(AbsentError, match="cannot be read: No such file"):
-        open_beside(folder, None, "x.bin")
+        open_sidecar(folder, None, "x.bin")
     with pytest.raises(AbsentError, match="is no regular file"):
-        open_beside(folder, None, "parts")
+        open_sidecar(folder, None, "parts")
     os.mkfifo(folder / "pipe")
     with pytest.raises(AbsentError, match="is no regular file"):
-        open_beside(folder, None, "pipe")
+        open_sidecar(folder, None, "pipe")
 
 
 def test_a_model_in_memory_has_no_files():
-    with pytest.raises(AbsentError, match=r"'w\.bin', and a model in memory has no folder") as caught:
-        open_beside(None, None, "w.bin")
+    with pytest.raises(AbsentError, match=r"'w\.bin' cannot be read: a model in memory has no folder") as caught:
+        open_sidecar(None, None, "w.bin")
     assert caught.value.help == "say where its files are with `folder`"
 
 
 def test_links_stay_inside_unless_the_model_is_a_link_itself(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "inner.bin").symlink_to(folder / "parts" / "w.bin")
-    assert content(open_beside(folder, None, "inner.bin")) == NUMBERS
+    assert content(open_sidecar(folder, None, "inner.bin")) == NUMBERS
     with pytest.raises(OutsideError, match=r"is a link to .*secret\.bin, outside of the folder"):
-        open_beside(folder, None, "link.bin")
+        open_sidecar(folder, None, "link.bin")
     with pytest.raises(OutsideError):
-        open_beside(folder, folder / "parts", "link.bin")
-    assert content(open_beside(folder, tmp_path, "link.bin")) == NUMBERS
+        open_sidecar(folder, folder / "parts", "link.bin")
+    assert content(open_sidecar(folder, tmp_path, "link.bin")) == NUMBERS
     (folder / "round.bin").symlink_to(folder / "round.bin")
     with pytest.raises(AbsentError, match="cannot be read"):
-        open_beside(folder, None, "round.bin")
+        open_sidecar(folder, None, "round.bin")
 
 
 def test_what_was_opened_stays_what_it_is(folder):
-    file = open_beside(folder, None, "w.bin")
+    file = open_sidecar(folder, None, "w.bin")
     new = folder / "new.bin"
     new.write_bytes(b"\xff" * 16)
     new.replace(folder / "w.bin")
@@ -90,7 +90,7 @@ def test_what_is_refused_says_what_to_do(folder, tmp_path):
         (folder, "parts", AbsentError, None),
     ):
         with pytest.raises(kind) as caught:
-            open_beside(told, None, location)
+            open_sidecar(told, None, location)
         assert (caught.value.help or "").startswith(remedy or ""), location
         assert (caught.value.help is None) is (remedy is None)
         assert caught.value.args == (str(caught.value),)

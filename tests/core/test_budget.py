@@ -11,8 +11,8 @@ from graphport.core.budget import (
     SETTING,
     OverBudgetError,
     bounded,
+    fits_in_memory,
     fresh,
-    is_held,
     limit,
     reserve,
     reserve_expanded,
@@ -75,7 +75,7 @@ def test_an_array_of_nothing_whose_extents_are_addresses_is_nothing():
 
 def test_numbers_one_by_one_have_an_end():
     assert reserve_expanded(MOST_MADE, "pairs") == MOST_MADE
-    with pytest.raises(OverBudgetError, match=f"{MOST_MADE + 1} pairs, at most {MOST_MADE} are spelt out"):
+    with pytest.raises(OverBudgetError, match=f"{MOST_MADE + 1} pairs, the limit is {MOST_MADE}"):
         reserve_expanded(MOST_MADE + 1, "pairs")
 
 
@@ -104,7 +104,7 @@ def test_bounds_of_readers_are_told_by_name(monkeypatch):
 
 def test_a_number_past_all_addresses_is_not_written_out():
     for count, told in (((1 << 63) - 1, str((1 << 63) - 1)), (1 << 63, "more than 2\\^63")):
-        with pytest.raises(OverBudgetError, match=f"^{told} pairs, at most"):
+        with pytest.raises(OverBudgetError, match=f"^{told} pairs, the limit is"):
             reserve_expanded(count, "pairs")
 
 
@@ -127,5 +127,5 @@ def test_a_number_of_any_length_has_a_text():
 
 
 def test_of_no_numbers_the_other_extents_are_held_too():
-    assert all(map(is_held, [(0, 5), (), (2**29, 2**29)]))
-    assert not any(map(is_held, [(2**30, 2**29), (0, 2**31, 2**31)]))
+    assert all(map(fits_in_memory, [(0, 5), (), (2**29, 2**29)]))
+    assert not any(map(fits_in_memory, [(2**30, 2**29), (0, 2**31, 2**31)]))

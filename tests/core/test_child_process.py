@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 PROGRAM = """
 import sys, time
 from graphport.core import child_process
-process = child_process.start("computing")
+process = child_process.start_process("computing")
 process.stdout.readline()
 print(process.pid, flush=True)
 time.sleep(60)
@@ -85,7 +85,7 @@ def test_a_runtime_ends_when_its_program_is_killed(computing, state):
 
 def test_a_runtime_outlives_the_thread_that_started_it(computing):
     started = []
-    thread = threading.Thread(target=lambda: started.append(child_process.start("computing")))
+    thread = threading.Thread(target=lambda: started.append(child_process.start_process("computing")))
     thread.start()
     thread.join()
     (process,) = started
@@ -106,6 +106,6 @@ def test_a_process_whose_parent_is_gone_before_it_asks_for_the_signal_ends_at_on
 def test_the_system_ends_a_process_at_the_limit_of_processor_time(computing, monkeypatch):
     bounded = "from graphport.core import child_process\nchild_process._SPARE_SECONDS = 0\nchild_process.allow(1, 0)\n"
     (computing / "computing.py").write_text("import os\nos.cpu_count = lambda: 1\n" + bounded + COMPUTING)
-    process = child_process.start("computing")
+    process = child_process.start_process("computing")
     assert process.wait(30) == -signal.SIGXCPU
     child_process.end(process)

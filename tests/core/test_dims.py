@@ -288,7 +288,7 @@ def test_empty_name_is_refused():
 
 
 def test_bounds_without_an_integer_are_refused():
-    with pytest.raises(ValueError, match="between the bounds 3 and 2 of 'N'"):
+    with pytest.raises(ValueError, match="the bounds 3 and 2 of 'N'"):
         Symbol("N", 3, 2)
 
 

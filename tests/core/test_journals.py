@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphport.core import journals
-from graphport.core.replacing import beside_of, interrupted_with, interruption, together
+from graphport.core.replacing import interrupted_with, interruption, temporary_path, together
 from tests.core.ended import contents, ended_at
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked")
@@ -250,7 +250,7 @@ def test_a_missing_graph_of_a_write_of_several_is_found_by_its_name(interrupted)
 
 
 def test_what_a_stranger_names_like_a_temporary_file_is_swept_only_if_it_is_of_this_user(tmp_path, monkeypatch):
-    part = beside_of(tmp_path / "m.xml")
+    part = temporary_path(tmp_path / "m.xml")
     part = part.with_name(part.name.replace(str(os.getpid()), "4194305"))
     part.write_text("theirs")
     with monkeypatch.context() as patch:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.core.names import did_you_mean, identifier, near, unique
+from graphport.core.names import did_you_mean, find_similar, identifier, unique
 
 
 def test_a_free_name_stays():
@@ -74,14 +74,14 @@ def test_an_identifier_is_one_and_is_neither_taken_nor_reserved(name, taken, res
 
 def test_near_names_are_alike_or_abbreviated():
     known = ["LeakyRelu", "Relu", "Softmax", "MatMul", "GlobalAveragePool"]
-    assert near("relu", known)[0] == "Relu"
-    assert near("sftmx", known) == ["Softmax"]
-    assert near("mm", known) == ["MatMul"]
-    assert near("gap", known) == ["GlobalAveragePool"]
-    assert near("m", known) == []
-    assert near("xyzw", known) == []
-    assert len(near("rel", ["rela", "relb", "relc", "reld"])) == 3
-    assert len(near("rel", ["rela", "relb", "relc", "reld"], most=1)) == 1
+    assert find_similar("relu", known)[0] == "Relu"
+    assert find_similar("sftmx", known) == ["Softmax"]
+    assert find_similar("mm", known) == ["MatMul"]
+    assert find_similar("gap", known) == ["GlobalAveragePool"]
+    assert find_similar("m", known) == []
+    assert find_similar("xyzw", known) == []
+    assert len(find_similar("rel", ["rela", "relb", "relc", "reld"])) == 3
+    assert len(find_similar("rel", ["rela", "relb", "relc", "reld"], most=1)) == 1
 
 
 def test_a_remedy_says_what_was_meant_or_what_there_is():
@@ -90,5 +90,5 @@ def test_a_remedy_says_what_was_meant_or_what_there_is():
 
 
 def test_of_names_that_are_abbreviated_those_with_the_same_beginning_come_first():
-    assert near("mm", ["Summary", "MatMul"]) == ["MatMul", "Summary"]
-    assert near("mm", ["MatMul", "Summary"]) == ["MatMul", "Summary"]
+    assert find_similar("mm", ["Summary", "MatMul"]) == ["MatMul", "Summary"]
+    assert find_similar("mm", ["MatMul", "Summary"]) == ["MatMul", "Summary"]

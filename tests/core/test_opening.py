@@ -10,7 +10,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.opening import contents, opened, regular
+from graphport.core.opening import contents, open_regular, regular_status
 from graphport.core.storage import MappedFile
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices as POSIX has them")
@@ -40,7 +40,7 @@ def _folder(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "kind"), [(_pipe, "a pipe"), (_socket, "a socket"), (_device, "a device"), (_folder, "a folder")]
 )
-@pytest.mark.parametrize("use", [regular, opened, contents, MappedFile])
+@pytest.mark.parametrize("use", [regular_status, open_regular, contents, MappedFile])
 def test_what_may_have_no_end_is_not_opened(tmp_path, monkeypatch, make, kind, use):
     monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
     with pytest.raises(OSError, match=f"it is {kind}") as caught:

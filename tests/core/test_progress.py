@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.core.progress import Stage, heard, stage
+from graphport.core.progress import Stage, register_listener, stage
 
 
 class Notes:
@@ -20,13 +20,13 @@ class Notes:
 
 def test_stages_are_heard_inside_and_nowhere_else():
     notes, others = Notes(), Notes()
-    with heard(notes), stage("read", 10, "nodes") as outer:
+    with register_listener(notes), stage("read", 10, "nodes") as outer:
         outer.done = 4
         with stage("weights"):
             pass
-        with heard(None), stage("unheard"):
+        with register_listener(None), stage("unheard"):
             pass
-        with heard(others), stage("elsewhere"):
+        with register_listener(others), stage("elsewhere"):
             pass
     with stage("afterwards") as last:
         last.done = 1
@@ -41,7 +41,7 @@ def test_stages_are_heard_inside_and_nowhere_else():
 
 def test_a_stage_that_fails_ends():
     notes = Notes()
-    with pytest.raises(KeyError), heard(notes), stage("read"):
+    with pytest.raises(KeyError), register_listener(notes), stage("read"):
         raise KeyError
     assert [each[0] for each in notes.told] == ["begin", "end"]
     with stage("unheard"):

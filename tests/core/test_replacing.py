@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from graphport.core.replacing import beside_of, interrupted_with, interruption, move, obstacle, replacing, together
+from graphport.core.replacing import interrupted_with, interruption, move, obstacle, replacing, temporary_path, together
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path):
@@ -163,14 +163,14 @@ def write_alone(folder):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are named in /proc")
 def test_all_files_of_a_folder_are_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
-    beside = beside_of(tmp_path / "m")
+    beside = temporary_path(tmp_path / "m")
     (beside / "inner").mkdir(parents=True)
     for name in ("one", "inner/two"):
         (beside / name).write_text("new")
     found = steps_of(lambda: move([(beside, tmp_path / "m")]), tmp_path, monkeypatch)
     assert sorted(found[:4]) == ["flush inner", "flush new m", "flush one", "flush two"]
     assert found[4:] == ["move new m to m", "flush the folder"]
-    again = beside_of(tmp_path / "m")
+    again = temporary_path(tmp_path / "m")
     again.mkdir()
     assert steps_of(lambda: move([(again, tmp_path / "m")]), tmp_path, monkeypatch)[-3:] == [
         "move m to new m",
@@ -181,7 +181,7 @@ def test_all_files_of_a_folder_are_on_the_disk_before_it_is_moved(tmp_path, monk
 
 
 def test_a_folder_is_not_taken_the_place_of_by_a_file(tmp_path):
-    beside = beside_of(tmp_path / "m")
+    beside = temporary_path(tmp_path / "m")
     beside.write_text("new")
     (tmp_path / "m").mkdir()
     with pytest.raises(IsADirectoryError, match="it is a folder") as caught:

@@ -13,7 +13,7 @@ import pytest
 
 from graphport.core import spill
 from graphport.core.dtypes import DType
-from graphport.core.spill import LEAST, UnnamedFile, kept, rounded_to, spilling
+from graphport.core.spill import LEAST, UnnamedFile, spilling, store_array, store_converted
 from graphport.core.storage import ArrayStorage, FileStorage
 
 LARGE = np.arange(LEAST // 4, dtype=np.float32).reshape(2, -1)
@@ -41,7 +41,7 @@ def content(storage):
 def test_a_large_array_looks_like_weights_that_were_read(array, dtype):
     there = ArrayStorage(array, dtype)
     with spilling():
-        storage = kept(array, dtype)
+        storage = store_array(array, dtype)
     assert isinstance(storage, FileStorage)
     assert (storage.dtype, storage.shape) == (there.dtype, there.shape)
     np.testing.assert_array_equal(storage.numpy(), there.numpy())
@@ -58,24 +58,24 @@ def test_a_large_array_looks_like_weights_that_were_read(array, dtype):
 )
 def test_an_array_stays_in_memory_where(array, dtype):
     with spilling():
-        assert isinstance(kept(array, dtype), ArrayStorage)
+        assert isinstance(store_array(array, dtype), ArrayStorage)
 
 
 def test_outside_everything_stays_in_memory():
-    assert isinstance(kept(LARGE), ArrayStorage)
+    assert isinstance(store_array(LARGE), ArrayStorage)
     with spilling():
         pass
-    assert isinstance(kept(LARGE), ArrayStorage)
+    assert isinstance(store_array(LARGE), ArrayStorage)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
 def test_many_arrays_share_a_file_and_stay_what_they_are_while_it_grows():
     before = open_files()
     with spilling(), spilling():
-        storages = [kept(LARGE + number) for number in range(4)]
+        storages = [store_array(LARGE + number) for number in range(4)]
         assert open_files() == before + 1
         seen = [storage.numpy() for storage in storages[:2]]
-        storages.append(kept(LARGE + 4))
+        storages.append(store_array(LARGE + 4))
     for number, storage in enumerate(storages):
         np.testing.assert_array_equal(storage.numpy(), LARGE + number)
     for number, array in enumerate(seen):
@@ -85,14 +85,14 @@ def test_many_arrays_share_a_file_and_stay_what_they_are_while_it_grows():
 def test_numbers_are_rounded_as_they_are_in_memory():
     exact = np.random.default_rng(0).standard_normal((3, LEAST // 4))
     with spilling():
-        storage = rounded_to(exact, DType.FLOAT16)
+        storage = store_converted(exact, DType.FLOAT16)
     assert isinstance(storage, FileStorage)
     np.testing.assert_array_equal(storage.numpy(), exact.astype(np.float16))
 
 
 def test_a_type_that_the_array_does_not_hold_is_refused():
     with spilling(), pytest.raises(ValueError, match="does not hold float64"):
-        kept(LARGE, DType.FLOAT64)
+        store_array(LARGE, DType.FLOAT64)
 
 
 def test_without_room_for_the_file_arrays_stay_in_memory(monkeypatch):
@@ -101,7 +101,7 @@ def test_without_room_for_the_file_arrays_stay_in_memory(monkeypatch):
 
     monkeypatch.setattr(spill.tempfile, "TemporaryFile", refused)
     with spilling():
-        storage = kept(LARGE)
+        storage = store_array(LARGE)
     assert isinstance(storage, ArrayStorage)
     np.testing.assert_array_equal(storage.numpy(), LARGE)
 
@@ -111,7 +111,7 @@ def test_the_file_goes_with_the_last_array_in_it():
     gc.collect()  # files of other tests go now
     before = open_files()
     with spilling():
-        storage = kept(LARGE)
+        storage = store_array(LARGE)
     array = storage.numpy()
     assert open_files() > before
     del storage, array
@@ -121,7 +121,7 @@ def test_the_file_goes_with_the_last_array_in_it():
 
 def test_a_file_in_a_cycle_goes_without_a_warning():
     with spilling():
-        cycle: list[object] = [kept(LARGE)]
+        cycle: list[object] = [store_array(LARGE)]
     cycle.append(cycle)
     # A collection while somebody has the file itself puts it before those who own it.
     files = [each for each in gc.get_objects() if isinstance(each, io.FileIO) and not each.closed]
@@ -195,6 +195,6 @@ def test_an_array_is_rounded_in_pieces_of_about_a_megabyte(monkeypatch):
 
     monkeypatch.setattr(UnnamedFile, "add", watched)
     with spilling():
-        rounded_to(np.zeros((1 << 18) + 1, np.float64), DType.FLOAT32)
-        rounded_to(np.zeros(1 << 18, np.float32), DType.FLOAT64)
+        store_converted(np.zeros((1 << 18) + 1, np.float64), DType.FLOAT32)
+        store_converted(np.zeros(1 << 18, np.float32), DType.FLOAT64)
     assert seen == [1 << 20, 4, 1 << 20, 1 << 20]

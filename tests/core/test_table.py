@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphport.core.table import Tabular, as_html, as_markdown, as_text, number
+from graphport.core.table import Tabular, as_html, as_markdown, as_text, format_number
 
 HEADINGS, ROWS = ["layer", "n"], [["conv", "1"], ["a|b*c", "22"]]
 
@@ -48,7 +48,7 @@ def test_cells_of_html_are_no_markup():
     [(1234567, "1,234,567"), (0.123456789, "0.123457"), (2.0, "2"), (None, ""), ("as it is", "as it is")],
 )
 def test_numbers(value, text):
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_rows_are_a_table():

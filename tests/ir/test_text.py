@@ -694,7 +694,7 @@ def test_a_word_out_of_place_is_named(text, column, message):
             "() = Y() {a = int8[N] where N in 2..1}",
             "IO0108",
             29,
-            "no integer lies between the bounds 2 and 1 of 'N'",
+            "the bounds 2 and 1 of 'N' contain no integer",
             id="no number between",
         ),
         pytest.param('() = Y() {a = int8[N] where "" in ..}', "IO0108", 29, "a symbol needs a name", id="no name"),

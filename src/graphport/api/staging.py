@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import DiagnosticError, Source, Span
 from graphport.core.opening import belonging
 from graphport.core.progress import stage
-from graphport.core.replacing import beside_of, move
+from graphport.core.replacing import move, temporary_path
 from graphport.formats import graph_of
 from graphport.ir.graph import walk
 
@@ -104,7 +104,7 @@ def stage_target(target: str | Path, kind: Format) -> Generator[Staging]:
     """
     goal = kind.home(Path(target))
     home = Path(os.path.realpath(goal))
-    folder = beside_of(home)
+    folder = temporary_path(home)
     try:
         is_special = home.exists() and not home.is_file() and not home.is_dir()
         if not is_special:

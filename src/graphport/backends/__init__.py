@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.names import near
+from graphport.core.names import find_similar
 from graphport.core.packages import distribution, install, is_older, is_there
 from graphport.core.progress import stage
 from graphport.ir.graph import walk
@@ -62,7 +62,7 @@ def check_name(name: str) -> None:
     """
     known = ("auto", *BACKENDS)
     if name not in known:
-        close = near(name, known)
+        close = find_similar(name, known)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"backends: {', '.join(known)}"
         raise DiagnosticError(Diagnostic("RUN0001", f"there is no backend {name!r}", None, remedy))
 

@@ -13,7 +13,7 @@ from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.file_names import safe_path
-from graphport.core.opening import opened
+from graphport.core.opening import open_regular
 from graphport.core.replacing import replacing
 from graphport.core.sequences import is_sequence
 
@@ -44,7 +44,7 @@ def read(path: Path) -> dict[str, Any]:
         DiagnosticError: IO0005 the file is no `.npz` of plain arrays.
         OSError: it cannot be opened.
     """
-    with opened(path) as file:
+    with open_regular(path) as file:
         size = path.stat().st_size
         try:
             with zipfile.ZipFile(file) as archive:

@@ -154,9 +154,9 @@ def _array(path: str) -> Any:
 
     from graphport.core.corrupt import CORRUPT
     from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-    from graphport.core.opening import opened
+    from graphport.core.opening import open_regular
 
-    with opened(path) as file:
+    with open_regular(path) as file:
         try:
             return np.lib.format.read_array(file, allow_pickle=False)
         except CORRUPT as error:

@@ -17,7 +17,7 @@ from graphport.cli.options import (
     print_json,
 )
 from graphport.core.docstrings import docstring
-from graphport.core.names import near
+from graphport.core.names import find_similar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ def verb(name: str, color: str, as_json_: bool) -> None:
     del color
     found = _explained(name)
     if found is None:
-        found = near(name, known())
+        found = find_similar(name, known())
         meant = f"did you mean {' or '.join(map(repr, found))}?" if found else _KINDS
         message = f"nothing is known of {name!r}; {meant}"
         raise click.UsageError(message)

@@ -128,10 +128,10 @@ def _without_operators(emitted: Emitted) -> str:
 
 
 def _nearest(wanted: str) -> str:
-    from graphport.core.names import near
+    from graphport.core.names import find_similar
     from graphport.ops import registry
 
-    found = near(wanted, registry.pages())
+    found = find_similar(wanted, registry.pages())
     return f"did you mean {' or '.join(found)}?" if found else "graphport ops lists them all"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from graphport.core.progress import heard
+from graphport.core.progress import register_listener
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -156,14 +156,14 @@ def telling(ctx: click.Context, *, is_silent: bool) -> Generator[None]:
     stream = None if is_silent or wait is None else sys.stderr
     if path is None:
         teller = Teller(stream, None, wait or 0.0)
-        with teller.running(), heard(None if stream is None else teller):
+        with teller.running(), register_listener(None if stream is None else teller):
             yield
         return
     with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
         teller = Teller(stream, log, wait or 0.0)
         ctx.meta[f"{_LOG}.teller"] = teller
         teller.write(f"graphport {' '.join(sys.argv[1:])}")
-        with teller.running(), heard(teller):
+        with teller.running(), register_listener(teller):
             yield
 
 

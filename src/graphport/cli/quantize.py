@@ -263,16 +263,18 @@ def _refuse_layer(model: Model, name: str) -> None:
     """
     import graphport
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
-    from graphport.core.names import near
+    from graphport.core.names import find_similar
 
     if any(node.name == name for node in model.graph):
         return
     prepared, _ = graphport.prepare(replace(model, kept=None), verify=False)
     names = [node.name for node in prepared.graph]
     if name not in names:
-        close = near(name, names) or names[:10]
+        close = find_similar(name, names) or names[:10]
         remedy = (
-            f"did you mean {' or '.join(map(repr, close))}?" if near(name, names) else f"layers: {', '.join(close)}, …"
+            f"did you mean {' or '.join(map(repr, close))}?"
+            if find_similar(name, names)
+            else f"layers: {', '.join(close)}, …"
         )
         raise DiagnosticError(Diagnostic("QUANT0010", f"there is no layer {name!r}", None, remedy))
 

@@ -11,7 +11,7 @@ from graphport.cli.progress import log_file, telling
 from graphport.cli.quiet import is_quiet, quiet, silenced
 from graphport.cli.render import json_text
 from graphport.core.docstrings import docstring
-from graphport.core.names import did_you_mean, near
+from graphport.core.names import did_you_mean, find_similar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Choice(click.Choice[str]):
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = super().get_invalid_choice_message(value, ctx)
-        found = near(str(value), self.choices)
+        found = find_similar(str(value), self.choices)
         return f"{message.removesuffix('.')}; did you mean {' or '.join(map(repr, found))}?" if found else message
 
 

@@ -1,7 +1,7 @@
-"""What a file may make us take.
+"""Memory limits for data whose size a file determines.
 
-A file of a hundred bytes can ask for an array of terabytes. Whatever makes something as large as a file says asks here
-first. What is spent is counted for one command (`fresh`) and never more than `SETTING` allows.
+A file of a hundred bytes can request an array of terabytes. Code that allocates memory by a size from a file reserves
+it here first. The used amount is counted per command (`fresh`) and limited by `SETTING`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SETTING = "GRAPHPORT_MOST_MADE"
 """Environment variable: how many entries the arrays have in all that rules make up for one model."""
 
 MOST_MADE = 1 << 25
-"""Entries that rules may make up for one model, unless `SETTING` says otherwise."""
+"""Limit of generated elements per model, unless `SETTING` overrides it."""
 
 LIMITS = "GRAPHPORT_LIMITS"
 """Environment variable: bounds of readers by their names in SECURITY.md, `nnef.depth=20000,onnx.inlined=1000000`."""
 
 MOST_AT_ONCE = 1 << 22
-"""Entries of one array that a rule makes up: 32 MiB of 64-bit numbers."""
+"""Limit of generated elements per array: 32 MiB of 64-bit numbers."""
 
 
 _FARTHEST = 1 << 59
@@ -34,12 +34,12 @@ _FARTHEST = 1 << 59
 
 
 class OverBudgetError(MemoryError):
-    """A file asks for more than it may; the message names how much and the setting."""
+    """A file requests more than the limit; the message has the amount and the setting."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """What is left to spend."""
+    """The remaining amount."""
 
     entries: int
 
@@ -49,12 +49,12 @@ _BUDGET: ContextVar[Budget | None] = ContextVar("_BUDGET", default=None)
 
 @contextmanager
 def fresh() -> Generator[Budget]:
-    """A budget of its own for what happens inside; one that is there already goes on."""
+    """Count from zero inside the block, unless the block is nested in another one."""
     current = _BUDGET.get()
     if current is not None:
         yield current
         return
-    budget = Budget(most_made())
+    budget = Budget(max_generated_elements())
     token = _BUDGET.set(budget)
     try:
         yield budget
@@ -62,20 +62,20 @@ def fresh() -> Generator[Budget]:
         _BUDGET.reset(token)
 
 
-def most_made() -> int:
+def max_generated_elements() -> int:
     """The number of entries that may be made up for one model."""
     return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
 
 
 def reserve(*extents: int, what: str = "entries of a table") -> int:
-    """The number of entries of an array with these extents, which are spent.
+    """Reserve an array with these dims and return its number of elements.
 
     Raises:
-        OverBudgetError: it is more than a rule may make up at once, or than is left.
+        OverBudgetError: it exceeds the limit per array or the remaining amount.
     """
     count = prod(max(extent, 0) for extent in extents)
-    most = max(MOST_AT_ONCE, most_made() // 8)
-    # Of none, too, no array can be made whose other extents are past all addresses.
+    most = max(MOST_AT_ONCE, max_generated_elements() // 8)
+    # NumPy also refuses an array with a dim of size 0 if the product of its other dims exceeds the address space.
     count = count or int(prod(max(extent, 1) for extent in extents) > _FARTHEST) * _FARTHEST
     if count > most:
         message = f"{shown(count)} {what}, at most {shown(most)} are made up; {SETTING} allows more"
@@ -84,19 +84,19 @@ def reserve(*extents: int, what: str = "entries of a table") -> int:
     if budget is not None:
         budget.entries -= count
         if budget.entries < 0:
-            message = f"{shown(most_made())} entries of tables were made up already; {SETTING} allows more"
+            message = f"{shown(max_generated_elements())} entries of tables were made up already; {SETTING} allows more"
             raise OverBudgetError(message)
     return count
 
 
 def reserve_expanded(count: int, what: str) -> int:
-    """`count`, of numbers that a file says in one and that are to be written one by one.
+    """Reserve and return `count`, a number of elements that the file stores in compressed form.
 
     Raises:
-        OverBudgetError: they are more than may be made up for one model.
+        OverBudgetError: it exceeds the limit per model.
     """
-    if count > most_made():
-        message = f"{shown(count)} {what}, at most {shown(most_made())} are spelt out; {SETTING} allows more"
+    if count > max_generated_elements():
+        message = f"{shown(count)} {what}, the limit is {shown(max_generated_elements())}; {SETTING} allows more"
         raise OverBudgetError(message)
     return count
 
@@ -108,13 +108,13 @@ def bounded(extents: Iterable[int], what: str = "entries of a table") -> tuple[i
     return found
 
 
-def is_held(shape: Iterable[int]) -> bool:
+def fits_in_memory(shape: Iterable[int]) -> bool:
     """Whether memory can hold an array of that shape; of none, too, all other extents are to be below its end."""
     return prod(filter(None, shape)) < _FARTHEST
 
 
 def limit(name: str, default: int) -> int:
-    """The bound of that name: what `LIMITS` says, else `default`."""
+    """Return the limit of that name from `LIMITS`, else `default`."""
     for entry in os.environ.get(LIMITS, "").replace(",", " ").split():
         key, _, number = entry.partition("=")
         if key == name:

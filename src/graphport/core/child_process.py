@@ -1,10 +1,10 @@
-"""Processes of runtimes: how they start, what they may take, and that they end with the program that started them.
+"""Runtime processes: start, resource limits, and termination together with the parent process.
 
-`start` runs this module, which bounds its own process before it runs the module of the runtime:
+`start` runs this module, which sets limits for its own process before it runs the module of the runtime:
 
-- Linux kills it when the program ends (`PR_SET_PDEATHSIG`), also while it is stopped or computes in native code.
+- Linux kills it when the parent ends (`PR_SET_PDEATHSIG`), even if it is stopped or runs native code.
 - A thread polls the parent and the memory, for systems without that signal.
-- Each request sets a limit on processor time (`allow`), for a process that neither of these can end.
+- Each request sets a limit on CPU time (`allow`), for cases in which neither of these works.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Starter:
         self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         threading.Thread(target=self._serve, name="graphport processes", daemon=True).start()
 
-    def start(self, command: list[str]) -> subprocess.Popen[bytes]:
+    def start_process(self, command: list[str]) -> subprocess.Popen[bytes]:
         request = _Request(command, queue.SimpleQueue())
         self._requests.put(request)
         reply = request.reply.get()
@@ -68,7 +68,7 @@ _STARTER: list[_Starter] = []
 _LOCK = threading.Lock()
 
 
-def start(module: str, interpreter: str | None = None) -> subprocess.Popen[bytes]:
+def start_process(module: str, interpreter: str | None = None) -> subprocess.Popen[bytes]:
     """Start `module` as a program that reads requests from its standard input and writes to its standard output.
 
     Args:
@@ -91,7 +91,7 @@ def start(module: str, interpreter: str | None = None) -> subprocess.Popen[bytes
         # A program that was forked has none of the threads of its parent.
         if not _STARTER or _STARTER[-1].program != os.getpid():
             _STARTER[:] = [_Starter()]
-        return _STARTER[-1].start(command)
+        return _STARTER[-1].start_process(command)
 
 
 def _popen(command: list[str]) -> subprocess.Popen[bytes]:
@@ -114,13 +114,13 @@ def end(process: subprocess.Popen[bytes], patience: float = 2.0) -> None:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process, also one that is stopped, and wait until it is gone."""
+    """Kill a process, even if it is stopped, and wait for its end."""
     process.kill()
     process.wait()
 
 
 def resident_bytes(process: int | None = None) -> int:
-    """Bytes of memory that a process holds, by default this one; 0 where the system does not say."""
+    """Return the resident memory of a process in bytes, by default of this one; 0 if the system does not report it."""
     if sys.platform != "linux":
         return 0
     try:
@@ -134,22 +134,22 @@ def resident_bytes(process: int | None = None) -> int:
 
 
 class _Allowance:
-    """What the current request may take; written by `allow`, read by the thread that polls."""
+    """The limits of the current request; written by `allow`, read by the polling thread."""
 
     nbytes = 0
     """Bytes that the process may hold; 0 for any number."""
 
 
 def allow(seconds: float, nbytes: int) -> None:
-    """Bound what this process takes for the next request: `seconds` of the clock, and `nbytes` beyond what it holds.
+    """Limit the next request: `seconds` of wall time, and `nbytes` in addition to the present memory.
 
-    0 is no bound.
+    0 is no limit.
     """
     _Allowance.nbytes = resident_bytes() + nbytes if nbytes else 0
     try:
         import resource
     except ImportError:
-        return  # Windows has no such limits
+        return  # not available on Windows
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = hard
     if seconds:
@@ -167,7 +167,7 @@ def end_with(parent: int) -> None:
 
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, _SIGKILL, 0, 0, 0)
     if not _is_child_of(parent):
-        os._exit(_ORPHANED)  # it ended before the signal was asked for
+        os._exit(_ORPHANED)  # the parent ended before the signal was requested
     threading.Thread(target=_watch, args=(parent,), name="graphport watch", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""What NumPy and the readers of archives raise over `.npy` and zip files that are not what they say."""
+"""Exceptions that NumPy and archive readers raise on corrupt `.npy` and zip files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import zlib
 
 CORRUPT = (
     ValueError,
-    TypeError,  # a header of other things than numbers
+    TypeError,  # header with a non-numeric dtype
     EOFError,
-    KeyError,  # an entry of another name than the directory says
+    KeyError,  # member name that differs from the directory
     OSError,  # a place before the beginning
     RuntimeError,  # encrypted, or compressed in a way that is not known
     SyntaxError,

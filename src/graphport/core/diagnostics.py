@@ -1,4 +1,4 @@
-"""Findings about the input: what is wrong, where, and what to do."""
+"""Diagnostics: errors, warnings and notes about the input, with location and remedy."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in a source: code points `start` to `stop` of a text, or `place` in words.
+    """A location in a source: code points `start` to `stop` of a text, or a description `place`.
 
-    `place` names a node, a field or a byte ('graph.node[12] "conv1"'); in a text it stands beside the line.
+    `place` names a node, a field or a byte ('graph.node[12] "conv1"'); in a text it is printed after the line.
     """
 
     source: Source
@@ -145,7 +145,7 @@ class DiagnosticError(Exception):
 
 
 def raise_errors(diagnostics: Iterable[Diagnostic]) -> None:
-    """Raise all of `diagnostics` together if one of them is an error."""
+    """Raise all of `diagnostics` if one of them is an error."""
     findings = list(diagnostics)
     if any(finding.is_error for finding in findings):
         raise DiagnosticError(*findings)

@@ -61,7 +61,7 @@ class DType(Enum):
 
     @property
     def is_floating(self) -> bool:
-        """Whether it holds real numbers."""
+        """Whether the type is a floating-point type."""
         return self.kind == "f"
 
     @property
@@ -109,7 +109,7 @@ _BY_TEXT = {dtype.text: dtype for dtype in DType}
 
 @lru_cache(maxsize=256)
 def _of_numpy(dtype: np.dtype[Any]) -> DType | None:
-    # NumPy makes up the name anew each time that it is asked for.
+    # NumPy computes the name at each access.
     return DType.STRING if dtype.kind in "OUST" else _BY_TEXT.get(dtype.name)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a value before it is computed."""
+"""Facts: the statically known information about values."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ MOST_ELEMENTS = 256
 """Longest integer tensor whose elements a fact carries: shapes, axes and pads are shorter, tables are longer."""
 
 MOST_RANK = 2
-"""Highest rank of such a tensor: exporters lay pads out as a matrix of begins and ends, and turn it around."""
+"""Highest rank of a tensor with known elements: exporters reshape pads to a matrix of begins and ends and transpose
+it.
+"""
 
 MOST_REALS = 8
-"""Longest floating constant whose numbers a fact carries: the scales of a resizing, the ends of a range."""
+"""Largest number of elements of a float constant that a fact contains: the scales of Resize, the bounds of Range."""
 
 
 class Unknown(Exception):  # noqa: N818  not a fault: the answer is "not known", and the inference driver says so
-    """A shape rule needs something that the fact does not say."""
+    """A shape rule needs information that the fact does not contain."""
 
 
-def tells_numbers(dtype: DType, shape: Sequence[int]) -> bool:
-    """Whether the fact of a constant of this type and shape has its numbers."""
+def has_known_elements(dtype: DType, shape: Sequence[int]) -> bool:
+    """Whether the fact of a constant of this type and shape contains its elements."""
     rank = len(shape)
     if rank > MOST_RANK:
         return False
@@ -41,10 +43,10 @@ def tells_numbers(dtype: DType, shape: Sequence[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorFact:
-    """Element type, shape and, for short integer tensors, elements.
+    """Element type, shape and, for small integer tensors, elements.
 
-    `dtype` or `shape` is `None` where unknown; dims are integers or symbolic; `elements` has one entry an element.
-    `reals` are the numbers of a short floating constant.
+    `dtype` or `shape` is `None` if unknown; dims are integers or symbolic; `elements` has one item per element. `reals`
+    are the elements of a small float constant.
     """
 
     dtype: DType | None
@@ -54,13 +56,13 @@ class TensorFact:
 
     @classmethod
     def of(cls, storage: Storage) -> TensorFact:
-        """What is known of a constant; only short tensors are looked into, integers up to rank `MOST_RANK`."""
+        """Return the fact of a constant; only small tensors are read, integers up to rank `MOST_RANK`."""
         dtype, shape = storage.dtype, storage.shape
-        if not tells_numbers(dtype, shape):
+        if not has_known_elements(dtype, shape):
             return cls(dtype, shape)
         if dtype.kind == "f":
             numbers = storage.numpy().reshape(-1).astype(float).tolist()
-            # One and the same NaN: a tuple with it is equal to another with it.
+            # The same NaN object: a tuple that contains it then equals another one.
             return cls(dtype, shape, reals=tuple([nan if isnan(number) else number for number in numbers]))
         return cls(dtype, shape, tuple(map(int, storage.numpy().reshape(-1).tolist())))
 
@@ -106,7 +108,7 @@ class TensorFact:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is an element type and a shape of numbers, and nothing more: two that are equal are the same."""
+        """Whether the fact is only a dtype and a static shape: then equal facts are interchangeable."""
         return self.elements is None and self.reals is None and self.is_static
 
     def with_shape(self, shape: Sequence[Dim] | None) -> TensorFact:
@@ -118,7 +120,7 @@ class TensorFact:
         return TensorFact(dtype, self.shape)
 
     def with_elements(self, elements: Sequence[Dim] | None) -> TensorFact:
-        """The same tensor with what is known of its elements."""
+        """Return the fact with these elements."""
         kept = None if elements is None or len(elements) > MOST_ELEMENTS else tuple(elements)
         return TensorFact(self.dtype, self.shape, kept, self.reals)
 
@@ -153,7 +155,9 @@ Fact = TensorFact | SequenceFact | OptionalFact
 
 _OPEN = "\0open"
 OPEN = Symbol(_OPEN, 0)
-"""A dim that only a run can tell (how many elements are not zero); who sets the fact makes a symbol of it."""
+"""A dim known only at run time (the number of nonzero elements); the code that sets the fact replaces it by a
+symbol.
+"""
 
 OPEN_ELEMENT = Symbol(_OPEN, None)
 """The same of an element, which may be negative."""
@@ -178,7 +182,7 @@ def closed(dim: Dim, make: Callable[[int | None, int | None], Dim]) -> Dim:
 _NUMBERS = frozenset((int,))
 
 UNKNOWN = TensorFact(None, None)
-"""Nothing is known: what an opaque node yields where its file declares nothing."""
+"""The fact of a value without information, for example a result of an opaque node."""
 
 
 def number(dim: Dim) -> int:
@@ -193,11 +197,10 @@ def number(dim: Dim) -> int:
 
 
 def named(fact: Fact, name: str, least: int = 0) -> Fact:
-    """`fact` with a symbol of its own, called after the value and the axis, for each dim that only a run can tell.
+    """Replace each dim that is known only at run time by a new symbol, named after the value and the axis.
 
-    It is no less than `least`: an axis that a file leaves without a name has entries as one with a name has.
-
-    Such dims of a sequence stay open: they may differ from one of its elements to the next.
+    It is at least `least`, as is an unnamed axis in a file. Dims of sequences stay open: they may differ between
+    elements.
     """
     if isinstance(fact, SequenceFact):
         return fact
@@ -205,13 +208,13 @@ def named(fact: Fact, name: str, least: int = 0) -> Fact:
         return OptionalFact(named(fact.element, name, least))
     shape, elements = fact.shape, fact.elements
     if shape is not None and not _NUMBERS.issuperset(map(type, shape)):
-        shape = tuple(_own(dim, f"{name}.{axis}", least) for axis, dim in enumerate(shape))
+        shape = tuple(_new_symbol(dim, f"{name}.{axis}", least) for axis, dim in enumerate(shape))
     if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
-        elements = tuple(_own(dim, f"{name}.{index}", None) for index, dim in enumerate(elements))
+        elements = tuple(_new_symbol(dim, f"{name}.{index}", None) for index, dim in enumerate(elements))
     is_same = shape == fact.shape and elements == fact.elements
     return fact if is_same else TensorFact(fact.dtype, shape, elements, fact.reals)
 
 
-def _own(dim: Dim, name: str, least: int | None) -> Dim:
-    """The dim with a symbol of that name, no less than `least`, for what only a run can tell."""
+def _new_symbol(dim: Dim, name: str, least: int | None) -> Dim:
+    """Return a symbol of that name, at least `least`, for a dim known only at run time."""
     return closed(dim, lambda low, high: Symbol(name, low if least is None else max(low or 0, least), high))

@@ -1,4 +1,4 @@
-"""What becomes of our own mistakes: one finding with a place in place of a traceback, unless somebody debugs."""
+"""Reports of internal errors: a diagnostic with a location instead of a traceback, except when debugging."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIABLE = "GRAPHPORT_DEBUG"
 """Set to anything, it lets our own mistakes through as the exceptions that they are."""
 
 FOUND = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-"""What a mistake of ours, or too little memory, is raised as."""
+"""Exceptions of internal errors and of insufficient memory."""
 
 _DEBUGGING: ContextVar[bool] = ContextVar("_DEBUGGING", default=False)
 
@@ -36,10 +36,10 @@ def debug() -> None:
 def stumbled(
     what: str, error: BaseException, span: Span | None = None, severity: Severity = Severity.ERROR
 ) -> Diagnostic:
-    """The finding that `what` of ours failed, or took more memory than there is.
+    """Return the diagnostic of an internal error, or of insufficient memory, in `what`.
 
     Raises:
-        BaseException: `error` itself, where somebody debugs.
+        BaseException: `error` itself when debugging.
     """
     if isinstance(error, MemoryError):
         return exhausted(what, error, span, severity)
@@ -75,13 +75,13 @@ def exhausted(
 
 
 def described(error: BaseException) -> str:
-    """An exception in a line: its kind, and what it says."""
+    """Format an exception in one line: type and message."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def is_ours(finding: Diagnostic) -> bool:
-    """Whether a finding tells a mistake of ours rather than one of the input's."""
+    """Whether a diagnostic reports an internal error rather than an error of the input."""
     return finding.code == "BUG0001"
 
 

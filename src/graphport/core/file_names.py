@@ -18,7 +18,7 @@ _FORBIDDEN = re.compile('[<>:"|?*]')
 _DEVICE = re.compile(
     r"(?:CON|PRN|AUX|NUL|CLOCK\$|CONIN\$|CONOUT\$|(?:COM|LPT)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.IGNORECASE
 )
-"""Names that Windows takes for a device, whatever their extension."""
+"""Device names of Windows, with any extension."""
 MAX_PART_BYTES = 200
 """Bytes of one part of a path in UTF-8; file systems take 255, and an extension and a number follow."""
 MAX_PATH_BYTES = 800
@@ -26,7 +26,7 @@ MAX_PARTS = 32
 
 
 def safe_path(name: str) -> str:
-    """`name` as a relative path with `/`; empty if nothing of it is left."""
+    """Return `name` as a relative path with `/`; empty if no valid character remains."""
     parts = [safe_part(part) for part in _SEPARATOR.split(name)]
     found = [part for part in parts if part]
     path = "/".join(found)
@@ -36,7 +36,7 @@ def safe_path(name: str) -> str:
 
 
 def safe_part(name: str) -> str:
-    """`name` as one part of a path; separators become `_`, and `.` and `..` are removed."""
+    """Return `name` as one component of a path; separators become `_`, and `.` and `..` are removed."""
     text = "".join(c if c.isprintable() else "_" for c in name)
     text = _FORBIDDEN.sub("_", _SEPARATOR.sub("_", text)).strip(" ")
     stem = text.rstrip(". ")
@@ -93,5 +93,5 @@ def _parents(path: str) -> list[str]:
 
 
 def _key(path: str) -> str:
-    """Equal for two paths that a file system may take for one."""
+    """Return a key that is equal for two paths that a file system may identify."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

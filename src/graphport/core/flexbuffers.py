@@ -1,6 +1,6 @@
-"""FlexBuffers: maps of names to numbers, as custom operators of TFLite are told their options.
+"""FlexBuffers: maps from names to numbers, the options of custom TFLite operators.
 
-Nothing in them is trusted: every offset lies within the bytes, and nothing is nested.
+The input is untrusted: every offset is checked against the length, and nested values are not read.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _MOST = 1 << 12
 
 
 class FlexBufferError(ValueError):
-    """The bytes are no map of numbers; the text says why."""
+    """The bytes are not a map of numbers; the message states the reason."""
 
 
-def numbers(data: bytes) -> dict[str, Number]:
-    """The numbers of a map by name; entries of other types are left out.
+def read_numbers(data: bytes) -> dict[str, Number]:
+    """Read the numbers of a map by name; values of other types are skipped.
 
     Raises:
-        FlexBufferError: the bytes are no map, or lead out of themselves.
+        FlexBufferError: the bytes are not a map, or an offset is out of range.
     """
-    reader = _Reader(data)
+    reader = _FlexBuffer(data)
     if len(data) < _LEAST or data[-2] >> 2 != _MAP:
         message = f"{len(data)} bytes are no map"
         raise FlexBufferError(message)
@@ -48,7 +48,7 @@ def numbers(data: bytes) -> dict[str, Number]:
     return found
 
 
-class _Reader:
+class _FlexBuffer:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
@@ -58,9 +58,9 @@ class _Reader:
             raise FlexBufferError(message)
         return self._data[at : at + length]
 
-    def _number(self, formats: dict[int, str], at: int, width: int) -> Number:
+    def _read_number(self, formats: dict[int, str], at: int, width: int) -> Number:
         if width not in formats:
-            message = f"numbers of {width} bytes"
+            message = f"unsupported: numeric type of {width} bytes"
             raise FlexBufferError(message)
         return struct.unpack(f"<{formats[width]}", self._bytes(at, width))[0]
 
@@ -73,20 +73,20 @@ class _Reader:
         return at - self.unsigned(at, width)
 
     def value(self, at: int, width: int, packed: int) -> Number | None:
-        """A number of the type that a byte tells; `None` of anything else."""
+        """Read a number of the type that a type byte encodes; `None` for other types."""
         kind = packed >> 2
         if kind in _INDIRECT:
             return self.value(self.back(at, width), 1 << (packed & 3), _INDIRECT[kind] << 2)
         if kind == _INT:
-            return self._number(_INTS, at, width)
+            return self._read_number(_INTS, at, width)
         if kind == _FLOAT:
-            return self._number(_FLOATS, at, width)
+            return self._read_number(_FLOATS, at, width)
         if kind == _BOOL:
             return bool(self.unsigned(at, width))
         return self.unsigned(at, width) if kind == _UINT else None
 
     def text(self, at: int) -> str:
-        """What stands up to the next zero."""
+        """Read a zero-terminated string."""
         self._bytes(at, 1)
         end = self._data.find(b"\0", at)
         return self._data[at : end if end >= 0 else len(self._data)].decode("utf-8", "backslashreplace")

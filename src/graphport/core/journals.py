@@ -1,11 +1,11 @@
-"""Journals of writes that replace several files, for a writer that is killed between two of its renames.
+"""Journals of writes that replace several files, to recover from a writer killed between two renames.
 
 A journal has two files:
 
-- the *marker* `.GRAPH.moves` beside the model, which readers look for: they report it and never follow it;
+- the *marker* `.GRAPH.moves` in the folder of the model, which readers look for: they report it and never follow it;
 - the *record* in the user's cache folder, which names the files. Only a writer that replaces the same files follows it,
-  and only if marker and record belong to this user, carry the same random id, and every file is still the one that the
-  record describes (by its number in the file system). A marker that came with a model has no such record.
+  and only if marker and record belong to this user, contain the same random id, and every file has the inode number in
+  the record. A marker that was downloaded with a model has no such record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.flushing import flush
-from graphport.core.user_cache import cache_root, is_own, is_private, make_private
+from graphport.core.user_cache import cache_root, is_owned_by_user, is_private, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,13 +37,13 @@ _ID = re.compile(r"[0-9a-f]{32}")
 class Move:
     """One file or folder that is replaced.
 
-    `number` and `old_number` are the inode numbers of the new and of the old one.
+    `number` and `old_number` are the inode numbers of the new and of the old file.
     """
 
     source: Path
     target: Path
     aside: Path
-    """Where the old one is kept until all moves are made."""
+    """Path of the old file until all moves are finished."""
     number: int
     old_number: int | None
     """`None` where there is no old one."""
@@ -78,13 +78,13 @@ class Journal:
 
 
 def planned(moves: Sequence[tuple[Path, Path, Path]]) -> Journal:
-    """A journal of moves that are given by source, target and the name for the old file."""
+    """Return a journal of moves, each with source, target and the temporary name of the old file."""
     found = [Move(source, target, aside, os.lstat(source).st_ino, inode(target)) for source, target, aside in moves]
     return Journal(token_hex(16), tuple(found))
 
 
 def inode(path: Path) -> int | None:
-    """The inode number of what is at `path`, links not followed; `None` where there is nothing."""
+    """Return the inode number of `path` without following links; `None` if it does not exist."""
     try:
         return path.lstat().st_ino
     except (OSError, ValueError):
@@ -97,10 +97,10 @@ def marker_of(graph: Path) -> Path:
 
 
 def write(journal: Journal, part: Path, marker: Path) -> bool:
-    """Write the record, then the marker, by way of the file `part`; whether that was done.
+    """Write the record, then the marker, through the temporary file `part`; return whether both were written.
 
-    Where the cache folder cannot be used there is no record: the user finishes the moves by hand. Where another user or
-    program has left a marker, it stays, and there is none of this write.
+    If the cache folder cannot be used, no record is written, and the user must finish the moves by hand. If a marker of
+    another user or program exists, it is left unchanged, and this write has no journal.
 
     Raises:
         OSError: the marker cannot be written.
@@ -109,7 +109,7 @@ def write(journal: Journal, part: Path, marker: Path) -> bool:
         return False
     with suppress(OSError):
         _write_record(journal, marker)
-    # The names are there for a person who finishes by hand; no program follows them.
+    # The names are for a user who finishes by hand; no program follows them.
     names = [[_relative(path, marker) for path in (m.source, m.target, m.aside)] for m in journal.moves]
     try:
         _write_private(part, {"id": journal.id, "moves": names})
@@ -175,7 +175,7 @@ def _write_record(journal: Journal, marker: Path) -> None:
 
 
 def _record_of(marker: Path) -> Path | None:
-    """Where the record of a marker is: in the cache folder, unless that lies in the folder of the model."""
+    """Return the path of a marker's record in the cache folder; `None` if that is inside the model's folder."""
     root = cache_root()
     if root is None:
         return None
@@ -219,4 +219,4 @@ def _is_private_file(status: os.stat_result) -> bool:
     """Whether a file is one that `_write_private` makes."""
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES or status.st_nlink != 1:
         return False
-    return is_own(status) and (not hasattr(os, "geteuid") or stat.S_IMODE(status.st_mode) == 0o600)
+    return is_owned_by_user(status) and (not hasattr(os, "geteuid") or stat.S_IMODE(status.st_mode) == 0o600)

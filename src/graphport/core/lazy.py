@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def first_used(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of `package`, which imports each of its names from the module that `homes` says."""
+    """Return a `__getattr__` for `package` that imports each of its names from the module in `homes` on first use."""
 
     def find(name: str) -> object:
         if name not in homes:

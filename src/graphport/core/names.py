@@ -1,4 +1,4 @@
-"""Names that a target can spell, and names that are not taken."""
+"""Valid identifiers of targets, unique names, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALIKE = 0.6
-_MARGIN = 0.15  # below the likeliest, names are not told any more
+_MARGIN = 0.15  # maximum distance of a suggestion from the best one
 _NOT_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def unique(
     name: str, taken: Container[str], counters: dict[str, int] | None = None, reserved: Container[str] = ()
 ) -> str:
-    """`name` if it is free, else `name_1`, `name_2`, … the first that is neither taken nor reserved.
+    """Return `name` if it is unused, else the first unused one of `name_1`, `name_2` and so on.
 
-    `counters` remembers the last number given for a stem, so that many names from one stem stay linear.
+    `counters` stores the last number per stem, so that many names with one stem take linear time.
     """
     if name not in taken and name not in reserved:
         return name
@@ -37,10 +37,10 @@ def unique(
 def identifier(
     name: str, taken: Container[str], reserved: Container[str] = (), counters: dict[str, int] | None = None
 ) -> str:
-    """`name` as an ASCII identifier that is neither taken nor reserved: the only place where names are bent.
+    """Return `name` as an ASCII identifier that is neither in use nor reserved; all names are converted here.
 
-    Runs of other characters become one underscore; a leading digit or a reserved word gets one in front. `counters`
-    is that of `unique`.
+    Runs of other characters are replaced by one underscore; a leading digit or a reserved word is prefixed with one.
+    `counters` is that of `unique`.
     """
     identifier = name if _IDENTIFIER.fullmatch(name) else _NOT_IDENTIFIER.sub("_", name)
     if not identifier or identifier[0].isdigit() or identifier in reserved:
@@ -48,8 +48,8 @@ def identifier(
     return unique(identifier, taken, counters, reserved)
 
 
-def near(wanted: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Names that `wanted` may have meant, the likeliest first: they are spelled alike, or it abbreviates them."""
+def find_similar(wanted: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return names that `wanted` may refer to, most likely first: similar names and names that it abbreviates."""
     from difflib import SequenceMatcher
 
     lower = {name.lower(): name for name in known}
@@ -63,13 +63,13 @@ def near(wanted: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(wanted: str, known: Iterable[str], what: str) -> str:
-    """The end of a sentence about a name that is not known: what it may have meant, else which `what` there are."""
+    """Return the end of a message about an unknown name: suggestions, else the list of `what`."""
     names = list(known)
-    found = near(wanted, names)
+    found = find_similar(wanted, names)
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else f"; {what}: {', '.join(names)}"
 
 
 def _abbreviates(short: str, name: str) -> bool:
-    """Whether the characters of `short` stand in `name`, in this order."""
+    """Whether `short` is a subsequence of `name`."""
     rest = iter(name)
     return all(character in rest for character in short)

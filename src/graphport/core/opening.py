@@ -1,4 +1,4 @@
-"""The one way to a file that somebody names: regular files only, whose size is known before they are read."""
+"""Open files named by users: regular files only, whose size is known before reading."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _KINDS = {
 }
 
 
-def regular(path: str | os.PathLike[str]) -> os.stat_result:
-    """What the system says of a regular file, links followed.
+def regular_status(path: str | os.PathLike[str]) -> os.stat_result:
+    """Return the status of a regular file, with links followed.
 
     Raises:
-        OSError: there is none, or it is a folder, a pipe, a socket or a device: who reads such may wait or read for
-            ever.
+        OSError: it does not exist, or is a folder, a pipe, a socket or a device, which may block a reader forever.
     """
     status = os.stat(path)  # noqa: PTH116  a path may be anything that names a file
     kind = stat.S_IFMT(status.st_mode)
@@ -31,10 +30,10 @@ def regular(path: str | os.PathLike[str]) -> os.stat_result:
 
 
 def belonging(beside: Path, graph: Path) -> Path:
-    """Where a file of a model is that is to lie beside its graph.
+    """Return the path of a sidecar file of a graph.
 
-    Where the graph is a link to a file of the same name, and there is nothing beside the link, it lies beside what the
-    link leads to.
+    If the graph is a link to a file of the same name, and the sidecar file does not exist next to the link, it is next
+    to the link's target.
     """
     if not graph.is_symlink() or os.path.lexists(beside):
         return beside
@@ -42,13 +41,13 @@ def belonging(beside: Path, graph: Path) -> Path:
     return real.with_name(beside.name) if real.name == graph.name else beside
 
 
-def opened(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """A regular file, to be read.
 
     Raises:
         OSError: as `regular`.
     """
-    regular(path)
+    regular_status(path)
     return Path(path).open("rb")
 
 
@@ -71,5 +70,5 @@ def contents(path: str | os.PathLike[str]) -> bytes:
     Raises:
         OSError: as `regular`.
     """
-    with opened(path) as file:
+    with open_regular(path) as file:
         return file.read()

@@ -18,32 +18,32 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
 
 def is_there(module: str) -> bool:
-    """Whether a module of that name can be imported, whatever distribution it comes from."""
+    """Whether a module of that name can be imported, from any distribution."""
     return find_spec(module) is not None
 
 
 def disable_telemetry() -> None:
-    """Have runtimes that are loaded from now on send and store no usage data; a setting of the user stays."""
+    """Disable telemetry in runtimes that are imported later; explicit settings of the user remain."""
     # ONNX Runtime 1.31 stores a device identifier and events in the user's cache folder, and uploads them.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 @contextmanager
 def without(module: str) -> Generator[None]:
-    """Let what is imported meanwhile believe that `module` is not installed; what has it already keeps it."""
+    """Make imports of `module` fail inside the block; modules that have already imported it are not affected."""
     is_known, known = module in sys.modules, sys.modules.get(module)
     sys.modules[module] = None  # type: ignore[assignment]  what the import system reads as "there is none"
     try:
         yield
     finally:
         del sys.modules[module]
-        if is_known:  # though it be None: what was hidden before stays hidden
+        if is_known:  # even if the entry is None: a module hidden before remains hidden
             sys.modules[module] = known  # type: ignore[assignment]
 
 
 @cache
 def distribution(module: str) -> tuple[str, str] | None:
-    """The distribution that a module comes from, and its version: `onnxruntime` may come from `onnxruntime-gpu`."""
+    """Return the distribution of a module and its version: `onnxruntime` may come from `onnxruntime-gpu`."""
     from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
     try:
@@ -54,7 +54,7 @@ def distribution(module: str) -> tuple[str, str] | None:
 
 
 def is_older(version: str, least: str) -> bool:
-    """Whether `version` comes before `least`, by their first two numbers; what has no numbers is not."""
+    """Whether `version` precedes `least` in the first two numbers; false without numbers."""
     numbers, needed = _NUMBERS.match(version), _NUMBERS.match(least)
     if numbers is None or needed is None:
         return False
@@ -62,7 +62,7 @@ def is_older(version: str, least: str) -> bool:
 
 
 def requirement(package: str) -> str:
-    """How a package is asked for on an index, in the versions that are known to work."""
+    """Return the requirement specifier of a package, with its tested versions."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

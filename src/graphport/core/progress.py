@@ -1,4 +1,4 @@
-"""What long work is doing and how far it is, for whoever wants to hear of it."""
+"""Progress of long stages, for registered listeners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Stage:
-    """A piece of work: `done` of `total` units, where that is known; `measure` says how much is done when asked."""
+    """A stage: `done` of `total` units, if known; `measure` returns the completed amount on request."""
 
     name: str
     total: int = 0
@@ -34,7 +34,7 @@ class Listener(Protocol):
     """Who hears of stages; they are nested."""
 
     def begin(self, stage: Stage) -> None:
-        """A stage begins inside of those that have begun and not ended."""
+        """Begin a stage inside the stages that have not ended."""
         ...
 
     def end(self, stage: Stage) -> None:
@@ -46,8 +46,8 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("_LISTENER", default=None)
 
 
 @contextmanager
-def heard(listener: Listener | None) -> Generator[None]:
-    """Let `listener`, or nobody, hear of the stages inside."""
+def register_listener(listener: Listener | None) -> Generator[None]:
+    """Register `listener` (or none) for the stages inside the block."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -57,7 +57,7 @@ def heard(listener: Listener | None) -> Generator[None]:
 
 @contextmanager
 def stage(name: str, total: int = 0, unit: str = "", measure: Callable[[], int] | None = None) -> Generator[Stage]:
-    """What happens inside is called `name`; who does it counts `done`, or hands over a `measure`."""
+    """Report the block as a stage called `name`; the block updates `done`, or passes `measure`."""
     found = Stage(name, total, unit, measure=measure)
     listener = _LISTENER.get()
     if listener is None:

@@ -1,4 +1,4 @@
-"""Python source built as a syntax tree: text from a model file never becomes code.
+"""Python source built as a syntax tree: text from a model file cannot inject code.
 
 Names are checked identifiers, values are literals of typed values. `source` prints statements.
 """
@@ -35,7 +35,7 @@ class Names:
         self._counts: dict[str, int] = {}
 
     def make(self, text: str, prefix: str) -> str:
-        """An identifier close to `text`; `prefix` comes before a text that does not start with an ASCII letter."""
+        """Return an identifier similar to `text`; `prefix` is prepended if it does not start with an ASCII letter."""
         base = _OTHER.sub("_", text[:_MAX_NAME])
         if not base[:1].isalpha():
             base = f"{prefix}{base}"
@@ -86,7 +86,7 @@ def call(function: ast.expr | str, *arguments: ast.expr, **keywords: ast.expr) -
 
 
 def literal(value: Any) -> ast.expr:
-    """A bool, int, float, complex, string or `None`, or a tuple of these.
+    """Return a literal of a bool, int, float, complex, string or `None`, or of a tuple of these types.
 
     Raises:
         CodeError: the value has another type.
@@ -96,14 +96,14 @@ def literal(value: Any) -> ast.expr:
     if value is None or isinstance(value, bool | str):
         return ast.Constant(value)
     if isinstance(value, int | float):
-        return _number(value)
+        return _number_literal(value)
     if isinstance(value, complex):
-        return call("complex", _number(value.real), _number(value.imag))
+        return call("complex", _number_literal(value.real), _number_literal(value.imag))
     message = f"a value of type {type(value).__name__}"
     raise CodeError(message)
 
 
-def _number(value: float) -> ast.expr:
+def _number_literal(value: float) -> ast.expr:
     # A negative constant would be printed without parentheses before `**` and attributes.
     if isinstance(value, float) and not isfinite(value):
         return call("float", ast.Constant("nan" if isnan(value) else "inf" if value > 0 else "-inf"))
@@ -133,7 +133,7 @@ def merged(*mappings: Mapping[str, ast.expr]) -> dict[str, ast.expr]:
     for mapping in mappings:
         for key, value in mapping.items():
             if key in found:
-                message = f"the argument {key!r} is there twice"
+                message = f"duplicate argument {key!r}"
                 raise CodeError(message)
             found[key] = value
     return found

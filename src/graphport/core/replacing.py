@@ -1,10 +1,11 @@
-"""Files that appear whole: written under temporary names, flushed, and renamed together.
+"""Atomic writes: files are written under temporary names, flushed, and renamed together.
 
-One file is renamed by one step of the system, which happens or does not. For several that belong together (a graph and
-its weights) a journal is written first (`core.journals`), and the old graph is renamed away before the first new file
-comes: a process that is killed leaves the old files, the new ones, or no graph, and never a mixture that loads.
+A single file is replaced by one atomic rename. For several files of one model (a graph and its weights) a journal is
+written first (`core.journals`), and the old graph is renamed to a temporary name before the first new file is moved: a
+killed process leaves the old files, the new ones, or no graph, and never a loadable mixture.
 
-The next writer of the same files finishes such a write. A reader reports it (`interruption`) and changes nothing.
+The next writer of the same files completes an interrupted write. A reader reports it (`interruption`) and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from graphport.core import journals
 from graphport.core.flushing import flush, is_flushing
 from graphport.core.opening import belonging
 from graphport.core.system import lives
-from graphport.core.user_cache import is_own
+from graphport.core.user_cache import is_owned_by_user
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Sequence
@@ -41,13 +42,13 @@ _ENDING = ".part"
 _BESIDE = re.compile(r"\.(?P<name>.+)\.(?P<process>[0-9]+)-[0-9a-f]{8}\.part")
 _MOST_NAMED = 3
 _AHEAD = 1 << 24
-"""Bytes after which the disk is asked to begin with what was written."""
+"""Number of bytes after which the system is asked to start writing to disk."""
 
 TEMPORARY = "graphport-"
 """What names of folders begin with that are made for runtimes, in the system's folder for temporary files."""
 
 _LOCK_SECONDS = 60.0
-"""Seconds that a writer waits for another one in the same folder."""
+"""Seconds that a writer waits for another writer in the same folder."""
 
 _POLL_SECONDS = 0.01
 
@@ -70,7 +71,7 @@ class _Named(FileIO):
         return count
 
     def _begin(self) -> None:
-        """Have the disk begin, so that it works while the rest is written, and `_flush` has little to wait for."""
+        """Ask the system to start writing to disk, so that `_flush` finishes sooner."""
         self._waiting, start = 0, self._begun
         self._begun = max(start, self.tell())
         if start < self._begun and is_flushing() and hasattr(os, "posix_fadvise"):
@@ -98,7 +99,7 @@ def _naming(path: Path) -> Generator[None]:
 
 
 class Replacing:
-    """Files that become visible together when the block ends; made by `together`."""
+    """Files that become visible together at the end of the block; created by `together`."""
 
     def __init__(self, graph: Path_ | None) -> None:
         self._graph = None if graph is None else Path(graph)
@@ -106,22 +107,22 @@ class Replacing:
         self._stack = ExitStack()
 
     def open(self, path: Path_) -> BinaryIO:
-        """A file to write, which becomes `path`; the one opened last is the graph, that the others belong to."""
+        """Open a file that will be moved to `path`; the file opened last is the graph that the others belong to."""
         target = _target(path if self._graph is None else belonging(Path(path), self._graph))
-        beside = beside_of(target)
+        beside = temporary_path(target)
         file = self._stack.enter_context(BufferedRandom(_Named(beside, target)))
         self.moves.append((beside, target))
         return cast("BinaryIO", file)
 
     def finish(self) -> None:
-        """Flush what was written and move it to its places."""
+        """Flush all written files and move them into place."""
         for beside, _ in self.moves:
             beside.chmod(0o666 & ~_mask())
         self._stack.close()
         move(self.moves)
 
     def give_up(self) -> None:
-        """Remove what was written."""
+        """Remove all written files."""
         self._stack.close()
         for beside, _ in self.moves:
             beside.unlink(missing_ok=True)
@@ -129,12 +130,12 @@ class Replacing:
 
 @contextmanager
 def together(graph: Path_ | None = None) -> Generator[Replacing]:
-    """Files that are there together when the block ends; when it fails nothing has changed.
+    """Replace files together at the end of the block; on failure nothing is changed.
 
-    Where `graph`, the one that the others belong to, is a link, all are written where it leads to.
+    If `graph`, which the other files belong to, is a link, all files are written to the folder of its target.
 
     Raises:
-        OSError: a folder is not there or cannot be written, or there is no room; links lead to different folders.
+        OSError: a folder does not exist or is not writable, the disk is full, or links lead to different folders.
     """
     files = Replacing(graph)
     try:
@@ -147,31 +148,31 @@ def together(graph: Path_ | None = None) -> Generator[Replacing]:
 
 @contextmanager
 def replacing(path: Path_) -> Generator[BinaryIO]:
-    """A file to write; when the block ends it is `path`, when the block fails nothing has changed.
+    """Open a file that replaces `path` at the end of the block; on failure nothing is changed.
 
-    Whoever reads `path` meanwhile sees the old file or the new one, whole. A link stays one: what it leads to is
+    Readers of `path` see either the complete old file or the complete new one. A link is kept, and its target is
     replaced.
 
     Raises:
-        OSError: the folder is not there or cannot be written, or there is no room; `path` is a pipe or a device.
+        OSError: the folder does not exist or is not writable, the disk is full, or `path` is a pipe or a device.
     """
     with together() as files:
         yield files.open(path)
 
 
-def beside_of(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """A new temporary name in the folder of `path`."""
     return path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}{_ENDING}")
 
 
 def move(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Move files and folders to their places, where they are seen together; the last one is the graph.
+    """Move files and folders into place so that they become visible together; the last one is the graph.
 
-    All sources lie beside their targets, under names of `beside_of`, or in a folder of such a name.
+    Each source is in the folder of its target, under a name from `beside_of`, or in a folder with that name.
 
     Raises:
-        OSError: a move is not allowed; where it was the first, nothing has changed. Weights of a new graph would take
-            the place of a file that another graph of the same stem may own, or be in another folder.
+        OSError: a move is not permitted; if it was the first one, nothing has changed. Weights of a new graph would
+            replace a file that another graph of the same stem may use, or be in another folder.
     """
     if not moves:
         return
@@ -199,9 +200,9 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
 
 
 def _move_together(marker: Path, moves: Sequence[tuple[Path, Path]]) -> None:
-    journal = journals.planned([(source, target, beside_of(target)) for source, target in moves])
-    # A folder for temporary files is gone with this process: nothing of it is finished later.
-    has_marker = not _is_temporary(marker.parent) and journals.write(journal, beside_of(moves[-1][1]), marker)
+    journal = journals.planned([(source, target, temporary_path(target)) for source, target in moves])
+    # A temporary folder disappears with this process, so an interrupted write to it is never completed.
+    has_marker = not _is_temporary(marker.parent) and journals.write(journal, temporary_path(moves[-1][1]), marker)
     try:
         _settle(journal)
     except OSError:
@@ -220,9 +221,9 @@ def _is_temporary(folder: Path) -> bool:
 
 
 def _finish_interrupted(marker: Path, targets: Sequence[Path]) -> None:
-    """Finish an earlier write of the same model that was interrupted, if this user's process began it.
+    """Complete an interrupted write of the same model, if a process of this user began it.
 
-    A journal of anybody else, or of files that have changed since, is left alone.
+    A journal of another user, or of files that have changed since, is left unchanged.
     """
     journal = journals.read(marker)
     if (
@@ -254,7 +255,7 @@ def _replaced(source: Path, target: Path) -> bool:
 
 
 def _refuse_overlap(targets: Sequence[Path]) -> None:
-    """Refuse to put weights of a new graph where those of another one may be: `a.xml` and `a.param` have an `a.bin`."""
+    """Refuse to replace weights that may belong to another graph: `a.xml` and `a.param` both use `a.bin`."""
     *weights, graph = targets
     taken = next((each for each in weights if each.exists() and not each.name.startswith(graph.name)), None)
     if taken is None or graph.exists():
@@ -273,21 +274,21 @@ def _refuse_overlap(targets: Sequence[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """A marker of an interrupted write that lies beside a graph."""
+    """A marker of an interrupted write in the folder of a graph."""
 
     marker: Path
     is_incomplete: bool
     """Whether files of the model are missing: this user's process was stopped between two renames."""
     missing: tuple[str, ...] = ()
-    """Names of the files that are not in their places."""
+    """Names of the files that are missing."""
     restore: str = ""
     """A command of the shell that brings the old files back; empty where there were none."""
 
 
 def interruption(path: Path_) -> Interruption | None:
-    """What is known of an interrupted write of the graph at `path`; usually `None`. Nothing is changed."""
+    """Return the interrupted write of the graph at `path`, usually `None`. Changes nothing."""
     try:
-        if _is_plain(path):
+        if _has_exact_name(path):
             folder, name = os.path.split(path)
             marker = os.path.join(folder, f".{name}{journals.MARKER_ENDING}")  # noqa: PTH118  asked of every file
             if not os.path.lexists(marker):
@@ -298,7 +299,7 @@ def interruption(path: Path_) -> Interruption | None:
             return None
         journal = journals.read(marker)
     except (OSError, ValueError):
-        return None  # the system has no such names
+        return None  # names that are invalid on this system
     if journal is None or not journal.is_current or all(m.is_done for m in journal.moves) or graph.exists():
         return Interruption(marker, is_incomplete=False)
     missing = tuple(m.target.name for m in journal.moves if journals.inode(m.target) is None)
@@ -306,7 +307,7 @@ def interruption(path: Path_) -> Interruption | None:
 
 
 def interrupted_with(path: Path) -> Interruption | None:
-    """The interrupted write of several graphs, one of which is missing at `path`; looked for where nothing is there."""
+    """Return the interrupted write of several graphs, one of which is missing at `path`."""
     try:
         found = [each for each in path.parent.iterdir() if each.name.endswith(journals.MARKER_ENDING)]
     except (OSError, ValueError):
@@ -328,7 +329,7 @@ def _restoring(marker: Path, journal: journals.Journal) -> str:
 
 
 def obstacle(folder: Path) -> str:
-    """Why no file can be made in `folder`, in the words of the system; empty where one can be."""
+    """Return the system's message why no file can be created in `folder`; empty if it is possible."""
     try:
         with TemporaryFile(dir=folder):
             return ""
@@ -337,12 +338,12 @@ def obstacle(folder: Path) -> str:
 
 
 def _settle(journal: journals.Journal) -> None:
-    """Make the moves of a journal that are still to be made.
+    """Make the remaining moves of a journal.
 
-    The old files are renamed away first, the graph first of all: no program reads it with new weights.
+    The old files are renamed first, beginning with the graph: no program reads it with new weights.
 
     Raises:
-        OSError: a rename is refused; all old files are in their places again.
+        OSError: a rename failed; all old files are restored.
     """
     pending = [move for move in journal.moves if not move.is_done]
     before = [(m.target, m.aside) for m in reversed(pending) if os.path.lexists(m.target)]
@@ -368,7 +369,7 @@ def _clear(journal: journals.Journal) -> None:
 
 
 def _interrupted_names(marker: Path) -> set[str]:
-    """Names in the folder that a journal which is left alone needs."""
+    """Return the names in the folder that an unchanged journal refers to."""
     journal = journals.read(marker)
     if journal is None:
         return set()
@@ -377,14 +378,14 @@ def _interrupted_names(marker: Path) -> set[str]:
 
 
 def _sweep(folder: Path, moves: Sequence[tuple[Path, Path]], kept: Collection[str]) -> None:
-    """Remove what killed processes of this user left beside files of these names: files, or folders for a folder."""
+    """Remove temporary files and folders that killed processes of this user left for files with these names."""
     names = {target.name for _, target in moves}
     for place in os.scandir(folder):
         found = _BESIDE.fullmatch(place.name)
         if found is None or found["name"] not in names or place.name in kept or lives(int(found["process"])):
             continue
         with suppress(OSError):
-            if is_own(place.stat(follow_symlinks=False)):
+            if is_owned_by_user(place.stat(follow_symlinks=False)):
                 _remove(folder / place.name)
 
 
@@ -392,16 +393,16 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        # Windows removes none that is mapped: whoever writes there next sweeps it.
+        # Windows does not remove mapped files: the next writer in this folder removes them.
         with suppress(PermissionError):
             path.unlink(missing_ok=True)
 
 
 def _target(path: Path_) -> Path:
-    """Where a file is going to be: what a link leads to.
+    """Return the path to write to: the target of a link.
 
     Raises:
-        OSError: there is something that no file can take the place of.
+        OSError: the path cannot be replaced by a file.
     """
     target = _target_name(path)
     with suppress(FileNotFoundError):
@@ -417,8 +418,8 @@ def _target_name(path: Path_) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _is_plain(path: Path_) -> bool:
-    """Whether a file is called as the path says, whatever folders lead to it; asked of every file that is read."""
+def _has_exact_name(path: Path_) -> bool:
+    """Whether the file's name on disk equals the last component of the path, ignoring links in folders."""
     name = os.path.split(path)[1]
     return os.name == "posix" and name not in ("", ".", "..") and not os.path.islink(path)  # noqa: PTH114
 
@@ -441,7 +442,7 @@ def _locked(folder: Path) -> Generator[None]:
     try:
         import fcntl
     except ImportError:
-        yield  # Windows lets nobody rename what another one has open
+        yield  # Windows does not rename a file that another process has open
         return
     try:
         handle = os.open(folder, os.O_RDONLY)
@@ -469,7 +470,7 @@ def _locked(folder: Path) -> Generator[None]:
 
 @contextmanager
 def _uninterrupted() -> Generator[None]:
-    """Let signals that a program answers by ending wait until the block ends: whoever cleans up would remove half."""
+    """Defer signals that terminate the process until the block ends, so that a cleanup is not interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run in the main thread alone
         return

@@ -1,4 +1,4 @@
-"""Telling lists from the rest, in a way that a type checker follows."""
+"""Type guards that distinguish lists from other objects."""
 
 from __future__ import annotations
 

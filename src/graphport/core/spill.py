@@ -1,7 +1,7 @@
-"""A file without a name for large arrays that are made on the way from one model to another.
+"""An unnamed temporary file for large arrays computed during a conversion.
 
-Weights that are read from a file are views of it, and take no memory. What passes compute from them would; inside of
-`spilling` it is written to a temporary file, and looks like weights that were read.
+Weights read from a file are views of it and take no memory. Arrays that passes compute from them do; inside `spilling`
+they are written to a temporary file and mapped, as weights of a file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALIGNMENT = 64
 
 
 class UnnamedFile(Bytes):
-    """Bytes in a temporary file that nobody else can open, and that is gone with the last who holds it."""
+    """An unnamed temporary file that no other process can open; it is removed with its last reference."""
 
     __slots__ = ("__weakref__", "_file", "_pages", "_size")
 
@@ -44,10 +44,10 @@ class UnnamedFile(Bytes):
         return self._size
 
     def add(self, pieces: Iterable[memoryview]) -> int:
-        """Write bytes behind what is there already; return where they begin.
+        """Append bytes; return their offset.
 
         Raises:
-            OSError: there is no room, or no folder for temporary files.
+            OSError: the disk is full, or there is no folder for temporary files.
         """
         if self._file is None:
             self._file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115  closed by the next line
@@ -66,7 +66,7 @@ class UnnamedFile(Bytes):
         if self._file is None or not length:
             return memoryview(b"")
         if self._pages is None or start + length > self._pages.size:
-            # The file has grown: views of the pages from before stay good.
+            # The file has grown: views of the earlier mapping stay valid.
             self._pages = Pages(self._file.fileno())
         return self._pages.view(start, length)
 
@@ -91,24 +91,24 @@ def spilling() -> Generator[None]:
         _FILE.reset(token)
 
 
-def kept(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Storage:
-    """A storage of `array`, which nobody changes any more; inside of `spilling`, in a file if it is large.
+def store_array(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Storage:
+    """Return a storage of `array`, which must not change afterwards; inside `spilling`, in a file if it is large.
 
     Raises:
-        ValueError: an array of its type does not hold `dtype`.
+        ValueError: the type of the array does not match `dtype`.
     """
     storage = ArrayStorage(array, dtype)
-    return rounded_to(storage.numpy(), storage.dtype)
+    return store_converted(storage.numpy(), storage.dtype)
 
 
-def rounded_to(array: np.ndarray[Any, Any], dtype: DType) -> Storage:
-    """A storage of the numbers of `array` as those of `dtype`, which are made in pieces where they go into the file.
+def store_converted(array: np.ndarray[Any, Any], dtype: DType) -> Storage:
+    """Return a storage of the elements of `array` converted to `dtype`, in blocks that are written to the file.
 
-    Where the file cannot be written they stay in memory.
+    If the file cannot be written, the elements stay in memory.
     """
     flat = array.reshape(-1)
     step = CHUNK // dtype.numpy.itemsize
-    written = _written((flat[at : at + step] for at in range(0, flat.size, step)), array.shape, dtype)
+    written = _write_blocks((flat[at : at + step] for at in range(0, flat.size, step)), array.shape, dtype)
     return ArrayStorage(array.astype(dtype.numpy, copy=False), dtype) if written is None else written
 
 
@@ -116,7 +116,7 @@ def rounded_pieces(
     pieces: Callable[[], Iterable[np.ndarray[Any, Any]]], shape: tuple[int, ...], dtype: DType
 ) -> Storage:
     """`rounded_to` of an array that is never there as a whole: `pieces` gives it, flat and in order, each time anew."""
-    written = _written(pieces(), shape, dtype)
+    written = _write_blocks(pieces(), shape, dtype)
     if written is not None:
         return written
     array, at = np.empty(prod(shape), dtype.numpy), 0
@@ -126,8 +126,8 @@ def rounded_pieces(
     return ArrayStorage(array.reshape(shape), dtype)
 
 
-def _written(pieces: Iterable[np.ndarray[Any, Any]], shape: tuple[int, ...], dtype: DType) -> Storage | None:
-    """Flat pieces as numbers of `dtype` in the file; `None` where there is none, or not for so few bytes."""
+def _write_blocks(pieces: Iterable[np.ndarray[Any, Any]], shape: tuple[int, ...], dtype: DType) -> Storage | None:
+    """Write flat blocks as elements of `dtype` to the file; `None` if there is no file or the data is small."""
     file = _FILE.get()
     if file is None or dtype.bits < 8 or dtype.size(prod(shape)) < LEAST:
         return None

@@ -21,23 +21,23 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
-from graphport.core.opening import regular
+from graphport.core.opening import regular_status
 from graphport.core.system import open_movable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
 CHUNK = 1 << 20
-"""Bytes that a stream of numbers holds at once."""
+"""Maximum size in bytes of a block of a stream."""
 
 HELD = 1 << 25
-"""Bytes of a mapped file that may be looked into before the system takes back the pages of what was seen."""
+"""Bytes of a mapped file that may be read before its pages are released."""
 
 _PAGE = 4096
 _SAMPLES = 4
-"""Pages of a large file, evenly spread, whose digest tells whether it still is what it was."""
+"""Number of pages of a large file, evenly spaced, in the digest that detects changes."""
 _WHOLE = 1 << 18
-"""Bytes of a file below which all of it is digested."""
+"""Size in bytes below which the whole file is digested."""
 _PATIENCE = 0.05
 """Seconds after which they are looked at again: size and time are at every look, and have the grain of a clock tick."""
 
@@ -69,16 +69,16 @@ class Bytes:
         return self._data[start : start + length]
 
     def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
-        """The same bytes in pieces of at most `limit`; each is valid until the next is asked for."""
+        """Split the bytes into blocks of at most `limit`; each is valid until the next is requested."""
         for offset in range(start, start + length, limit):
             yield self._data[offset : min(offset + limit, start + length)]
 
 
 class Pages:
-    """A file mapped into memory, read where somebody looks.
+    """A memory-mapped file.
 
-    Pages that were looked at count as memory of this process as long as they are mapped. So they are given back from
-    time to time; views stay good, for what they touch is read again.
+    Accessed pages count as memory of this process while they are mapped. Therefore they are released from time to time;
+    views stay valid, because the system reads their pages again.
     """
 
     __slots__ = ("__weakref__", "_data", "_map", "_seen")
@@ -95,7 +95,7 @@ class Pages:
         return len(self._data)
 
     def is_cut(self) -> bool:
-        """Whether the file has become shorter: who then looks behind its end is ended by the system."""
+        """Whether the file has become shorter: an access beyond its end terminates the process."""
         return self._map.size() < len(self._data)
 
     def view(self, start: int, length: int) -> memoryview:
@@ -117,13 +117,13 @@ _MAPPED: weakref.WeakSet[Pages] = weakref.WeakSet()
 
 
 def release_pages() -> None:
-    """Give back the memory of all mapped files: what is used again is read again."""
+    """Release the resident pages of all mapped files; they are read again on access."""
     for each in list(_MAPPED):
         each.release()
 
 
 class Windows:
-    """A file of which each view is mapped by itself: where addresses do not suffice for all of it (`ulimit -v`)."""
+    """A file whose views are mapped separately, for an address space smaller than the file (`ulimit -v`)."""
 
     __slots__ = ("__weakref__", "_handle", "_path", "_size")
 
@@ -138,10 +138,10 @@ class Windows:
         return os.fstat(self._handle).st_size < self._size
 
     def view(self, start: int, length: int) -> memoryview:
-        """Bytes `start` to `start + length`, not copied.
+        """Return a view of the bytes `start` to `start + length`.
 
         Raises:
-            OSError: addresses do not suffice for these bytes either.
+            OSError: the address space does not suffice for these bytes.
         """
         if not length:
             return memoryview(b"")
@@ -164,20 +164,19 @@ class ChangedFileError(DiagnosticError, OSError):
 
 
 class MappedFile:
-    """A file of weights, mapped when somebody first looks into it.
+    """A file of weights that is mapped on first access.
 
-    Once mapped, it stays what it was, even if its name is given to another file or to none. Somebody who writes into it
-    is found out by its size, its times and a digest, of all of a small file and of some pages of a large one, at every
-    look.
+    A mapping stays valid if the file is renamed or removed. Modifications of the file are detected at every access by
+    its size, its times and a digest of the whole small file, or of some pages of a large one.
     """
 
     __slots__ = ("_changed_at", "_digest", "_due", "_identity", "_is_steady", "_map", "_name", "path", "size")
 
     def __init__(self, path: Path | str) -> None:
-        # Absolute: whoever reads it later may stand in another folder.
+        # Absolute, because the working directory may change before it is read.
         self.path = Path(path).absolute()
         self._name = os.fspath(self.path)
-        status = regular(self.path)
+        status = regular_status(self.path)
         self.size = status.st_size
         self._identity = _identity(status)
         self._changed_at = _last_change(status)
@@ -188,10 +187,10 @@ class MappedFile:
 
     @contextmanager
     def steady(self) -> Generator[None]:
-        """Look once for whether somebody wrote into it, behind many views of a few bytes, and not at each of them.
+        """Check once for modifications, instead of at each of many small views.
 
         Raises:
-            OSError: somebody did.
+            OSError: the file was modified.
         """
         self._is_steady = True
         try:
@@ -202,7 +201,7 @@ class MappedFile:
             raise ChangedFileError(self._shortened(), self.path)
 
     def view(self, start: int, length: int) -> memoryview:
-        """Bytes `start` to `start + length`, not copied: the system reads what is touched."""
+        """Return a view of the bytes `start` to `start + length`; the system reads pages on access."""
         if start + length > self.size:
             raise ChangedFileError(self._shortened(), self.path)
         if self.size == 0:
@@ -230,13 +229,13 @@ class MappedFile:
                     raise ChangedFileError(self._shortened(), self.path)
                 length -= count
                 yield buffer[:count]
-        # What was given out is used by now: better told late than not at all.
+        # Earlier views may have been used already; a late error is better than none.
         self._is_there()
 
     def _open(self) -> Pages | Windows:
         with open(self._name, "rb", opener=open_movable) as file:
             status = os.fstat(file.fileno())
-            if _identity(status) != self._identity or self._is_written(status):
+            if _identity(status) != self._identity or self._was_modified(status):
                 raise ChangedFileError(self._changed(), self.path)
             try:
                 return Pages(file.fileno())
@@ -246,15 +245,15 @@ class MappedFile:
                 return Windows(file.fileno(), self.size, self.path)
 
     def _is_there(self) -> bool:
-        """Whether the path still names the file that was opened: saving a model over its source replaces it.
+        """Whether the path still refers to the opened file: saving a model over its source replaces it.
 
         Raises:
-            OSError: it does, and somebody wrote into the file.
+            OSError: it does, and the file was modified.
         """
         try:
             status = os.stat(self._name)  # noqa: PTH116  a Path takes five times as long
             found = _identity(status)
-            if found == self._identity and self._is_written(status):
+            if found == self._identity and self._was_modified(status):
                 raise ChangedFileError(self._changed(), self.path)
             if found == self._identity and time.monotonic() >= self._due:
                 self._due = time.monotonic() + _PATIENCE
@@ -269,7 +268,7 @@ class MappedFile:
             raise ChangedFileError(self._changed(), self.path)
         return False
 
-    def _is_written(self, status: os.stat_result) -> bool:
+    def _was_modified(self, status: os.stat_result) -> bool:
         """Whether the system knows of a change since that was none of the rights, the owner or the number of links.
 
         Nobody sets that time back, as the time of writing can be.
@@ -285,12 +284,12 @@ class MappedFile:
 
         `None` where it may not be read (any more).
         """
-        last = max(self._identity[2] - _PAGE, 0)  # what is read may be longer: an archive that was unpacked
+        last = max(self._identity[2] - _PAGE, 0)  # the content may be longer than the file: a decompressed archive
         found = 0
         try:
             file = open(self._name, "rb", buffering=0)  # noqa: PTH123, SIM115  a Path takes longer
         except PermissionError:
-            return None  # who looks into it is told
+            return None  # the access reports the error
         with file:
             if last < _WHOLE:
                 return crc32(file.read(last + _PAGE))
@@ -307,12 +306,12 @@ class MappedFile:
 
 
 def _little(dtype: DType) -> np.dtype[Any]:
-    # A type that names its byte order equals NumPy's own one, but is not it: who asks `isbuiltin` is told no.
+    # A dtype with an explicit byte order equals NumPy's built-in one, but its `isbuiltin` is false.
     return dtype.numpy if sys.byteorder == "little" else dtype.numpy.newbyteorder("<")
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    # Numbers of files are given again, so that the number alone does not tell a file from the one that took its place.
+    # Inode numbers are reused, so the number alone does not distinguish a file from its successor.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -321,7 +320,7 @@ def _last_change(status: os.stat_result) -> tuple[int, ...]:
 
 
 class Storage(ABC):
-    """The numbers of one tensor, somewhere."""
+    """The elements of one tensor."""
 
     __slots__ = ("dtype", "shape")
 
@@ -341,28 +340,28 @@ class Storage(ABC):
 
     @abstractmethod
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The numbers as a read-only array; where the packing allows, a view."""
+        """Return the elements as a read-only array; a view if the packing permits."""
 
     @abstractmethod
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
-        """The packed bytes, least significant bit first, in pieces of about `limit` bytes.
+        """Yield the packed bytes, least significant bit first, in blocks of about `limit` bytes.
 
-        Each piece is valid until the next is asked for. Text has none.
+        Each block is valid until the next is requested. Strings have no packed form.
         """
 
     def reshaped(self, shape: Sequence[int]) -> Storage:
-        """The same numbers in another shape of the same count."""
+        """Return the same elements with another shape of equal size."""
         return View(self, shape)
 
 
 class ArrayStorage(Storage):
-    """Numbers in memory; whoever keeps the array does not change it any more."""
+    """Elements in memory; the array must not be changed afterwards."""
 
     __slots__ = ("_array",)
 
     def __init__(self, array: np.ndarray[Any, Any], dtype: DType | None = None) -> None:
         dtype = DType.of(array.dtype) if dtype is None else dtype
-        # Text in NumPy's own types, and numbers of the other byte order, become what pages compute with.
+        # Convert NumPy string types and foreign byte orders to the types that operator definitions compute with.
         if dtype is DType.STRING:
             native = array.astype(object, copy=False)
         else:
@@ -412,13 +411,13 @@ class FileStorage(Storage):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         if not self.count:
-            # Other axes of a file that says so many that there is no number may be past all addresses.
+            # The other dims of a zero-size array may exceed the address space.
             reserve(*self.shape)
         raw = np.frombuffer(self.file.view(self.start, self.nbytes), np.uint8)
         if self.dtype.bits < 8:
             array = unpack(raw, self.dtype, self.shape, self.packing)
         elif self.dtype is DType.BOOL:
-            # Whatever the file says, NumPy expects nothing but the bytes 0 and 1.
+            # The file may contain other bytes, but NumPy requires 0 or 1 in booleans.
             array = (raw != 0).reshape(self.shape)
         else:
             # A view needs no alignment: NumPy copies element by element where the processor could not load it.
@@ -506,7 +505,7 @@ def _fields(raw: np.ndarray[Any, Any], bits: int, count: int, packing: Packing) 
 
 
 def _join(fields: np.ndarray[Any, Any], bits: int) -> bytes:
-    """What `_fields` takes apart, packed from the least significant bit on; bits that are left over are 0."""
+    """Pack the fields of `_fields`, least significant bit first, with 0 in unused bits."""
     shifts = _shifts(bits, Packing.LOW_FIRST)
     padded = np.zeros((-(-fields.size // shifts.size), shifts.size), np.uint8)
     padded.reshape(-1)[: fields.size] = fields

@@ -1,4 +1,4 @@
-"""What Windows does in another way than Linux and macOS, each beside what those do."""
+"""Functions of the operating system that differ between Windows, Linux and macOS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MemoryStatus(ctypes.Structure):
 
 
 def free_memory() -> int:
-    """Bytes that a process can take without pushing others out: half of what there is where only that is told."""
+    """Return the memory in bytes available to a process; half of the total if the system reports only that."""
     if sys.platform == "win32":
         status = MemoryStatus(length=ctypes.sizeof(MemoryStatus))
         ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
@@ -37,7 +37,7 @@ def free_memory() -> int:
 
 
 def lives(process: int) -> bool:
-    """Whether a process of that number runs, be it somebody else's."""
+    """Whether a process with that id runs, including processes of other users."""
     if sys.platform == "win32":
         return _lives_on_windows(process)  # `os.kill(process, 0)` sends Ctrl-C there
     try:
@@ -45,7 +45,7 @@ def lives(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True  # somebody else's
+        return True  # process of another user
     return True
 
 

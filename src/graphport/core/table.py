@@ -26,7 +26,7 @@ def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def as_html(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """A table of HTML; nothing in a cell is markup."""
-    from html import escape  # takes longer to import than the rest of this module
+    from html import escape  # imported late: it takes longer to import than the rest of this module
 
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -34,7 +34,7 @@ def as_html(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def number(value: float | str | None) -> str:
+def format_number(value: float | str | None) -> str:
     """A number in six digits, an integer in all of its, nothing for `None`."""
     if isinstance(value, float):
         return f"{value:.6g}"
@@ -47,13 +47,13 @@ def _plain(cell: str) -> str:
 
 
 class Tabular(ABC):
-    """What is a table: as text where it is printed, as HTML in a notebook, as rows for pandas or polars."""
+    """A table: printed as text, shown as HTML in a notebook, and convertible to rows for pandas or polars."""
 
     __slots__ = ()
 
     @abstractmethod
     def to_rows(self) -> list[dict[str, Any]]:
-        """Rows that all have the same columns."""
+        """Return rows with equal columns."""
 
     @property
     def caption(self) -> str:
@@ -79,7 +79,7 @@ def _cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case None | int() | float() | str():
-            return number(value)
+            return format_number(value)
         case list() | tuple():
             return ", ".join(map(_cell, cast("Sequence[Any]", value)))
         case _:

@@ -13,7 +13,7 @@ def cache_root() -> Path | None:
     """The cache folder of graphport; `None` where the user has no home."""
     root = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
     given = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification of XDG says to ignore a relative path: it would name a folder of whoever sent the model.
+    # The XDG specification requires ignoring a relative path, which could refer to a folder of the model's author.
     if sys.platform != "darwin" and Path(given).is_absolute():
         root = given
     with suppress(RuntimeError):
@@ -36,13 +36,13 @@ def is_private(folder: Path) -> bool:
         status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(status.st_mode) and is_own(status) and not _is_open_to_others(status)
+    return stat.S_ISDIR(status.st_mode) and is_owned_by_user(status) and not _is_writable_by_others(status)
 
 
-def is_own(status: os.stat_result) -> bool:
-    """Whether a file belongs to this user; Windows does not say."""
+def is_owned_by_user(status: os.stat_result) -> bool:
+    """Whether a file belongs to this user; always true on Windows."""
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
-def _is_open_to_others(status: os.stat_result) -> bool:
+def _is_writable_by_others(status: os.stat_result) -> bool:
     return hasattr(os, "geteuid") and bool(status.st_mode & 0o022)

@@ -1,3 +1,3 @@
-"""The version, which the package, its metadata and the files that it writes say."""
+"""The version of the package, written to metadata and files."""
 
 __version__ = "0.2.0"

@@ -10,8 +10,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.names import near
-from graphport.core.opening import beginning, regular
+from graphport.core.names import find_similar
+from graphport.core.opening import beginning, regular_status
 from graphport.formats.contract import Format
 from graphport.formats.interrupted_writes import graph_of, refuse_incomplete
 from graphport.formats.plugins import plugin_formats
@@ -110,7 +110,7 @@ def locate(path: str | Path) -> Located:
             raise DiagnosticError(Diagnostic("IO0001", message, Span(Source(str(path))), "check the path"))
         is_file = not S_ISDIR(mode)
         if is_file and not S_ISREG(mode):
-            regular(place)  # which says what it is
+            regular_status(place)  # which says what it is
         found = _locate(place, beginning(place, HEAD) if is_file else b"", is_file=is_file, depth=MAX_CONTAINERS)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
@@ -198,7 +198,7 @@ def called(name: str) -> Format:
         DiagnosticError: IO0003 there is none.
     """
     if name not in FORMATS:
-        close = near(name, FORMATS)
+        close = find_similar(name, FORMATS)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_known()}"
         raise DiagnosticError(Diagnostic("IO0003", f"there is no format {name!r}", None, remedy))
     return FORMATS[name]

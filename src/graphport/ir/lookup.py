@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.names import near
+from graphport.core.names import find_similar
 from graphport.ir.graph import Graph, Node, Value, walk
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Names:
     def missing(self, name: str, what: str, known: Iterable[str]) -> Diagnostic:
         """Return the diagnostic that no `what` has the name `name`, with similar names."""
         names = list(known)
-        close = near(name, names[:_MOST_COMPARED])
+        close = find_similar(name, names[:_MOST_COMPARED])
         listed = names[:_MOST_LISTED]
         more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
         remedy = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(listed)}{more}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import most_made
+from graphport.core.budget import max_generated_elements
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -126,7 +126,7 @@ def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Stora
     shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
     present = tuple(source for source in sources if source is not None)
     # What a few numbers say of a size is computed where the model runs, not by whoever reads or writes it.
-    if prod(shape) > max(most_made(), *(source.count for source in present), 0):
+    if prod(shape) > max(max_generated_elements(), *(source.count for source in present), 0):
         return None
     if _deepest(present) >= _DEEPEST:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.layout_reshapes import behind, is_taken_back
 
@@ -149,9 +149,9 @@ def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
         if not isinstance(fact, TensorFact):
             return False
         result = Value(graph.fresh(f"{before.name}_joined"), fact.with_shape([fact.dims[axis] for axis in first]))
-        kept = language.transpose(graph, result, transpose)
-        graph.insert_before(node, kept)
-        language.set_operands(graph, kept, source, first)
+        moved = language.transpose(graph, result, transpose)
+        graph.insert_before(node, moved)
+        language.set_operands(graph, moved, source, first)
         source = result
     node.set_input(0, source)
     language.set_shape(graph, node, [n if isinstance(n, int) else -1 for n in shape])
@@ -194,5 +194,5 @@ def _transposed(graph: Graph, value: Value, perm: list[int]) -> Value:
         return value
     array = storage.numpy()
     padded = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
-    made = kept(np.ascontiguousarray(padded.transpose(perm)), storage.dtype)
+    made = store_array(np.ascontiguousarray(padded.transpose(perm)), storage.dtype)
     return graph.add_constant(value.name, TensorFact.of(made), made)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.core.storage import Storage
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
@@ -151,4 +151,4 @@ def _computed(node: Node, page: Page) -> list[tuple[Value, Storage]]:
 def _stored(array: Any, value: Value) -> Storage:
     dtype = value.dtype
     # An operator may return a view of an operand with any order of axes.
-    return kept(np.ascontiguousarray(array).reshape(array.shape), dtype)
+    return store_array(np.ascontiguousarray(array).reshape(array.shape), dtype)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ops import registry
 from graphport.ops.products import numbers, sole_reader
@@ -106,7 +106,7 @@ def _permute_constant(node: Node, index: int, perm: list[int]) -> Storage | None
     if array.size == 1:
         return ArrayStorage(array)
     padded = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
-    return kept(np.ascontiguousarray(padded.transpose(np.argsort(perm))))
+    return store_array(np.ascontiguousarray(padded.transpose(np.argsort(perm))))
 
 
 def _unpermuted_fact(fact: object, perm: list[int]) -> TensorFact:

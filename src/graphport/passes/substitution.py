@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept, rounded_pieces, rounded_to
+from graphport.core.spill import rounded_pieces, store_array, store_converted
 from graphport.ir import rewrite
 from graphport.ops.products import numbers
 
@@ -94,12 +94,12 @@ def rounded(array: Array, dtype: DType) -> Storage | None:
         for at in range(0, flat.size, _PIECE):
             if not np.isfinite(flat[at : at + _PIECE].astype(dtype.numpy).astype(np.float64)).all():
                 return None
-        return rounded_to(np.asarray(array), dtype)
+        return store_converted(np.asarray(array), dtype)
 
 
 def add_constant(graph: Graph, data: Storage | Array, name: str) -> Value:
     """Add a constant to `graph`, with a unique name derived from `name`."""
-    storage = kept(data) if isinstance(data, np.ndarray) else data
+    storage = store_array(data) if isinstance(data, np.ndarray) else data
     return graph.add_constant(name, TensorFact.of(storage), storage)
 
 

@@ -122,7 +122,7 @@ class Process:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._process = child_process.start(runtime.module, runtime.interpreter)
+        self._process = child_process.start_process(runtime.module, runtime.interpreter)
         self._ear = _EAR(self._process.stdout)
         self._until = self._seconds = math.inf
         self._is_late = False

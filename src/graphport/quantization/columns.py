@@ -16,7 +16,7 @@ import numpy as np
 
 from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import opened
+from graphport.core.opening import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -249,7 +249,7 @@ def corrupt_error(path: Path, error: Exception) -> DiagnosticError:
 
 def _opened(path: Path, entry: str | None) -> IO[bytes]:
     if entry is None:
-        return opened(path)
+        return open_regular(path)
     archive = zipfile.ZipFile(path)
     try:
         return archive.open(entry)

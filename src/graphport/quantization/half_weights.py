@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.quantization.placement import data_operands, is_real
@@ -50,7 +50,7 @@ def _store(graph: Graph, value: Value) -> None:
     stored = value.storage
     if stored is None:
         return
-    half = kept(stored.numpy().astype(np.float16), DType.FLOAT16)
+    half = store_array(stored.numpy().astype(np.float16), DType.FLOAT16)
     codes = graph.add_constant(graph.fresh(f"{value.name}_half"), TensorFact.of(half), half)
     real = Value(graph.fresh(f"{value.name}_single"), value.fact)
     graph.insert_after(None, Node("Cast", [codes], [real], {"to": DType.FLOAT32}))

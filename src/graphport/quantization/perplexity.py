@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.opening import opened
+from graphport.core.opening import open_regular
 from graphport.quantization.decoder import decoder_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def tokens_of(given: object) -> Array:
     if not isinstance(given, str | Path):
         return np.asarray(given)
     try:
-        with opened(given) as file:
+        with open_regular(given) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
     except CORRUPT as error:
         message = f"the tokens in {given} cannot be read: {error}"

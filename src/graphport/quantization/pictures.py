@@ -11,7 +11,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
-from graphport.core.opening import opened
+from graphport.core.opening import open_regular
 from graphport.core.packages import install, is_there
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class PictureColumn:
         image: Any = import_module("PIL.Image")
         height, width = self.size
         try:
-            with opened(file) as stream, image.open(stream) as picture:
+            with open_regular(file) as stream, image.open(stream) as picture:
                 if picture.width * picture.height > _MOST_PIXELS:
                     raise _corrupt_error(file, f"it has {picture.width} x {picture.height} pixels")
                 # What is left over on two sides is cut off.

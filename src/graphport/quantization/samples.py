@@ -18,7 +18,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.opening import opened, regular
+from graphport.core.opening import open_regular, regular_status
 from graphport.core.spill import UnnamedFile
 from graphport.quantization import pictures
 from graphport.quantization.columns import (
@@ -272,10 +272,10 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
     refuse_missing(path)
     if path.is_dir():
         return _of_folder(graph, path)
-    regular(path)  # the end of a device is looked for for ever
+    regular_status(path)  # the end of a device is looked for for ever
     if zipfile.is_zipfile(path):
         return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
-    with opened(path) as file:
+    with open_regular(path) as file:
         if file.read(2) == b"PK":
             raise corrupt_error(path, ValueError("the archive is cut off"))
     only = _only_input(graph) or next(iter(graph.inputs), None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import contents, regular
+from graphport.core.opening import contents, regular_status
 from graphport.core.replacing import obstacle, replacing
 from graphport.quantization.extremes import KEPT, Extremes
 from graphport.quantization.fingerprint import Trail
@@ -157,7 +157,7 @@ def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
         DiagnosticError: QUANT0009 it is not, or the file is damaged, another one, or of another version.
     """
     span = Span(Source(str(path)))
-    regular(path)
+    regular_status(path)
     if not zipfile.is_zipfile(path):
         is_ours = contents(path)[:2] == b"PK"
         message = f"the statistics in {path} are cut off" if is_ours else f"{path} is no file of statistics"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.table import as_html, number
+from graphport.core.table import as_html, format_number
 from graphport.reports.svg import drawing
 from graphport.reports.table import shape_text
 
@@ -39,11 +39,11 @@ def summary(document: Mapping[str, Any]) -> str:
         for index in of
     ]
     counts = [
-        [op, number(count), number(found["macs_by_operator"].get(op))] for op, count in found["operators"].items()
+        [op, format_number(count), format_number(found["macs_by_operator"].get(op))]
+        for op, count in found["operators"].items()
     ]
-    stated = (
-        f"{sum(found['operators'].values()):,} nodes, {found['parameters']:,} parameters, {number(found['macs'])} MACs"
-    )
+    node_count, macs = sum(found["operators"].values()), format_number(found["macs"])
+    stated = f"{node_count:,} nodes, {found['parameters']:,} parameters, {macs} MACs"
     return (
         f"<div><strong>{escape(document['title'])}</strong> ({escape(model['format'])}): {escape(stated)}"
         f"{as_html(['', 'name', 'type', 'shape'], ends)}"

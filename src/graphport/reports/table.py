@@ -6,7 +6,7 @@ import csv as csv_
 import io
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.table import as_markdown, number
+from graphport.core.table import as_markdown, format_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,9 +117,10 @@ def _model(model: Mapping[str, Any]) -> list[str]:
     ]
     found = model["inspection"]
     counts = [
-        [op, number(count), number(found["macs_by_operator"].get(op))] for op, count in found["operators"].items()
+        [op, format_number(count), format_number(found["macs_by_operator"].get(op))]
+        for op, count in found["operators"].items()
     ]
-    total = [["all", number(sum(found["operators"].values())), number(found["macs"])]]
+    total = [["all", format_number(sum(found["operators"].values())), format_number(found["macs"])]]
     return [
         f"## {_line(model['file'] or model['graphs'][0]['name'])}",
         as_markdown(["", "name", "type", "shape"], facts),
@@ -134,7 +135,13 @@ def _differences(document: Mapping[str, Any]) -> list[str]:
     first = next((error for error in document["errors"] if not error["passed"]), None)
     headings = ["value", "of the second", "SNR dB", "max |a-b|", ""]
     cells = [
-        [error["name"], error["other"], number(error["snr_db"]), number(error["max_abs"]), _verdict(error)]
+        [
+            error["name"],
+            error["other"],
+            format_number(error["snr_db"]),
+            format_number(error["max_abs"]),
+            _verdict(error),
+        ]
         for error in document["outputs"]
     ]
     place = "No value differs." if first is None else f"The first value that differs is {_line(first['name'])}."
@@ -149,7 +156,13 @@ def _quantization(found: Mapping[str, Any] | None) -> list[str]:
     if not found:
         return []
     cells = [
-        [x["name"], x["operator"], number(x["own_db"]), number(x["accumulated_db"]), "; ".join(x["reasons"])]
+        [
+            x["name"],
+            x["operator"],
+            format_number(x["own_db"]),
+            format_number(x["accumulated_db"]),
+            "; ".join(x["reasons"]),
+        ]
         for x in found.get("layers", ())
     ]
     texts = [f"{found['snr_db']} dB"] if found.get("snr_db") is not None else []

@@ -67,7 +67,7 @@ class _Process:
 
     def __init__(self, module: str) -> None:
         self.module, self.program = module, os.getpid()
-        self._process = child_process.start(module)
+        self._process = child_process.start_process(module)
         if self._process.stdin is None or self._process.stdout is None:
             message = f"the process of {module} has no pipes"
             raise OSError(message)

@@ -10,7 +10,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.flexbuffers import FlexBufferError, numbers
+from graphport.core.flexbuffers import FlexBufferError, read_numbers
 from graphport.formats.tflite.container import schema
 from graphport.formats.tflite.container import writer as written
 from graphport.formats.tflite.container.encode import Encoder
@@ -133,14 +133,14 @@ def with_external(path: Path) -> None:
 def test_options_are_the_numbers_of_a_map() -> None:
     # As flatbuffers 25.12 writes it.
     data = bytes.fromhex("6e007265616c0069730003040c0b0000050000000100000003000000010000002c0100000000003f6a060e0f2601")
-    assert numbers(data) == {"n": 300, "real": 0.5, "is": True}
+    assert read_numbers(data) == {"n": 300, "real": 0.5, "is": True}
     random = np.random.default_rng(0)
     for _ in range(2000):
         changed = bytearray(data[: random.integers(0, len(data) + 1)])
         for place in random.integers(0, max(len(changed), 1), 2):
             changed[place : place + 1] = bytes([random.integers(0, 256)])
         try:
-            numbers(bytes(changed))
+            read_numbers(bytes(changed))
         except FlexBufferError:
             continue
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def substitute(dim: Dim, bindings: Mapping[str, Dim]) -> Dim:
-    """The dim with all named symbols replaced at once; names that do not occur are ignored.
+    """Replace all named symbols of the dim at once; names that do not occur are ignored.
 
-    A replacement must lie within the bounds of its symbol: what the bounds have decided is not undone.
+    A replacement must lie within the bounds of its symbol, because simplifications rely on the bounds.
     """
     if isinstance(dim, int) or not bindings:
         return dim
@@ -22,16 +22,16 @@ def substitute(dim: Dim, bindings: Mapping[str, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, bindings: Mapping[str, int]) -> int:
-    """The number that the dim is for the given numbers of its symbols.
+    """Evaluate the dim for the given values of its symbols.
 
     Raises:
-        KeyError: a symbol of the dim has no number.
+        KeyError: a symbol of the dim has no value.
     """
     if isinstance(dim, int):
         return dim
     number = rebuilt(dim.terms, lambda atom: int(bindings[atom.name]) if isinstance(atom, Variable) else None)
     if isinstance(number, Symbolic):
-        raise TypeError(f"{number} is left of {dim} although all symbols are numbers")
+        raise TypeError(f"{dim} evaluates to the symbolic {number} although all symbols are bound")
     return number
 
 

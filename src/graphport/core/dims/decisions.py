@@ -18,38 +18,38 @@ def decide_equal(a: Dim, b: Dim) -> bool | None:
     return _equal(a, b)
 
 
-# The layers of a network ask the same again and again.
+# The layers of a network repeat equal comparisons.
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _equal(a: Dim, b: Dim) -> bool | None:
     return _is_zero(a - b)
 
 
 def settle_equal(a: Dim, b: Dim) -> bool:
-    """Whether both are equal, where what follows is another thing if they are.
+    """Whether two dims are equal, for callers whose result depends on it.
 
     Raises:
-        Undecided: they are for some admissible values and are not for others.
+        Undecided: they are equal for some admissible values and unequal for others.
     """
     answer = decide_equal(a, b)
     if answer is None:
-        message = f"it means another thing where {a} is {b}, and only a run tells; bind the inputs"
+        message = f"the result depends on whether {a} equals {b}, which is known only at run time; bind the inputs"
         raise Undecided(message)
     return answer
 
 
 def decide_less(a: Dim, b: Dim) -> bool | None:
     """Whether `a < b`: `True` or `False` if that holds for all admissible values, `None` if not proven."""
-    # Most questions are about an extent and a number, and most answers are in the bounds that the extent remembers.
+    # Most comparisons are between a dim and a number, and most are decided by the cached bounds of the dim.
     (low, high), (least, most) = bounds(a), bounds(b)
     if high is not None and least is not None and high < least:
         return True
     if low is not None and most is not None and low >= most:
         return False
-    return _less(a, b)
+    return _compare_less(a, b)
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
-def _less(a: Dim, b: Dim) -> bool | None:
+def _compare_less(a: Dim, b: Dim) -> bool | None:
     return _is_negative(a - b)
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Element:
-    """An unknown number inside a NumPy object array, while a page computes on shapes.
+    """A symbolic number inside a NumPy object array, used when operator definitions compute on shapes.
 
-    Arithmetic is that of `dim`, with Python and NumPy integers too, and gives an `int` where nothing unknown is left.
-    Unlike those of a `Symbolic`, comparisons, `bool` and `int` ask for the number: they answer where the answer is the
-    same for all admissible values and raise `Undecided` elsewhere. So elements have no hash.
+    Arithmetic is that of `dim`, also with Python and NumPy integers, and returns an `int` if no symbol remains. In
+    contrast to `Symbolic`, comparisons, `bool` and `int` refer to the number: they return if the result is equal for
+    all admissible values and raise `Undecided` otherwise. Therefore elements have no hash.
     """
 
     __hash__: ClassVar[None] = None  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -72,27 +72,27 @@ class Element:
         return element(maximum(self.dim, -self.dim))
 
     def __eq__(self, other: object) -> bool:
-        dim = _known(other)
+        dim = _to_dim(other)
         return NotImplemented if dim is None else _answer(decide_equal(self.dim, dim), self.dim, "==", dim)
 
     def __ne__(self, other: object) -> bool:
-        dim = _known(other)
+        dim = _to_dim(other)
         return NotImplemented if dim is None else not _answer(decide_equal(self.dim, dim), self.dim, "!=", dim)
 
     def __lt__(self, other: object) -> bool:
-        dim = _known(other)
+        dim = _to_dim(other)
         return NotImplemented if dim is None else _answer(decide_less(self.dim, dim), self.dim, "<", dim)
 
     def __le__(self, other: object) -> bool:
-        dim = _known(other)
+        dim = _to_dim(other)
         return NotImplemented if dim is None else not _answer(decide_less(dim, self.dim), self.dim, "<=", dim)
 
     def __gt__(self, other: object) -> bool:
-        dim = _known(other)
+        dim = _to_dim(other)
         return NotImplemented if dim is None else _answer(decide_less(dim, self.dim), self.dim, ">", dim)
 
     def __ge__(self, other: object) -> bool:
-        dim = _known(other)
+        dim = _to_dim(other)
         return NotImplemented if dim is None else not _answer(decide_less(self.dim, dim), self.dim, ">=", dim)
 
     def __bool__(self) -> bool:
@@ -114,23 +114,23 @@ def element(dim: Dim) -> Element | int:
 
 
 def dim_of(x: object) -> Dim:
-    """The dim of an entry of an array: an `Element`, a dim, or a NumPy integer.
+    """Return the dim of an array element: an `Element`, a dim, or a NumPy integer.
 
     Raises:
-        TypeError: it is none of them.
+        TypeError: the element has another type.
     """
-    dim = _known(x)
+    dim = _to_dim(x)
     if dim is None:
         raise TypeError(f"{x!r} is not a dim")
     return dim
 
 
-def _known(value: object) -> Dim | None:
+def _to_dim(value: object) -> Dim | None:
     return value.dim if isinstance(value, Element) else as_dim(value)
 
 
 def _computed(operation: Callable[[Dim, Dim], Dim], left: object, right: object) -> Element | int:
-    a, b = _known(left), _known(right)
+    a, b = _to_dim(left), _to_dim(right)
     return NotImplemented if a is None or b is None else element(operation(a, b))
 
 

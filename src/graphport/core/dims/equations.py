@@ -1,4 +1,4 @@
-"""Extents that are equal as equations: what can be said by the others, and what short expressions are."""
+"""Equations between dims: solving for an atom, and the length limit of expressions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_TEXT = 40
-"""Characters of the longest expression that stands where an extent is; a longer one gets a name."""
+"""Maximum length, in characters, of an expression used as a dim; a longer one gets a name."""
 
 _MOST_REMEMBERED = 4096
 
 
-# The layers of a network ask the same again and again.
+# The layers of a network repeat equal comparisons.
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def is_short(dim: Dim) -> bool:
-    """Whether a dim may stand where an extent is."""
+    """Whether a dim is short enough to be used in a fact."""
     return isinstance(dim, int) or len(str(dim)) <= MOST_TEXT
 
 
@@ -33,7 +33,7 @@ def primitive(dim: Dim) -> Dim:
 
 
 def split_factor(dim: Symbolic) -> tuple[Dim, Dim]:
-    """A positive factor of all terms, and what is left."""
+    """Return a positive common factor of all terms, and the terms divided by it."""
     number = math.gcd(*(coefficient for _, coefficient in dim.terms))
     common = tuple([atom for atom in shared_factor(dim.terms) if atom.lower and atom.lower[0] > 0])
     if number == 1 and not common:
@@ -43,7 +43,7 @@ def split_factor(dim: Symbolic) -> tuple[Dim, Dim]:
 
 
 def solutions(terms: Terms) -> Iterator[tuple[Atom, Dim]]:
-    """Each atom that stands alone in a term and nowhere else, and what it is where the sum is 0."""
+    """Return each atom that occurs exactly once, as a term by itself, and its value if the sum is 0."""
     for monomial, coefficient in terms:
         if len(monomial) != 1 or abs(coefficient) != 1:
             continue
@@ -73,12 +73,12 @@ def occurs(atom: Atom, monomial: Monomial) -> bool:
 
 
 def names_of(atom: Atom) -> frozenset[str]:
-    """The names of the symbols that an atom is made of."""
+    """Return the names of the symbols in an atom."""
     return frozenset(variable.name for variable in variables((((atom,), 1),)))
 
 
 def lies_within(dim: Dim, atom: Atom) -> bool:
-    """Whether the dim has bounds that are no wider than those of the atom, so that nothing decided is undone."""
+    """Whether the dim's bounds are within those of the atom, so that earlier decisions stay valid."""
     low, high = bounds(dim)
     is_above = not atom.lower or (low is not None and low >= atom.lower[0])
     return is_above and (not atom.upper or (high is not None and high <= atom.upper[0]))

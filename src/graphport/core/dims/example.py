@@ -1,4 +1,4 @@
-"""Shapes without unknowns, to show users how one is said."""
+"""Example shapes for messages and documentation."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LENGTH = 224
 
 
 def example(shape: Sequence[Dim]) -> str:
-    """`shape` as the command line takes it, such as 1x3x224x224: 1 for a first axis that is open, 224 for others.
+    """Return a shape in command line syntax, such as 1x3x224x224: 1 for a symbolic first axis, 224 for others.
 
-    An open axis with bounds gets the length within them that is nearest to that.
+    A symbolic axis with bounds gets the nearest size within them.
     """
     return examples({"": shape})[""]
 
 
 def examples(shapes: Mapping[str, Sequence[Dim]]) -> dict[str, str]:
-    """Several of these, in which one symbol has one length."""
+    """Return example shapes in which each symbol has one size."""
     sizes: dict[str, int] = {}
     for shape in shapes.values():
         for axis, dim in enumerate(shape):

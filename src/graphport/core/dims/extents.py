@@ -1,16 +1,16 @@
-"""What a graph knows of its extents: symbols, what they stand for, which are equal, and what else must hold.
+"""The dims of a graph: symbols, definitions, equalities and constraints.
 
-An extent is a number, a symbol, or a short expression of symbols. What would be longer than `MOST_TEXT` characters is a
-symbol that stands for it: its definition is kept here, once for the graph. Binding the symbols of the inputs gives the
-number of every extent.
+A dim is a number, a symbol, or a short expression of symbols. An expression longer than `MOST_TEXT` characters is
+replaced by a symbol whose definition is stored here, once per graph. Binding the symbols of the inputs determines the
+number of every dim.
 
-What must hold in a run that succeeds is a fact: `equate` lets one of two extents stand for both from then on.
+A constraint that holds in every successful run is recorded: after `equate`, one of two dims represents both.
 
-How a reader brings what its format says:
+How a reader declares the dims of a file:
 
     batch = graph.extents.declare("s77", 2, 64)               a symbol and its bounds, `None` for unbounded
     half = graph.extents.define("s77_half", batch // 2)       a name for an expression
-    graph.extents.require(Constraint(batch % 8, "=", 0))      what every run fulfils; returns what contradicts it
+    graph.extents.require(Constraint(batch % 8, "=", 0))      a constraint of every run; returns a contradiction
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from graphport.core.dims.terms import (
     Terms,
     TooLong,
     Variable,
-    parts_of,
+    terms_of_atom,
 )
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 Relation = Literal["=", "<=", "broadcast"]
 
 _WORD = re.compile(r"[^\W\d]\w*?(?=_?\d*(?:\W|$))")
-_MOST_TURNS = 8  # of replacing equals by equals; each of them makes an expression simpler
+_MOST_TURNS = 8  # Limit of replacements of equal terms; each one simplifies an expression.
 
 
 class Constraint(NamedTuple):
-    """What holds between two extents: equal, at most, or `broadcast`: equal, or one of them is 1."""
+    """A constraint between two dims: equal, at most, or `broadcast`: equal, or one of them is 1."""
 
     left: Dim
     relation: Relation
@@ -80,7 +80,7 @@ class Constraint(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """Two things that cannot both hold, and where the earlier one comes from."""
+    """Two contradictory constraints, and the source of the earlier one."""
 
     constraint: Constraint
     other: Constraint
@@ -88,17 +88,17 @@ class Contradiction(NamedTuple):
 
 
 class Extents:
-    """The symbols of one graph, what they stand for, and what holds between them."""
+    """The symbols of one graph, their definitions, and the constraints between them."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Symbolic] = {}
         self.definitions: dict[str, Dim] = {}
-        """What a symbol stands for, by its name; written with symbols that were there before."""
+        """Definition of each defined symbol by name, in terms of earlier symbols."""
         self.constraints: dict[Constraint, Span | None] = {}
         self.reserved: set[str] = set()
         """Names that no new symbol gets."""
         self.version = 0
-        """Counts what changes the answers of `settled`."""
+        """Incremented when results of `settled` change."""
         self._equal: dict[Atom, Dim] = {}
         self._reasons: dict[Atom, tuple[Constraint, Span | None]] = {}
         self._names: dict[Dim, Symbolic] = {}
@@ -106,22 +106,22 @@ class Extents:
         # Of `_equal`: maxima and minima, whose parts are looked for in others, and the names on either side.
         self._extremes: dict[Extreme, None] = {}
         self._touched: dict[Atom, frozenset[str]] = {}
-        # What has been found by these, until they change.
+        # Cached results of the methods below, valid for one version.
         self._resolved: dict[Dim, Dim] = {}
         self._partly: dict[Extreme, Dim | None] = {}
         self._counts: dict[str, int] = {}
 
-    # What a file says
+    # Declarations of the file.
 
     def declare(self, name: str, lower: int | None = 1, upper: int | None = None) -> Symbolic:
-        """The symbol of that name, with these bounds where it is new; earlier ones are kept when two are equal."""
+        """Return the symbol of that name, created with the bounds if new; an equal earlier symbol replaces it."""
         found = self.declared.get(name)
         if found is None:
             found = self.declared[name] = Symbol(name, lower, upper)
         return found
 
     def define(self, name: str, dim: Dim) -> Symbolic:
-        """A symbol that stands for `dim`; called `name`, or like it where that is taken."""
+        """Define a symbol for `dim`; its name is `name`, with a suffix if that is in use."""
         for inner, symbol in symbols(dim).items():
             self.declared.setdefault(inner, symbol)
         low, high = bounds(dim)
@@ -131,12 +131,12 @@ class Extents:
         return symbol
 
     def fresh(self, name: str, lower: int | None = 0, upper: int | None = None) -> Symbolic:
-        """A symbol that no other extent has, for what only a run can tell; called `name`, or like it."""
+        """Create a symbol for a size known only at run time; its name is `name`, with a suffix if that is in use."""
         self.reserved.discard(name)
         return self.declare(self._free(name), lower, upper)
 
     def require(self, constraint: Constraint, origin: Span | None = None) -> Contradiction | None:
-        """Take a constraint as a fact, unless it is too long to compare; what it contradicts, if there is such."""
+        """Record a constraint, unless it is too long to compare; return the contradiction, if any."""
         now = Constraint(self.resolved(constraint.left), constraint.relation, self.resolved(constraint.right))
         try:
             holds = now.is_true
@@ -149,15 +149,15 @@ class Extents:
         return self._contradiction(constraint, origin) if holds is False else None
 
     def equate(self, left: Dim, right: Dim, origin: Span | None = None) -> Contradiction | None:
-        """Let both be one extent from now on; what that contradicts, if there is such."""
+        """Make two dims equal; return the contradiction, if any."""
         return self.require(Constraint(left, "=", right), origin)
 
-    # What stands where an extent is
+    # Dims in facts.
 
     def settled(self, dim: Dim, name: str | None = None, before_naming: Callable[[], object] | None = None) -> Dim:
-        """The dim in the words of this graph: equals are replaced, and what is too long is a symbol.
+        """Return the dim as used in facts: equal terms are replaced, and a long expression becomes a symbol.
 
-        A new symbol is called `name`, or after a symbol of the expression; `before_naming` is called before that.
+        A new symbol is called `name`, or after a symbol of the expression; `before_naming` is called first.
         """
         if isinstance(dim, int):
             return dim
@@ -167,7 +167,7 @@ class Extents:
         return found
 
     def known(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-        """`settled` of all `dims`, where somebody has asked for each of them before."""
+        """Return cached results of `settled` for all `dims`, or `None` if one is missing."""
         found: list[Dim] = []
         for dim in dims:
             word = dim if type(dim) is int else self._settled.get(dim)
@@ -177,7 +177,7 @@ class Extents:
         return tuple(found)
 
     def resolved(self, dim: Dim) -> Dim:
-        """The dim with one representative for all that is equal, as far as it does not become too long to write."""
+        """Replace equal terms in the dim by one representative, unless the result becomes too long."""
         if not self._equal or isinstance(dim, int):
             return dim
         found = self._resolved.get(dim)
@@ -196,7 +196,7 @@ class Extents:
         return dim
 
     def _has_equal(self, terms: Terms) -> bool:
-        """Whether something else stands for a part of the terms; to rebuild them takes far longer."""
+        """Whether some of the terms have an equal; this check is much faster than rebuilding the dim."""
         for monomial, _ in terms:
             for atom in monomial:
                 if atom in self._equal:
@@ -205,26 +205,26 @@ class Extents:
                     continue
                 if self._equal_to(atom) is not None:
                     return True
-                for part in parts_of(atom):
+                for part in terms_of_atom(atom):
                     if self._has_equal(part):
                         return True
         return False
 
     def expanded(self, dim: Dim) -> Dim:
-        """The dim with what they stand for in the place of symbols.
+        """Expand all defined symbols in the dim.
 
         Raises:
-            TooLong: nobody can read that, and it would take long to write.
+            TooLong: the expansion exceeds the limits.
         """
         while isinstance(dim, Symbolic) and not self.definitions.keys().isdisjoint(symbols(dim)):
             dim = rebuilt(dim.terms, lambda atom: self.definitions.get(atom.name) if type(atom) is Variable else None)
         return dim
 
     def evaluate(self, dim: Dim, sizes: Mapping[str, int]) -> int:
-        """The number that the dim is for the given numbers of symbols that stand for nothing else.
+        """Evaluate the dim for the given values of free symbols.
 
         Raises:
-            KeyError: one of them has no number.
+            KeyError: a free symbol has no value.
         """
         numbers = dict(sizes)
         for name in self._needed(dim):
@@ -233,7 +233,7 @@ class Extents:
         return evaluate(dim, numbers)
 
     def numbers(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """`sizes`, and the numbers of all symbols that stand for something that these are enough for."""
+        """Return `sizes`, and the values of all defined symbols that they determine."""
         found = dict(sizes)
         for name, dim in self.definitions.items():
             if name not in found:
@@ -242,14 +242,14 @@ class Extents:
         return found
 
     def free(self, dim: Dim) -> set[str]:
-        """The names of all symbols that the dim depends on and that stand for nothing else."""
+        """Return the names of all free symbols that the dim depends on."""
         names = set(symbols(dim))
         for name in self._needed(dim):
             names |= symbols(self.definitions[name]).keys()
         return names - self.definitions.keys()
 
     def used(self, dims: Iterable[Dim]) -> dict[str, Dim]:
-        """The definitions that somebody needs who reads `dims`, in an order in which each needs earlier ones only."""
+        """Return the definitions that `dims` need, each after the definitions that it uses."""
         wanted: set[str] = set()
         for dim in dims:
             if isinstance(dim, Symbolic) and not wanted.issuperset(symbols(dim)):
@@ -257,7 +257,7 @@ class Extents:
         return {name: dim for name, dim in self.definitions.items() if name in wanted}
 
     def copy(self) -> Extents:
-        """Extents that know the same, and may learn other things."""
+        """Return an independent copy."""
         other = Extents()
         for name in (
             "declared",
@@ -277,7 +277,7 @@ class Extents:
         return other
 
     def bound(self, sizes: Mapping[str, Dim]) -> Extents:
-        """What is still known when symbols have these sizes; definitions come again with the facts."""
+        """Return the constraints that remain after binding symbols to sizes, without definitions."""
         other = Extents()
         for name, symbol in self.declared.items():
             if name not in sizes and name not in self.definitions:
@@ -291,10 +291,10 @@ class Extents:
         return other
 
     def conclude(self) -> None:
-        """Put what has turned out equal into definitions, of which some are short then."""
+        """Substitute equalities into definitions, which shortens some of them."""
         for name, dim in list(self.definitions.items()):
             now = self.resolved(dim)
-            # What is equal to a part of a symbol's definition may be said with that symbol: then it defines nothing.
+            # A definition that became short after substitution is replaced in all dims, and its symbol is not needed.
             inner = [now, *(self.definitions[other] for other in self._needed(now))]
             if now == dim or any(name in symbols(each) for each in inner):
                 continue
@@ -333,7 +333,7 @@ class Extents:
         return self.define(name or self._like(dim), dim) if found is None else found
 
     def _like(self, dim: Dim) -> str:
-        """A name for an expression: that of its first plain symbol with a number behind."""
+        """Return a name for an expression: its first plain symbol with a numeric suffix."""
         words = (found[0] for name in symbols(dim) if len(name) <= MOST_TEXT // 2 and (found := _WORD.match(name)))
         return next(words, "d")
 
@@ -347,7 +347,7 @@ class Extents:
         return found
 
     def _needed(self, dim: Dim) -> list[str]:
-        """The names of the definitions that a dim is made with, each behind those that it needs."""
+        """Return the names of the definitions that a dim uses, each after those it depends on."""
         found: dict[str, None] = {}
         pending = [(name, False) for name in symbols(dim) if name in self.definitions]
         while pending:
@@ -363,7 +363,7 @@ class Extents:
     # Equality
 
     def _unite(self, constraint: Constraint, origin: Span | None) -> None:
-        """Let an atom that occurs once in the difference be what the others say."""
+        """Solve an equation for an atom that occurs once in the difference, and record the solution."""
         difference = primitive(constraint.left - constraint.right)
         choices = sorted(solutions(terms_of(difference)), key=lambda found: self._rank(*found))
         for atom, other in choices:
@@ -372,7 +372,7 @@ class Extents:
                 return
 
     def _rank(self, atom: Atom, other: Dim) -> tuple[int, int]:
-        """What is replaced first: a computed extent, a symbol that stands for something, the youngest one."""
+        """Return the replacement priority: first computed dims, then defined symbols, then the newest symbol."""
         if not isinstance(atom, Variable):
             return 0, -atom.size
         if atom.name in self.definitions:
@@ -394,7 +394,8 @@ class Extents:
             self._forget()
             names = names_of(old)
             self._touched[old] = names | symbols(new).keys()
-            # What was equal to something with the atom in it, is so in its new words: it has all names of the atom.
+            # Rewrite earlier equalities that contain the atom with its replacement, which contains all names of the
+            # atom.
             for key, value in list(self._equal.items()):
                 if not names <= self._touched[key]:
                     continue
@@ -410,7 +411,7 @@ class Extents:
         self.version += 1
 
     def _forget(self) -> None:
-        """Forget what has been found by equalities, for one has changed."""
+        """Clear the caches after an equality has changed."""
         self._resolved.clear()
         self._partly.clear()
 
@@ -438,7 +439,7 @@ class Extents:
         return None
 
     def _contradiction(self, constraint: Constraint, origin: Span | None) -> Contradiction:
-        """What of all that is known speaks against a constraint: the last reason that touches its symbols."""
+        """Return the last recorded constraint on the symbols of a constraint that contradicts it."""
         names = symbols(constraint.left).keys() | symbols(constraint.right).keys()
         for atom, (reason, place) in reversed(self._reasons.items()):
             if isinstance(atom, Variable) and atom.name in names:

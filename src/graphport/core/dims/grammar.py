@@ -14,27 +14,27 @@ TOKEN = re.compile(r"(?P<number>[0-9]+)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]
 FUNCTIONS = frozenset({"max", "min"})
 """Names that are functions of two operands or more."""
 _DIGITS = len(str(FARTHEST))
-_MOST_BRACKETS = 3 * MOST_DEPTH  # a nested atom is written in at most three pairs of them
+_MOST_BRACKETS = 3 * MOST_DEPTH  # a nested atom is written with at most three pairs of brackets
 
 N = TypeVar("N")
 
 
 class Arithmetic(NamedTuple, Generic[N]):
-    """How numbers, names and signs become values."""
+    """The operations that convert numbers, names and signs to values."""
 
     number: Callable[[int], N]
     named: Callable[[str], N]
     negative: Callable[[N], N]
     operations: Mapping[str, Callable[[N, N], N]]
-    """By sign (`+`, `-`, `*`, `//`, `%`) and by name of a function."""
+    """By sign (`+`, `-`, `*`, `//`, `%`) and by function name."""
 
 
 def value_of(text: str, arithmetic: Arithmetic[N]) -> N | None:
-    """What an expression comes to, `None` where the text is none or too long; errors of the arithmetic go through."""
+    """Evaluate an expression; `None` if the text is invalid or too long. Exceptions of the arithmetic are passed on."""
     if len(text) > MOST_CHARACTERS:
         return None
     try:
-        return _Reader(text, arithmetic).whole()
+        return _Parser(text, arithmetic).parse_all()
     except _Refused:
         return None
 
@@ -43,7 +43,7 @@ class _Refused(Exception):  # noqa: N818  not a fault: the text is a name
     """The text is not an expression."""
 
 
-class _Reader(Generic[N]):
+class _Parser(Generic[N]):
     """Reads sums, products and brackets by descent, no deeper than `_MOST_BRACKETS`."""
 
     def __init__(self, text: str, arithmetic: Arithmetic[N]) -> None:
@@ -60,7 +60,7 @@ class _Reader(Generic[N]):
             self._tokens.append((kind, token[kind]))
             start = token.end()
 
-    def whole(self) -> N:
+    def parse_all(self) -> N:
         dim = self._sum()
         if self._place < len(self._tokens):
             raise _Refused
@@ -73,7 +73,7 @@ class _Reader(Generic[N]):
         return self._tokens[self._place - 1]
 
     def _sign(self, *signs: str) -> str | None:
-        """The next sign if it is one of these; `None` and no step otherwise."""
+        """Consume and return the next sign if it is one of `signs`, else return `None`."""
         if self._place < len(self._tokens):
             kind, text = self._tokens[self._place]
             if kind == "sign" and text in signs:

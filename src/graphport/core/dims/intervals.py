@@ -1,4 +1,4 @@
-"""What the values of terms lie between, found without trying any."""
+"""Bounds of the values of terms by interval arithmetic."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _monomial_interval(monomial: Monomial) -> Interval:
 
 
 def interval_of(terms: Terms) -> Interval:
-    """What the values lie in: the intersection of all that the rules below find."""
+    """Return an interval that contains the value: the intersection of the results of the rules below."""
     lower, upper = _linear_interval(terms) if is_linear(terms) else _interval_sum(_summands(terms))
     if not any(atom.depth for monomial, _ in terms for atom in monomial):
         return lower, upper
@@ -195,14 +195,14 @@ class Remainder(NamedTuple):
 
 
 def split_remainders(terms: Terms) -> tuple[list[Remainder], Terms]:
-    """The parts of the form `x - n*(x//n)`, and the other terms."""
+    """Split the terms into remainders `x - n*(x//n)` and other terms."""
     found: list[Remainder] = []
     left = dict(terms)
     for monomial, _ in terms:
         for atom in dict.fromkeys(monomial):
             coefficient = left.get(monomial, 0)
             part = _remainder(atom, monomial, coefficient) if isinstance(atom, Quotient) and coefficient else None
-            if part is None or not _take(left, part):
+            if part is None or not _remove_numerator(left, part):
                 continue
             del left[monomial]
             found.append(part)
@@ -219,8 +219,8 @@ def _remainder(atom: Quotient, monomial: Monomial, coefficient: int) -> Remainde
     return Remainder(-coefficient // divisor, cofactor, atom.numerator, atom.denominator)
 
 
-def _take(left: dict[Monomial, int], part: Remainder) -> bool:
-    """Take the numerator of the remainder out of `left`; whether it is there."""
+def _remove_numerator(left: dict[Monomial, int], part: Remainder) -> bool:
+    """Remove the numerator of the remainder from `left`; return whether it was present."""
     wanted = {times(monomial, part.cofactor): part.scale * number for monomial, number in part.numerator}
     for monomial, number in wanted.items():
         present = left.get(monomial, 0)

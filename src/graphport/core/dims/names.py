@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def parse_dim(text: str, symbols: Mapping[str, Symbolic] | None = None) -> Dim:
-    """The dim whose `str` is the text; any other text is the name of one symbol, so that `str` gives the text again.
+    """Parse the dim whose `str` is the text; any other text is the name of one symbol. `str` returns the text again.
 
-    `N+1`, `(W+1)//2`, `max(N,1)` and `7` are read as expressions; `batch size`, `?`, `1+N`, `N*` and `-1` are names.
-    Names in `symbols` get that symbol, others become symbols from 0 upwards.
+    `N+1`, `(W+1)//2`, `max(N,1)` and `7` are expressions; `batch size`, `?`, `1+N`, `N*` and `-1` are names. Names in
+    `symbols` refer to that symbol, others become symbols with lower bound 0.
 
     Raises:
         ValueError: the text is empty.
@@ -26,7 +26,7 @@ def parse_dim(text: str, symbols: Mapping[str, Symbolic] | None = None) -> Dim:
     def named(name: str) -> Symbolic:
         return known[name] if name in known else Symbol(name)
 
-    # Bounds may simplify what the text says; whether it is an expression does not depend on them.
+    # Bounds may simplify the expression; whether the text is an expression does not depend on them.
     plain = read_dim(text, lambda name: Symbol(name, None))
     if plain is None or str(plain) != text:
         return named(text)
@@ -41,6 +41,6 @@ def expression_of(text: str, symbols: Mapping[str, Symbolic] | None = None) -> D
 
 
 def dim_name(dim: Symbolic) -> str:
-    """What files call the dim: a symbol as it is, though it looks like a real number to a person (`361.0`)."""
+    """Return the name of the dim in files: a symbol's name unchanged, even if it looks like a float (`361.0`)."""
     atom = single(dim)
     return lone_name(atom.name, is_expression) if isinstance(atom, Variable) else str(dim)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Functions(NamedTuple):
-    """What a format calls the functions of lengths; each takes two numbers."""
+    """A format's names of functions on dims; each has two operands."""
 
     add: str
     sub: str
@@ -26,10 +26,10 @@ class Functions(NamedTuple):
 
 
 def prefixed(dim: Dim, functions: Functions, length: Callable[[Symbolic], str | None]) -> str | None:
-    """The text that computes `dim`; `length` gives the text of one that a tensor has, or `None`.
+    """Return the expression of `dim` in prefix notation; `length` returns the expression of a tensor's dim, or `None`.
 
-    `None` where a part of it is no length of any tensor. A quotient of what may be below 0 is none either: formats
-    differ in how they round it.
+    Returns `None` if a symbol is not a dim of any tensor, or for a quotient that may be negative: formats round it
+    differently.
     """
     if isinstance(dim, int):
         return str(dim)
@@ -38,7 +38,7 @@ def prefixed(dim: Dim, functions: Functions, length: Callable[[Symbolic], str | 
 
 
 def _sum(terms: Terms, functions: Functions, length: Callable[[Symbolic], str | None]) -> str | None:
-    """What is added first, and then what is taken away."""
+    """Write positive terms first, then subtract the negative ones."""
     parts = [(abs(coefficient), monomial, coefficient < 0) for monomial, coefficient in terms]
     texts: dict[bool, list[str]] = {False: [], True: []}
     for coefficient, monomial, is_less in parts:

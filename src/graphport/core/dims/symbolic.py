@@ -36,9 +36,9 @@ from graphport.core.dims.terms import (
     lone_atom,
     new_variable,
     order,
-    parts_of,
     shared_factor,
     sorted_terms,
+    terms_of_atom,
     times,
     variables,
     without,
@@ -54,7 +54,7 @@ _PAST_THE_LIMITS = "the expression is longer than any extent of a network"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Symbolic:
-    """A canonical integer expression that is not a plain integer; made by `Symbol`, `parse_dim` and arithmetic only.
+    """A canonical integer expression that is not a constant; created only by `Symbol`, `parse_dim` and arithmetic.
 
     Immutable; `==` and `hash` compare structure, so use `decide_equal` and `decide_less` to compare numbers.
     """
@@ -87,7 +87,7 @@ class Symbolic:
         return found
 
     def renamed(self, terms: Terms, names: tuple[Variable, ...]) -> Symbolic:
-        """The expression of terms that differ from these in the names of symbols alone, which sort as those here do."""
+        """Return the expression with renamed symbols, whose sorted order must be that of the original symbols."""
         found = Symbolic(terms)
         object.__setattr__(found, "_bounds", self._bounds)
         object.__setattr__(found, "_variables", names)
@@ -170,15 +170,15 @@ Dim = int | Symbolic
 def Symbol(  # noqa: N802  reads as a type
     name: str, lower: int | None = 1, upper: int | None = None
 ) -> Symbolic:
-    """An unknown integer: any non-empty text as its name, inclusive bounds, `None` for unbounded.
+    """Create a symbol with any non-empty name and inclusive bounds, `None` for unbounded.
 
     Raises:
-        ValueError: the name is empty, or no integer lies between the bounds.
+        ValueError: the name is empty, or no integer is within the bounds.
     """
     if not name:
         raise ValueError("a symbol needs a name")
     if lower is not None and upper is not None and lower > upper:
-        raise ValueError(f"no integer lies between the bounds {lower} and {upper} of {name!r}")
+        raise ValueError(f"the bounds {lower} and {upper} of {name!r} contain no integer")
     return Symbolic((((new_variable(name, lower, upper),), 1),))
 
 
@@ -192,12 +192,12 @@ def ceil_div(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    """The greater of both; one of them where the bounds decide."""
+    """Return the maximum; one of the operands if the bounds decide."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else extreme_of(MAXIMUM, (a, b))
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of both; one of them where the bounds decide."""
+    """Return the minimum; one of the operands if the bounds decide."""
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else extreme_of(MINIMUM, (a, b))
 
 
@@ -210,9 +210,9 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def bounds(dim: Dim) -> tuple[int | None, int | None]:
-    """Inclusive bounds of all values that the dim takes for admissible symbols, `None` where there is none.
+    """Return inclusive bounds of all values of the dim, `None` for unbounded.
 
-    Interval arithmetic: never too narrow; as narrow as possible where no symbol occurs twice.
+    Computed by interval arithmetic: always valid, and tight if no symbol occurs twice.
     """
     return (dim, dim) if isinstance(dim, int) else dim.bounds
 
@@ -225,7 +225,7 @@ def as_dim(value: object) -> Dim | None:
 
 
 def terms_of(dim: Dim) -> Terms:
-    """The terms of a dim, those of an integer included."""
+    """Return the terms of a dim; an integer is one term."""
     if isinstance(dim, Symbolic):
         return dim.terms
     return (((), dim),) if dim else ()
@@ -243,7 +243,7 @@ def _collected(coefficients: Mapping[Monomial, int]) -> Dim:
 
 
 def _atom(atom: Quotient | Extreme) -> Dim:
-    if all(-FARTHEST < coefficient < FARTHEST for part in parts_of(atom) for _, coefficient in part):
+    if all(-FARTHEST < coefficient < FARTHEST for part in terms_of_atom(atom) for _, coefficient in part):
         return _limited((((atom,), 1),))
     raise TooLong(_PAST_THE_LIMITS)
 
@@ -279,10 +279,10 @@ def _multiplied(left: Terms, right: Terms) -> Dim:
 
 
 def divided(a: Dim, b: Dim) -> Dim:
-    """`a // b` in canonical form.
+    """Return `a // b` in canonical form.
 
-    Every rule below is an equality of integers for all `b` other than 0, and starts over with what is left: so the
-    numerator of a `Quotient` divided by its denominator is that quotient again.
+    Every rule below is an integer identity for all `b` other than 0, and is applied again to the remaining terms.
+    Therefore the numerator of a `Quotient` divided by its denominator is that quotient.
     """
     if isinstance(b, int):
         if b == 0:
@@ -300,7 +300,7 @@ def divided(a: Dim, b: Dim) -> Dim:
 
 
 def _proper(rest: Dim, b: Dim) -> Dim:
-    """`rest // b` where no term of the rest is divisible by `b`."""
+    """Return `rest // b` if no term of the rest is divisible by `b`."""
     if isinstance(b, int) and _is_ceiling(terms_of(rest)):
         return -divided(b - 1 - rest, b)
     smaller = _cancelled(terms_of(rest), terms_of(b))
@@ -319,16 +319,16 @@ def _proper(rest: Dim, b: Dim) -> Dim:
 
 
 def _is_ceiling(rest: Terms) -> bool:
-    """Whether the rest divided by a number is to be written as a negative ceiling: `(-H)//4` is `-((H+3)//4)`.
+    """Whether the rest divided by a number is written as a negative ceiling: `(-H)//4` is `-((H+3)//4)`.
 
-    That is so where the quotient within it that `_merged` takes has a minus sign or, without one, the leading term.
+    This holds if the nested quotient that `_merged` removes has a minus sign or, without one, if the leading term has.
     """
     quotients = _lone_quotients(rest)
     return quotients[0][1] < 0 if len(quotients) == 1 else rest[0][1] < 0
 
 
 def _lone_quotients(rest: Terms) -> list[tuple[Quotient, int]]:
-    """The quotients by numbers that are added or subtracted once, with their sign."""
+    """Return the quotients by numbers that occur once as a term, with their sign."""
     alone = ((monomial[0], sign) for monomial, sign in rest if abs(sign) == 1 and len(monomial) == 1)
     return [(atom, sign) for atom, sign in alone if isinstance(atom, Quotient) and not atom.denominator[0][0]]
 
@@ -374,7 +374,7 @@ def _long_division(a: Terms, b: Terms) -> tuple[Dim, Dim]:
             pending[key] = pending.get(key, 0) - whole[left] * scale
             if not pending[key]:
                 del pending[key]
-    # (H*W)//(H+W) is better left alone than turned into W + (-W*W)//(H+W).
+    # (H*W)//(H+W) is shorter than W + (-W*W)//(H+W).
     if pending or len(rest) >= len(a):
         return 0, dim_from(a)
     return _collected(whole), _collected(rest)
@@ -455,7 +455,7 @@ def _dominates(kind: int, dim: Dim, other: Dim) -> bool:
     high, low = (dim, other) if kind == MAXIMUM else (other, dim)
     left, right = single(high), single(low)
     if isinstance(left, Variable) and isinstance(right, Variable) and left != right:
-        # Two symbols are most of what is asked for: their bounds alone decide.
+        # Most operands are two symbols, whose bounds alone decide.
         return bool(left.lower and right.upper) and left.lower[0] >= right.upper[0]
     return _at_least(high - low, 0)
 
@@ -466,7 +466,7 @@ def _at_least(dim: Dim, number: int) -> bool:
 
 
 def read_dim(text: str, named: Callable[[str], Symbolic]) -> Dim | None:
-    """The dim that a text says as an expression, `None` where it says none; `named` gives the symbol of a name."""
+    """Parse an expression to a dim, `None` if the text is not an expression; `named` returns the symbol of a name."""
     try:
         dim = value_of(text, Arithmetic(int, named, operator.neg, _OPERATIONS))
     except (TooLong, ZeroDivisionError):  # what divides by 0 is no extent

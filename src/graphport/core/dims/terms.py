@@ -34,11 +34,11 @@ Interval = tuple[float, float]  # exact integers, or an infinity
 
 
 class Undecided(Exception):  # noqa: N818  not a fault: the answer depends on numbers that are known at run time only
-    """A comparison or conversion of symbolic values is true for some admissible numbers and false for others."""
+    """A comparison or conversion of symbolic values is true for some admissible values and false for others."""
 
 
 class TooLong(Undecided):
-    """The result of an operation on dims is past the limits above: a file that makes such is made to be slow."""
+    """The result of an operation on dims exceeds the limits above."""
 
 
 class Variable(NamedTuple):
@@ -53,7 +53,7 @@ class Variable(NamedTuple):
 
 
 class Quotient(NamedTuple):
-    """A floor division that does not come out even, with the bounds of its value."""
+    """A floor division with a remainder, and the bounds of its value."""
 
     kind: int
     numerator: Terms
@@ -83,12 +83,12 @@ Terms = tuple[tuple[Monomial, int], ...]  # higher degrees first, the constant l
 
 
 def order(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
-    """What terms are sorted by."""
+    """Return the sort key of a term."""
     return -len(term[0]), term[0]
 
 
 def sorted_terms(coefficients: Mapping[Monomial, int]) -> Terms:
-    """The canonical terms of coefficients by monomial; those that are 0 are left out."""
+    """Return the canonical terms of coefficients by monomial, without coefficients of 0."""
     return tuple(sorted((term for term in coefficients.items() if term[1]), key=order))
 
 
@@ -105,7 +105,7 @@ def extent(terms: Terms) -> tuple[int, int]:
 
 
 def extent_of_all(parts: tuple[Terms, ...]) -> tuple[int, int]:
-    """Size and depth of an atom made of `parts`."""
+    """Return size and depth of an atom with the operands `parts`."""
     extents = [extent(part) for part in parts]
     return 1 + sum(size for size, _ in extents), 1 + max(depth for _, depth in extents)
 
@@ -126,19 +126,19 @@ def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
     if not factor:
         return monomial
     left = list(monomial)
-    return tuple(left) if all(_taken(left, atom) for atom in factor) else None
+    return tuple(left) if all(_remove_atom(left, atom) for atom in factor) else None
 
 
 def shared_factor(terms: Terms) -> Monomial:
     """The factors that all terms have."""
     first, *others = (list(monomial) for monomial, _ in terms)
     for left in others:
-        first = [atom for atom in first if _taken(left, atom)]
+        first = [atom for atom in first if _remove_atom(left, atom)]
     return tuple(first)
 
 
-def _taken(left: list[Atom], atom: Atom) -> bool:
-    """Whether the atom was there, which it is once less now."""
+def _remove_atom(left: list[Atom], atom: Atom) -> bool:
+    """Decrement the count of an atom; return whether it was positive."""
     if atom not in left:
         return False
     left.remove(atom)
@@ -159,10 +159,10 @@ def variables(terms: Terms) -> Iterator[Variable]:
             if isinstance(atom, Variable):
                 yield atom
                 continue
-            for part in parts_of(atom):
+            for part in terms_of_atom(atom):
                 yield from variables(part)
 
 
-def parts_of(atom: Quotient | Extreme) -> tuple[Terms, ...]:
-    """The terms that an atom is made of."""
+def terms_of_atom(atom: Quotient | Extreme) -> tuple[Terms, ...]:
+    """Return the terms that an atom contains."""
     return (atom.numerator, atom.denominator) if isinstance(atom, Quotient) else atom.operands

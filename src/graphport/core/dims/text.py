@@ -18,7 +18,7 @@ _Piece = tuple[int, list[str]]  # coefficient and texts of the factors
 
 
 def text_of(terms: Terms, is_expression: Callable[[str], bool]) -> str:
-    """The text of terms, which `parse_dim` reads back; `is_expression` tells whether a name would be read as one."""
+    """Return the text of terms in the syntax of `parse_dim`; `is_expression` tests whether a name must be quoted."""
     atom = lone_atom(terms)
     if isinstance(atom, Variable):
         return _backquoted(atom.name) if _REAL.fullmatch(atom.name) else lone_name(atom.name, is_expression)
@@ -26,7 +26,7 @@ def text_of(terms: Terms, is_expression: Callable[[str], bool]) -> str:
 
 
 def lone_name(name: str, is_expression: Callable[[str], bool]) -> str:
-    """A name that stands alone: as it is, quoted only where it would be read as another expression."""
+    """Return the text of a single symbol; it is quoted only if it would be parsed as another expression."""
     return _backquoted(name) if not _NAME.fullmatch(name) and is_expression(name) else name
 
 

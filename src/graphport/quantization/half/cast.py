@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
-from graphport.core.names import near
+from graphport.core.names import find_similar
 from graphport.core.spill import spilling
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -274,7 +274,7 @@ def _refuse_type(graph: Graph, to: str) -> None:
 
 
 def _meant(pattern: str, names: Collection[str]) -> str:
-    found = near(pattern, names)
+    found = find_similar(pattern, names)
     return f"did you mean {' or '.join(map(repr, found))}?" if found else "see graphport inspect"
 
 

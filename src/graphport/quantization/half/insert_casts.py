@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.spill import rounded_to
+from graphport.core.spill import store_converted
 from graphport.core.storage import Storage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value, walk
@@ -102,7 +102,7 @@ class _Halving:
     def _narrowed(self, value: Value) -> Value:
         if value not in self.narrow:
             if value.is_constant and value.storage is not None:
-                stored = rounded_to(value.storage.numpy(), self.to)
+                stored = store_converted(value.storage.numpy(), self.to)
                 made = self.graph.add_constant(f"{value.name}_half", TensorFact.of(stored), stored)
             else:
                 made = self._cast(value, self.to, "half")
@@ -137,7 +137,7 @@ def widened(graph: Graph, *, keep_io: bool) -> Graph:
             if not isinstance(value.fact, TensorFact) or value.fact.dtype not in NARROW:
                 continue
             if value.storage is not None:
-                value.storage = rounded_to(value.storage.numpy(), DType.FLOAT32)
+                value.storage = store_converted(value.storage.numpy(), DType.FLOAT32)
             value.fact = _typed(value, DType.FLOAT32)
         for node in list(inner):
             for name, attribute in list(node.attributes.items()):
@@ -185,7 +185,7 @@ def _wide(attribute: Attribute) -> Attribute:
     if isinstance(attribute, DType):
         return DType.FLOAT32 if attribute in NARROW else attribute
     if isinstance(attribute, Storage) and attribute.dtype in NARROW:
-        return rounded_to(attribute.numpy(), DType.FLOAT32)
+        return store_converted(attribute.numpy(), DType.FLOAT32)
     return attribute
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
-from graphport.core.opening import opened
+from graphport.core.opening import open_regular
 from graphport.formats.archive.container.layout import ALIGNMENT, HEAD, MOST_TEXT
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
             return archive.infolist()
     # All that `zipfile` raises over a directory that is damaged, or of a newer version of the format than it reads.
     except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError, EOFError) as error:
-        with opened(path) as file:
+        with open_regular(path) as file:
             is_zip = file.read(4) == _MARK
         if is_zip:
             message = "the directory at the end of the archive is not there, or is damaged"

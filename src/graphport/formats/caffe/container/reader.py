@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import belonging, contents, opened
+from graphport.core.opening import belonging, contents, open_regular
 from graphport.core.storage import MappedFile
 from graphport.formats.caffe.container.build import Building, weights_of
 from graphport.formats.caffe.container.findings import Findings
@@ -93,7 +93,7 @@ def _is_weights(path: Path) -> bool:
     if path.suffix == WEIGHTS:
         return True
     try:
-        with opened(path) as file:
+        with open_regular(path) as file:
             head = file.read(4096)
     except OSError as error:
         raise _unreadable(path, error) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core import budget
 from graphport.core.diagnostics import Source
-from graphport.core.opening import regular
+from graphport.core.opening import regular_status
 from graphport.formats.checkpoint.container.faults import fault
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def read_list(path: Path) -> list[Any]:
 def _contents(path: Path) -> bytes:
     source = Source(str(path))
     try:
-        size = regular(path).st_size
+        size = regular_status(path).st_size
         if size > (limit := budget.limit("checkpoint.json", MAX_JSON_BYTES)):
             message = f"{path.name} has {size} bytes, at most {limit} are read"
             raise fault("CKPT0002", message, source, remedy="GRAPHPORT_LIMITS=checkpoint.json=N raises the limit")

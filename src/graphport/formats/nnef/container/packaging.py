@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
-from graphport.core.opening import beginning, belonging, opened
+from graphport.core.opening import beginning, belonging, open_regular
 from graphport.core.progress import stage
-from graphport.core.replacing import beside_of, move, replacing, together
+from graphport.core.replacing import move, replacing, temporary_path, together
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.container.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.container.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
@@ -215,7 +215,7 @@ class Text(Container):
         if self._content is not None:
             self._check_length(len(self._content), self.name)
             return self._decoded(self._content, self.name)
-        with opened(self.path) as file:
+        with open_regular(self.path) as file:
             size = os.fstat(file.fileno()).st_size
             self._check_length(size, self.name)
             content = file.read(size)
@@ -283,7 +283,7 @@ def _unpacked(path: Path, limits: FileLimits) -> UnpackedFile:
 
     most = min(limits.unpacked, max(limits.ratio_above, path.stat().st_size * limits.ratio))
     size = 0
-    with tempfile.TemporaryFile() as target, opened(path) as packed, gzip.open(packed) as source:
+    with tempfile.TemporaryFile() as target, open_regular(path) as packed, gzip.open(packed) as source:
         try:
             while piece := source.read(CHUNK):
                 size += len(piece)
@@ -397,7 +397,7 @@ def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
 def _write_folder(path: Path, files: Mapping[str, Payload]) -> None:
     path = Path(os.path.realpath(path))
     _refuse_foreign(path)
-    beside = beside_of(path)
+    beside = temporary_path(path)
     try:
         beside.mkdir()
         for name, payload in files.items():

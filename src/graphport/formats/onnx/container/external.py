@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from graphport.core import budget
-from graphport.core.beside import AbsentError, OutsideError, open_beside
+from graphport.core.sidecar_files import AbsentError, OutsideError, open_sidecar
 from graphport.core.storage import FileStorage
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Folder:
 
     def _open(self, location: str, findings: Findings, place: str) -> MappedFile | None:
         try:
-            return open_beside(self._path, self._home, location)
+            return open_sidecar(self._path, self._home, location)
         except OutsideError as error:
             findings.error("ONNX0401", str(error), place, error.help)
         except AbsentError as error:

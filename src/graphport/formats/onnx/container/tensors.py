@@ -103,7 +103,7 @@ class Tensors:
         if len(shape) > MOST_RANK:
             self._findings.error("ONNX0303", f"{len(shape)} axes, at most {MOST_RANK} are read", place)
             return None
-        if not budget.is_held(shape):
+        if not budget.fits_in_memory(shape):
             self._findings.error("ONNX0303", f"no memory holds the shape {list(shape)}", place)
             return None
         return shape

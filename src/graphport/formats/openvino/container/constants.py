@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core import budget
-from graphport.core.facts import TensorFact, tells_numbers
+from graphport.core.facts import TensorFact, has_known_elements
 from graphport.core.storage import FileStorage
 from graphport.formats.openvino.container import elements, weights
 from graphport.formats.openvino.container.notes import KEY
@@ -93,7 +93,7 @@ class Constants:
         """Take note of how constants of one element type and shape are read."""
         if type(storage) is FileStorage and len(self._kinds) < _MOST_KINDS:
             dtype, shape = storage.dtype, storage.shape
-            known = None if tells_numbers(dtype, shape) else fact
+            known = None if has_known_elements(dtype, shape) else fact
             self._kinds[stated["element_type"], stated["shape"]] = _Kind(dtype, shape, storage.nbytes, known)
 
     def _storage(self, layer: Element, stated: Mapping[str, str]) -> Storage | None:
@@ -122,7 +122,7 @@ class Constants:
     def _checked(self, layer: Element, name: str, shape: tuple[int, ...], start: int, size: int) -> Storage | None:
         count = prod(shape)
         needed = weights.length_of(name, count)
-        if not budget.is_held(shape):
+        if not budget.fits_in_memory(shape):
             message = f"no memory holds the shape {list(shape)}"
             self._findings.error("OV0304", message, layer, "correct its shape or size")
             return None

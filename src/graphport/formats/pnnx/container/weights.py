@@ -74,7 +74,7 @@ class Weights:
             self._findings.error("PNNX0105", message, word, "text and weights belong to different models")
             return None
         storage = FileStorage(self._file, member.start, dtype, lengths)
-        if not budget.is_held(lengths):
+        if not budget.fits_in_memory(lengths):
             message = f"{name} is declared as {word.text}, which no memory holds"
             self._findings.error("PNNX0106", message, word, "correct its shape")
             return None

@@ -77,7 +77,7 @@ def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Stora
         if length == 0:
             fail("the file has no numbers for it: it was exported without weights (FakeTensorMode)")
         fail(f"it takes {budget.shown(layout.needs)} elements of {layout.dtype}, and the payload has {length} bytes")
-    if not budget.is_held(layout.sizes):
+    if not budget.fits_in_memory(layout.sizes):
         fail(f"no memory holds the sizes {list(layout.sizes)}")
     if 0 in layout.sizes:
         return ArrayStorage(np.zeros(layout.sizes, layout.dtype.numpy), layout.dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.beside import AbsentError, OutsideError, open_beside
 from graphport.core.dtypes import DType
+from graphport.core.sidecar_files import AbsentError, OutsideError, open_sidecar
 from graphport.core.storage import FileStorage
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class External:
         if group not in self._files:
             self._files[group] = None
             try:
-                self._files[group] = open_beside(self._folder, self._home, self._groups[group]["name"] or "")
+                self._files[group] = open_sidecar(self._folder, self._home, self._groups[group]["name"] or "")
             except (OutsideError, AbsentError) as error:
                 self._findings.error("TFL0107", str(error), place, error.help)
         return self._files[group]

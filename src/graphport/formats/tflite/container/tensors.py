@@ -122,7 +122,7 @@ class Tensors:
     def _storage(
         self, record: Record, extent: Extent, dtype: DType, shape: tuple[int, ...], place: str
     ) -> Storage | None:
-        if not budget.is_held(shape):
+        if not budget.fits_in_memory(shape):
             self._findings.error(
                 "TFL0103", f"the shape {list(shape)} exceeds the address space", place, "correct its shape"
             )

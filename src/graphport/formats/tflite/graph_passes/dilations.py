@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.ir.graph import Node, Value
 from graphport.ops.lowering.operands import integers
 
@@ -205,5 +205,5 @@ def _dtype(value: Value) -> DType | None:
 
 
 def _ints(graph: Graph, numbers: object) -> Value:
-    storage = kept(np.array(numbers, np.int32), DType.INT32)
+    storage = store_array(np.array(numbers, np.int32), DType.INT32)
     return graph.add_constant("places", TensorFact.of(storage), storage)

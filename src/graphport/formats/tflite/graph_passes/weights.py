@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Node, Value
 
@@ -69,7 +69,7 @@ def transpose_stored_constants(graph: Graph) -> None:
         if stored is None or maker.graph is not graph:
             continue
         perm = [int(axis) for axis in order.storage.numpy().reshape(-1)]
-        array = kept(np.ascontiguousarray(stored.numpy().transpose(perm)), stored.dtype)
+        array = store_array(np.ascontiguousarray(stored.numpy().transpose(perm)), stored.dtype)
         value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(array), array)
         twin = Node(maker.word, [value], [], dict(maker.attributes), dialect=_DIALECT, origin=maker.unasked_origin)
         quantization = _quantization(maker)
@@ -102,7 +102,7 @@ def shape_constants(graph: Graph) -> None:
         extents = [n for n in shape if isinstance(n, int)]
         if len(extents) < len(shape) or stored.count > _MAX_RESHAPED_ELEMENTS:
             continue
-        made = kept(stored.numpy().reshape(extents), stored.dtype)
+        made = store_array(stored.numpy().reshape(extents), stored.dtype)
         result.replace_uses(graph.add_constant(graph.fresh(result.name), TensorFact.of(made), made))
         graph.remove(node)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.flexbuffers import FlexBufferError, numbers
+from graphport.core.flexbuffers import FlexBufferError, read_numbers
 from graphport.formats.tflite.rules.binding import Operator, word
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
@@ -63,7 +63,7 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
 
 def _options(op: Operator) -> _Options:
     try:
-        options: dict[str, Any] = numbers(bytes(op.option("custom_options", b"")))
+        options: dict[str, Any] = read_numbers(bytes(op.option("custom_options", b"")))
         most, classes = int(options["max_detections"]), int(options["num_classes"])
         # Kernels compute in float32, where large values are infinite.
         with np.errstate(over="ignore"):

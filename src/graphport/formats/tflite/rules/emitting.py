@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept
+from graphport.core.spill import store_array
 from graphport.ops import registry
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.folded import Computed
@@ -244,7 +244,7 @@ def transposed_constant(b: Builder, value: Value, perm: Sequence[int]) -> Value:
         turn = partial(np.transpose, axes=tuple(perm))
         return b.constant(Computed(turn, (storage,), storage.dtype, shape), name=value.name)
     array = needed_array(value, "the operand")
-    return b.constant(kept(np.ascontiguousarray(array.transpose(perm)), dtype_of(value)), name=value.name)
+    return b.constant(store_array(np.ascontiguousarray(array.transpose(perm)), dtype_of(value)), name=value.name)
 
 
 def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:

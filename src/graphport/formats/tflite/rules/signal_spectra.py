@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.budget import bounded
-from graphport.core.flexbuffers import FlexBufferError, numbers
+from graphport.core.flexbuffers import FlexBufferError, read_numbers
 from graphport.formats.tflite.rules.binding import Operator, word
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -39,8 +39,8 @@ def _waves(rows: int, length: int, columns: int) -> tuple[Numbers, Numbers]:
     return np.cos(angles), np.sin(angles)
 
 
-def _matrix(b: Builder, numbers: Numbers) -> Value:
-    return b.constant(numbers.astype(np.float32))
+def _matrix(b: Builder, read_numbers: Numbers) -> Value:
+    return b.constant(read_numbers.astype(np.float32))
 
 
 @word("RFFT2D", is_raw=True)
@@ -81,7 +81,7 @@ def _crop_or_pad(b: Builder, x: Value, lengths: tuple[int, int]) -> Value:
 
 def _options(op: Operator) -> dict[str, Number]:
     try:
-        return numbers(bytes(op.option("custom_options", b"")))
+        return read_numbers(bytes(op.option("custom_options", b"")))
     except FlexBufferError as error:
         message = f"its options: {error}"
         raise ShapeError(message, "custom_options must be a FlexBuffer map from names to scalars") from error

@@ -1,4 +1,4 @@
-"""Files that lie beside a model, and belong to it: which may be read."""
+"""Access to sidecar files (external weights) of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OutsideError(Exception):
-    """A location leaves the folder; the text says how, `help` what to do."""
+    """A location is outside the folder; the message states the reason, `help` the remedy."""
 
     def __init__(self, message: str, help: str) -> None:
         super().__init__(message)
@@ -21,27 +21,26 @@ class OutsideError(Exception):
 
 
 class AbsentError(Exception):
-    """There is no regular file that can be read; the text says why, `help` what to do."""
+    """No readable regular file exists at a location; the message states the reason, `help` the remedy."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message)
         self.help = help
 
 
-def open_beside(folder: Path | None, home: Path | None, location: str) -> MappedFile:
-    """The file at a location below a folder.
+def open_sidecar(folder: Path | None, home: Path | None, location: str) -> MappedFile:
+    """Open the file at a location below a folder.
 
-    A location is relative, holds no `..`, and leaves the folder through no symbolic link, unless into `home`: that is
-    where a model lies that is a link itself, as in caches that keep each file once; there it is looked for, too, where
-    there is nothing below `folder`. Without a folder, as for a model in
-    memory, there are no files.
+    A location is relative, contains no `..`, and leaves the folder through no symbolic link, except into `home`. `home`
+    is the real folder of a model that is itself a link, as in caches that store each file once; it is searched if
+    `folder` has no such file. A model in memory has no folder and no sidecar files.
 
     Raises:
-        OutsideError: it leaves the folder.
-        AbsentError: nothing regular is there.
+        OutsideError: the location is outside the folder.
+        AbsentError: no regular file exists there.
     """
     if folder is None:
-        message = f"its numbers are in the file {location!r}, and a model in memory has no folder"
+        message = f"external weights {location!r} cannot be read: a model in memory has no folder"
         raise AbsentError(message, "say where its files are with `folder`")
     if not _is_inside(location):
         message = f"the location {location!r} leaves the folder of the model"
@@ -63,13 +62,13 @@ def open_beside(folder: Path | None, home: Path | None, location: str) -> Mapped
         message = f"{path} is no regular file"
         raise AbsentError(message)
     file = MappedFile(real)
-    # Mapped now, it stays what it is should a model be written over it.
+    # Map the file now: the mapping stays valid if the model is overwritten.
     file.view(0, 0)
     return file
 
 
 def _is_inside(location: str) -> bool:
-    """Whether a location, as it stands, names something below a folder on any system."""
+    """Whether a location is lexically inside a folder on every operating system."""
     parts = location.replace("\\", "/").split("/")
     is_rooted = location.startswith(("/", "\\")) or ":" in parts[0] or os.path.isabs(location)  # noqa: PTH117
     return bool(location) and "\0" not in location and not is_rooted and ".." not in parts
