@@ -103,7 +103,9 @@ class Hdf5(Hdf5Bytes):
         if self.base == UNDEFINED:
             self.refuse("the superblock has no base address")
         cursor.offset()
-        cursor.offset()
+        end = cursor.offset()
+        if end != UNDEFINED and end > self.size:
+            self.refuse(f"the HDF5 file has {self.size} bytes, its superblock declares {end}")
         if version < 2:
             cursor.offset()
             cursor.offset()

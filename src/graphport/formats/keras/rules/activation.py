@@ -14,7 +14,7 @@ from graphport.formats.keras.rules.binding import LAYERS, Layer, checked_axis, l
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.extents import extent
-from graphport.ops.lowering.operands import as_scalar, cast, dtype_of, index, transposed, vector
+from graphport.ops.lowering.operands import as_scalar, cast, dtype_of, index, transposed
 from graphport.ops.pages.activation import (
     Celu,
     Clip,
@@ -39,7 +39,6 @@ from graphport.ops.pages.activation import (
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Neg, Sqrt, Sub
 from graphport.ops.pages.comparison import Greater, Less, LessOrEqual, Where
 from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import GatherElements
 from graphport.ops.pages.reduction import CumSum, ReduceLogSumExp, ReduceSum, TopK
 from graphport.ops.pages.reshape import Split
 
@@ -86,19 +85,22 @@ def glu(b: Builder, x: Value, axis: int = -1) -> Value:
 
 
 def sparsemax(b: Builder, x: Value, axis: int = -1) -> Value:
-    """The Euclidean projection onto the simplex: max(x - t, 0), where t is the threshold of the sorted elements."""
+    """`max(x - t, 0)`, where t is (sum of c - 1) / k over the k elements inside of the support, as Keras 3 computes it.
+
+    c are the running sums of the sorted elements. The projection onto the simplex would have the last c alone.
+    """
     rank = len(b.dims(x))
     axis = checked_axis(axis, rank)
     order = (*(each for each in range(rank) if each != axis), axis)
     y = transposed(b, x, order)
-    length = extent(b, y, -1)
+    length = extent(b, y, rank - 1)
     largest, _ = b.results(TopK, 2, y, length, axis=-1)
     counts = cast(b, b(Range, index(b, 1), b(Add, as_scalar(b, length), index(b, 1)), index(b, 1)), dtype_of(x))
-    sums = binary(b, Sub, b(CumSum, largest, index(b, rank - 1)), 1.0)
-    is_inside = b(Greater, b(Mul, counts, largest), sums)
-    support = b(ReduceSum, cast(b, is_inside, DType.INT64), vector(b, [-1]), keepdims=1)
-    threshold = b(GatherElements, sums, b(Sub, support, index(b, 1)), axis=rank - 1)
-    threshold = b(Div, threshold, cast(b, support, dtype_of(x)))
+    sums = b(CumSum, largest, index(b, rank - 1))
+    is_inside = b(Greater, b(Sub, largest, b(Div, binary(b, Sub, sums, 1.0), counts)), b.like(x, 0.0))
+    total = reduced(b, ReduceSum, b(Where, is_inside, sums, b.like(x, 0.0)), [rank - 1], keepdims=True)
+    support = reduced(b, ReduceSum, cast(b, is_inside, dtype_of(x)), [rank - 1], keepdims=True)
+    threshold = b(Div, binary(b, Sub, total, 1.0), support)
     return transposed(b, b(Relu, b(Sub, y, threshold)), np.argsort(order).tolist())
 
 

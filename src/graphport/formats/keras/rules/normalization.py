@@ -75,7 +75,7 @@ def _filled(b: Builder, dims: Sequence[Any], number: float, like: Value) -> Valu
     return b.like(like, np.full(sizes(dims, "the channels"), number))
 
 
-@layer("LayerNormalization", weights="gamma:scale beta:center", mask="keep", autocast=False)
+@layer("LayerNormalization", weights="gamma:scale beta:center&!rms_scaling", mask="keep", autocast=False)
 def layer_normalization(
     at: Layer,
     *,

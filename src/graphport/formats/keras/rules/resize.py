@@ -45,7 +45,7 @@ _RANDOM = (
 )
 
 
-def resized(b: Builder, x: Value, size: list[int] | Value, interpolation: str, *, antialias: bool = False) -> Value:
+def resized(b: Builder, x: Value, size: Any, interpolation: str, *, antialias: bool = False) -> Value:
     """Images [N, C, H, W] in another size, as `tf.image.resize` computes them.
 
     Raises:

@@ -1,0 +1,130 @@
+"""Keras files that cannot be read are refused with the reason, and nothing of a file is executed."""
+
+import contextlib
+import json
+import shutil
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import graphport as gp
+
+FOLDER = Path(__file__).parent / "models"
+
+
+def refusal(path):
+    with pytest.raises(gp.DiagnosticError) as raised:
+        gp.load(path)
+    return raised.value.diagnostics[0]
+
+
+def rewritten(tmp_path, change, name="convolutions.keras"):
+    """A copy of an archive with another configuration."""
+    path = tmp_path / name
+    with zipfile.ZipFile(FOLDER / name) as old, zipfile.ZipFile(path, "w") as new:
+        for item in old.infolist():
+            data = old.read(item)
+            if item.filename == "config.json":
+                config = json.loads(data)
+                change(config["config"]["layers"])
+                data = json.dumps(config).encode()
+            new.writestr(item.filename, data)
+    return path
+
+
+def layer(layers, class_name):
+    return next(each for each in layers if each["class_name"] == class_name)
+
+
+def test_a_lambda_is_refused_with_its_class_and_the_way_out():
+    found = refusal(FOLDER / "lambda.keras")
+    assert found.code == "KERAS0201"
+    assert "Lambda" in found.message
+    assert "model.export" in found.help
+
+
+def test_weights_without_an_architecture_are_named():
+    found = refusal(FOLDER / "weights_alone.weights.h5")
+    assert found.code == "KERAS0106"
+    assert "architecture" in found.message
+
+
+def use_other_module(layers):
+    layer(layers, "Conv2D")["module"] = "os"
+
+
+def use_custom_activation(layers):
+    layer(layers, "Conv2D")["config"]["activation"] = {
+        "module": "os",
+        "class_name": "function",
+        "config": "system",
+        "registered_name": "system",
+    }
+
+
+def use_unknown_option(layers):
+    layer(layers, "Conv2D")["config"]["deformable"] = True
+
+
+def use_huge_input(layers):
+    layer(layers, "InputLayer")["config"]["batch_shape"][1] = 10**30
+
+
+def read_missing_layer(layers):
+    node = layer(layers, "BatchNormalization")["inbound_nodes"][0]
+    node["args"][0]["config"]["keras_history"][0] = "nowhere"
+
+
+def read_itself(layers):
+    found = layer(layers, "BatchNormalization")
+    found["inbound_nodes"][0]["args"][0]["config"]["keras_history"][0] = found["name"]
+
+
+def add_weight(layers):
+    layer(layers, "Conv2D")["class_name"] = "SeparableConv2D"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        pytest.param(use_other_module, "KERAS0201", id="class of another module"),
+        pytest.param(use_custom_activation, "KERAS0202", id="function of another module"),
+        pytest.param(use_unknown_option, "KERAS0203", id="option that is not known"),
+        pytest.param(use_huge_input, "KERAS0402", id="dim of 10^30"),
+        pytest.param(read_missing_layer, "KERAS0403", id="layer that does not exist"),
+        pytest.param(read_itself, "KERAS0403", id="call that reads itself"),
+        pytest.param(add_weight, "KERAS0301", id="fewer weights than the layer has"),
+    ],
+)
+def test_a_configuration_is_refused(tmp_path, change, code):
+    assert refusal(rewritten(tmp_path, change)).code == code
+
+
+@pytest.mark.parametrize("name", ["convolutions.keras", "convolutions_keras2.h5", "masked_recurrence.h5"])
+def test_a_file_cut_anywhere_is_diagnosed(tmp_path, name):
+    data = (FOLDER / name).read_bytes()
+    path = tmp_path / name
+    for part in range(1, 20):
+        path.write_bytes(data[: len(data) * part // 20])
+        with pytest.raises(gp.DiagnosticError):
+            gp.load(path)
+
+
+@pytest.mark.parametrize("name", ["convolutions_keras2.h5", "attention_keras2.h5"])
+def test_a_damaged_hdf5_file_ends_in_a_graph_or_a_diagnostic(tmp_path, name):
+    data = bytearray((FOLDER / name).read_bytes())
+    path = tmp_path / name
+    for at in range(0, min(len(data), 4096), 61):
+        changed = data.copy()
+        changed[at : at + 4] = struct.pack("<I", 0xFFFFFFF0)
+        path.write_bytes(changed)
+        # A fault of the product would not be a diagnostic, for tests let it through.
+        with contextlib.suppress(gp.DiagnosticError):
+            gp.load(path)
+
+
+def test_a_file_is_recognized_by_its_content(tmp_path):
+    shutil.copy(FOLDER / "attention.keras", tmp_path / "renamed.bin")
+    assert list(gp.load(tmp_path / "renamed.bin").inputs) == ["x"]
