@@ -136,5 +136,8 @@ RUNTIMES: dict[str, Runtime] = {
     ),
     "pt2": Runtime("torch", "PyTorch", "torch", "graphport.formats.pytorch.runtime_process"),
     "torchscript": Runtime("torch", "PyTorch", "torch", "graphport.formats.pytorch.torchscript.runtime_process"),
+    "tensorflow": Runtime(
+        "tensorflow", "TensorFlow", "tensorflow", "graphport.formats.tensorflow.runtime_process", takes_all=False
+    ),
 }
 """By format."""
