@@ -26,10 +26,10 @@ def make_complex(real: Any, imaginary: Any) -> Any:
 @meaning("stablehlo", "real")
 def take_real(x: Any) -> Any:
     """Return the real parts of a complex tensor."""
-    return np.ascontiguousarray(x.real)
+    return np.array(x.real)
 
 
 @meaning("stablehlo", "imag")
 def take_imaginary(x: Any) -> Any:
     """Return the imaginary parts of a complex tensor."""
-    return np.ascontiguousarray(x.imag)
+    return np.array(x.imag)

@@ -438,7 +438,7 @@ class Emitter:
         type = dense.type
         if type.is_complex:
             array = dense.storage.numpy()
-            parts = [self._filled(np.ascontiguousarray(x), dense) for x in (array.real, array.imag)]
+            parts = [self._filled(np.array(x), dense) for x in (array.real, array.imag)]
             return Pair(*parts)
         if dense.is_splat:
             value = self._filled(dense.storage.numpy(), dense)
