@@ -15,7 +15,7 @@ from graphport.formats.stablehlo.rules.values import Held, Pair
 from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphport.formats.stablehlo.program import Block, Operation
 
@@ -143,7 +143,7 @@ def _argument_of_extreme(
     if len(xs) != 2 or len(axes) != 1 or not isinstance(xs[0], Value) or not isinstance(xs[1], Value):
         return None
     direction = _extreme_direction(op.regions[0])
-    x, positions = xs
+    x, positions = xs[0], xs[1]
     dtype = e.dtype(x)
     if direction is None or dtype.kind not in "fiu" or dtype.bits < 8 or not e.dtype(positions).is_integer:
         return None
@@ -221,10 +221,10 @@ def _extreme_direction(block: Block) -> str | None:
 # Any region
 
 
-def _map_parts(x: Held, function: Any) -> Held:
+def _map_parts(x: Held, function: Callable[[Value], Value]) -> Held:
     if isinstance(x, Pair):
         return Pair(function(x.real), function(x.imaginary))
-    return function(x)
+    return function(_first(x))
 
 
 def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: list[int]) -> list[Held]:

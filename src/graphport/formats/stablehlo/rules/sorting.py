@@ -67,10 +67,9 @@ def _simple_comparator(block: Block) -> tuple[int, str, bool, bool] | None:
     if test is None or test.name != "compare" or test.attributes.get("comparison_direction") not in ("LT", "GT"):
         return None
     sources = [_canonical_source(made, key) for key in test.operands]
-    found = [places.get(key) for key, _ in sources]
-    if found[0] is None or found[1] is None or sources[0][1] != sources[1][1]:
+    low, high = (places.get(key) for key, _ in sources)
+    if low is None or high is None or sources[0][1] != sources[1][1]:
         return None
-    low, high = found
     if low % 2 or high != low + 1:
         return None
     total = test.attributes.get("compare_type") == "TOTALORDER"
