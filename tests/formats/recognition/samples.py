@@ -88,7 +88,6 @@ FILES: list[tuple[str, str, bytes | str | list[str]]] = [
             'node {\n  name: "y"\n  op: "Relu"\n  input: "x"\n}\n'
         ),
     ),
-    ("TensorFlow checkpoint", "ckpt-1", ["checkpoint", "ckpt-1.index", "ckpt-1.data-00000-of-00001"]),
     ("TensorFlow.js graph model", "model.json", '{"format": "graph-model", "generatedBy": "2.4", "modelTopology": {}}'),
     ("TensorFlow.js layers model", "model.json", '{"modelTopology": {"class_name": "Sequential"}}'),
     ("Keras architecture", "model.json", '{"class_name": "Functional", "config": {"name": "m"}}'),

@@ -78,15 +78,10 @@ def test_each_kind_has_a_sample():
 
 
 UNSAMPLED = [
-    "TensorFlow SavedModel",
-    "TensorFlow SavedModel's graph, without its folder",
-    "TensorFlow graph (frozen GraphDef)",
-    "MLIR bytecode",
-    "MLIR module as text",
     "weight file of an OpenVINO IR",
     "weight file of an ncnn or PNNX model",
 ]
-"""Kinds that a format reads, or that need a file beside them."""
+"""Kinds that need a file beside them."""
 
 
 def test_weights_beside_a_graph_are_named(tmp_path):

@@ -43,7 +43,6 @@ _EXPORT = (
     "torch.export.save(torch.export.export(model.eval(), args), '{stem}.pt2')"
 )
 _SAME_NETWORK = "convert the model that it was compiled from: the original network cannot be recovered from it"
-_SAVED_MODEL = "python -m tf2onnx.convert --saved-model FOLDER --output {stem}.onnx"
 _ORT = (
     'python -c "import onnxruntime as r; o = r.SessionOptions(); '
     "o.graph_optimization_level = r.GraphOptimizationLevel.ORT_DISABLE_ALL; "
@@ -162,21 +161,11 @@ KINDS: tuple[FileKind, ...] = (
         "llamafile: a program with a GGUF model inside", magic(b"MZqFpD"), "unzip {file}, and give the .gguf file in it"
     ),
     # ── TensorFlow, Keras, JAX ──
-    FileKind("TensorFlow SavedModel", members("saved_model.pb*"), _SAVED_MODEL.replace("FOLDER", "{file}")),
-    FileKind(
-        "TensorFlow SavedModel's graph, without its folder",
-        both(named("saved_model.pb", "saved_model.pbtxt"), lambda e: bool(e.head)),
-        "give the folder that it is in",
-    ),
     FileKind(
         "TensorFlow graph (GraphDef) as text",
         text(r"node\s*\{\s*name:"),
-        "python -m tf2onnx.convert --graphdef {stem}.pb --inputs x:0 --outputs y:0 --output {stem}.onnx",
-    ),
-    FileKind(
-        "TensorFlow graph (frozen GraphDef)",
-        pattern(rb"\x0a[\x08-\xff][\x01-\x7f]?\x0a(.)[\x21-\x7e]+\x12.[A-Z][A-Za-z0-9]+"),
-        "python -m tf2onnx.convert --graphdef {file} --inputs x:0 --outputs y:0 --output {stem}.onnx",
+        "in Python: g = google.protobuf.text_format.Parse(open('{file}').read(), tf.compat.v1.GraphDef()); "
+        "open('{stem}.pb', 'wb').write(g.SerializeToString()); and give {stem}.pb",
     ),
     FileKind(
         "TensorFlow.js graph model",
@@ -190,10 +179,8 @@ KINDS: tuple[FileKind, ...] = (
             text(r"model_checkpoint_path:"),
             named("*.data-?????-of-?????", "*.ckpt.meta"),
             ends(b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),  # the magic number of a LevelDB table
-            members("checkpoint", "*.index"),
         ),
-        "load it in the program that trained it: model.load_weights(...); model.export('{stem}'); then "
-        + _SAVED_MODEL.replace("FOLDER", "{stem}"),
+        "in the program that trained it: model.load_weights(...); model.export('{stem}'); and give the folder {stem}",
     ),
     FileKind(
         "Keras architecture in JSON, without weights",
@@ -209,12 +196,6 @@ KINDS: tuple[FileKind, ...] = (
         "Flax weights (MessagePack), without a network",
         named("*.msgpack"),
         "in JAX, export the function: open('{stem}.mlir', 'w').write(jax.export.export(jax.jit(f))(x).mlir_module())",
-    ),
-    FileKind("MLIR bytecode", magic(b"ML\xefR"), "stablehlo-translate --deserialize {file} -o {stem}.mlir"),
-    FileKind(
-        "MLIR module as text",
-        text(r"(?://[^\n]*\n\s*)*(?:module\b|#\w+ = |func\.func\b|\"builtin\.module\")"),
-        "export the model as ONNX, .pt2 or TFLite from the framework that lowered it",
     ),
     FileKind(
         "XLA HLO module as text",
