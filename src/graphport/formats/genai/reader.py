@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import regular
+from graphport.core.opening import regular_status
 from graphport.formats.registered import registered
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def versions(graph: Graph) -> dict[str, str]:
 def _file_name(folder: Path) -> str:
     place = folder / "genai_config.json"
     try:
-        size, limit = regular(place).st_size, budget.limit("genai.config", MAX_CONFIG_BYTES)
+        size, limit = regular_status(place).st_size, budget.limit("genai.config", MAX_CONFIG_BYTES)
         found: Any = json.loads(place.read_bytes()) if size <= limit else None
     except (OSError, ValueError, RecursionError) as error:
         raise _fault(place, f"genai_config.json cannot be read: {error}"[:300], "check the folder") from error

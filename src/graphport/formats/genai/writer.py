@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
-from graphport.core.opening import regular
+from graphport.core.opening import regular_status
 from graphport.formats.registered import registered
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _copy(file: Path, target: Path) -> None:
         DiagnosticError: GENAI0003 it is gone or no regular file.
     """
     try:
-        regular(file)
+        regular_status(file)
         with file.open("rb") as read, target.open("wb") as written:
             while piece := read.read(_CHUNK):
                 written.write(piece)
