@@ -48,7 +48,7 @@ def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
     asked = []
     made = module._made  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(
-        module, "_made", lambda value, depth, known: (asked.append(value), made(value, depth, known))[1]
+        module, "_fold_operands", lambda value, depth, known: (asked.append(value), made(value, depth, known))[1]
     )
     scale = next(each for each in _doubled(60).graph if each.op == "Mul").operands[1]
     assert folded(scale) is None
@@ -63,7 +63,7 @@ def test_asking_for_all_values_of_a_chain_that_is_no_constant_looks_at_each_once
         looks.append(value.name)
         return made(value, depth, known)
 
-    monkeypatch.setattr(module, "_made", counted)
+    monkeypatch.setattr(module, "_fold_operands", counted)
     chain = [node("Add", [a, a], [b]) for a, b in itertools.pairwise(["x", *(f"k{i}" for i in range(40)), "y"])]
     graph = gp.from_onnx(model(chain, [typed("x", [4])], [typed("y", [4])])).graph
     known = {}

@@ -12,7 +12,7 @@ from graphport.ir import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference, infer
-from graphport.ops.operator_facts import one_memory
+from graphport.ops.operator_facts import shared_inference_cache
 
 N, H = Symbol("N"), Symbol("H")
 FLOAT, INT = DType.FLOAT32, DType.INT64
@@ -273,7 +273,7 @@ def test_what_requires_nothing_is_asked_once_in_one_memory(monkeypatch, dims, is
         return facts, [str(each) for each in inference.required]
 
     monkeypatch.setattr(Inference, "page", counted)
-    with one_memory():
+    with shared_inference_cache():
         first, second = answered(), answered()
     assert first == second
     assert bool(first[1]) is is_asked_again
@@ -316,5 +316,5 @@ def test_a_scalar_may_be_a_vector_of_one_element():
 
 
 def test_more_results_than_an_operator_has_are_refused():
-    with pytest.raises(ShapeError, match="2 results, at most 1"):
+    with pytest.raises(ShapeError, match="2 results, expected at most 1"):
         Inference().page(registry.pages()["Relu"], [TensorFact(FLOAT, (4,))], {}, 2)

@@ -49,7 +49,7 @@ def test_a_long_signature_takes_a_line_for_each_argument():
 
 def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_it():
     registry.load("pnnx")
-    seen = {word for word, row in manual._seen()["lower"]["pnnx"].items() if row["emits"]}
+    seen = {word for word, row in manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
     rows = {
         word: rule
         for (dialect, word), rules in LOWERINGS.items()

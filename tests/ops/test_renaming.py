@@ -19,7 +19,7 @@ from graphport.formats.onnx import from_proto
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.ops.infer import Inference
-from graphport.ops.renaming import FEW, Renaming
+from graphport.ops.renaming import MIN_RENAMED_SYMBOLS, Renaming
 from tests.draws import times
 from tests.ops.facts import f32, i64, ints
 from tests.ops.test_shape_arithmetic import graphs
@@ -74,7 +74,10 @@ NAMES = st.lists(
 @given(graphs(), NAMES)
 def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(proto, names):
     whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], ["B2", "T2", "x"], *names])
-    assert len({dim.dim_param for each in whole.graph.input for dim in each.type.tensor_type.shape.dim}) > FEW
+    assert (
+        len({dim.dim_param for each in whole.graph.input for dim in each.type.tensor_type.shape.dim})
+        > MIN_RENAMED_SYMBOLS
+    )
     found = told(*legalize(from_proto(whole)))
     with without():
         assert told(*legalize(from_proto(whole))) == found
@@ -104,7 +107,7 @@ def test_a_decoder_whose_caches_have_axes_of_their_own_is_told_what_would_have_b
 def of_many():
     """What tells facts of a graph with many symbols."""
     found = Renaming()
-    found.expect(FEW)
+    found.expect(MIN_RENAMED_SYMBOLS)
     return found
 
 
@@ -129,9 +132,9 @@ def test_few_symbols_are_told_by_their_names():
     first, other = f32(A, B), f32(B, C)
     few = [renaming.alike([fact], {}).key for fact in (first, f32(A, B), other)]
     assert few[0] == few[1] != few[2]
-    renaming.expect(FEW - 1)
+    renaming.expect(MIN_RENAMED_SYMBOLS - 1)
     assert renaming.alike([other], {}).key == few[2]
-    renaming.expect(FEW)
+    renaming.expect(MIN_RENAMED_SYMBOLS)
     many = [renaming.alike([fact], {}).key for fact in (first, other, f32(B, C))]
     assert many[0] == many[1] == many[2]
     assert many[0] not in few
@@ -163,7 +166,7 @@ def test_where_names_may_matter_nothing_is_alike(operands, attributes):
     assert of_many().alike(operands, attributes) is None
 
 
-@pytest.mark.parametrize("symbols", [0, FEW])
+@pytest.mark.parametrize("symbols", [0, MIN_RENAMED_SYMBOLS])
 def test_what_is_required_is_required_of_each_once(symbols):
     inference = Inference()
     inference.renaming.expect(symbols)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
-from graphport.ops.special import narrow_sum, shares
+from graphport.ops.special import narrow_sum, softmax_rounded
 
 BFLOAT16 = DType.BFLOAT16.numpy
 
@@ -29,11 +29,11 @@ def test_a_long_axis_costs_few_digits(n):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, BFLOAT16], ids=str)
 def test_shares_are_one_together(dtype):
     x = np.random.default_rng(0).normal(size=(4, 50)).astype(dtype)
-    found = shares(x)
+    found = softmax_rounded(x)
     assert found.dtype == dtype
     assert found.astype(np.float64).sum(-1) == pytest.approx(np.ones(4), rel=2e-2 if found.itemsize == 2 else 1e-6)
 
 
 def test_equal_numbers_share_equally_however_many_they_are():
-    found = shares(np.zeros((1, 1024), BFLOAT16)).astype(float)
+    found = softmax_rounded(np.zeros((1, 1024), BFLOAT16)).astype(float)
     assert found.tolist() == [[1 / 1024] * 1024]

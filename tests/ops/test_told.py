@@ -133,7 +133,9 @@ def drawn(folder, dialect, seed):
 def untold(recorder):
     """What rules emit and nobody tells, and what they are told to emit in any case and do not."""
     for (kind, dialect, word), seen in recorder.seen.items():
-        told = manual.reading(dialect, word) if kind == LOWER else manual.written_as(dialect, registry.pages()[word])
+        told = (
+            manual.reading(dialect, word) if kind == LOWER else manual.export_op_types(dialect, registry.pages()[word])
+        )
         if told is None:
             yield kind, dialect, word, "is not told"
             continue

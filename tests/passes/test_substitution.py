@@ -14,7 +14,7 @@ from graphport.core.spill import spilling
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
-from graphport.ops.products import numbers, sole_reader
+from graphport.ops.products import constant_elements, sole_consumer
 from graphport.passes import substitution
 from graphport.passes.substitution import (
     Scaled,
@@ -126,10 +126,10 @@ def test_numbers_are_those_of_constants_alone():
     unknown.storage = None
     given = graph.add_input("x", real.fact)
     given.storage = real.storage  # what an input is unless it is given
-    assert (numbers(real), numbers(whole), float_elements(real)) == ([0.0], [3], [0.0])
+    assert (constant_elements(real), constant_elements(whole), float_elements(real)) == ([0.0], [3], [0.0])
     assert [is_real_constant(each) for each in (real, whole, unknown, given, None)] == [True, *[False] * 4]
     assert all(each is None for each in map(float_elements, (whole, unknown, given, None)))
-    assert all(each is None for each in map(numbers, (unknown, given, None)))
+    assert all(each is None for each in map(constant_elements, (unknown, given, None)))
     assert float_elements(real).dtype == np.float64
 
 
@@ -161,17 +161,17 @@ def test_a_new_constant_has_the_name_of_the_old_one_where_nobody_else_reads_that
 def test_who_reads_a_value_alone():
     graph, (a, _) = graph_with("a", "b")
     total = graph.first
-    assert sole_reader(a) is total
-    assert sole_reader(total.output) is None  # it is a graph output
+    assert sole_consumer(a) is total
+    assert sole_consumer(total.output) is None  # it is a graph output
     total.set_input(1, a)
-    assert sole_reader(a) is None  # twice
+    assert sole_consumer(a) is None  # twice
     total.set_input(1, None)
     other = graph.append(Node("Relu", [a], [Value("z")]))
-    assert sole_reader(a) is None
+    assert sole_consumer(a) is None
     graph.remove(other)
-    assert sole_reader(a) is total
+    assert sole_consumer(a) is total
     graph.add_output(a)
-    assert sole_reader(a) is None
+    assert sole_consumer(a) is None
 
 
 def test_what_takes_over_has_the_name_the_readers_and_the_notes():

@@ -164,7 +164,7 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     except (ShapeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
-        if registry.own(node) is not None:
+        if registry.user_definition(node) is not None:
             message = f"{node.op} {node.name}: its meaning raises {type(error).__name__}: {error}"
             raise DiagnosticError(Diagnostic("RUN0005", message, node.origin)) from error
         raise DiagnosticError(stumbled(f"the meaning of {node.op}", error, node.origin)) from error

@@ -78,7 +78,11 @@ class Legalizer:
     def _node(self, graph: Graph, node: Node, key: Hashable = None) -> None:
         """Legalize a node of a dialect; `key` is its `RuleCache` key if the caller has computed it."""
         version = self._opsets.get(node.dialect)
-        if node.dialect in self.keep or (registry.OWN and registry.own(node)) or (self.exact and registry.exact(node)):
+        if (
+            node.dialect in self.keep
+            or (registry.OWN and registry.user_definition(node))
+            or (self.exact and registry.exact(node))
+        ):
             self.inference.settle(node, check_declared=self.check_declared)
             self._bodies(node)
             return
@@ -161,7 +165,7 @@ class Legalizer:
             self.repetition.remember(key, node, _new_nodes(before, node), answer, state_before)
             self._repeated.add((node.dialect, node.word))
         if self.inference.required:
-            self.inference.hold(node)
+            self.inference.record_requirements(node)
         named: set[Value] = set()
         for index, old in enumerate(node.outputs):
             if old is not None:

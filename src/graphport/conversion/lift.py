@@ -115,7 +115,7 @@ def _remedy(failed: _Unsupported, dialect: str, binding: str) -> str:
     if failed.help:
         return failed.help
     page = None if failed.whole.dialect else registry.pages().get(failed.whole.word)
-    other = None if page is None else registry.also_in(dialect, page)
+    other = None if page is None else registry.option_with_export_rule(dialect, page)
     if binding:
         return f"{_BIND} {binding}" + (f"; or {other}, which supports it" if other else "")
     return f"{other} supports it" if other else _other_format_or_cut(failed.whole)

@@ -1,1 +1,1 @@
-"""Op pages: what each operator means, its shapes, and how each language spells it; the inference driver."""
+"""Operator definitions, the rules of dialects, and shape inference."""

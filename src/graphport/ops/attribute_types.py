@@ -1,4 +1,4 @@
-"""Types of attributes: whether a node's attribute is of the type that a signature declares."""
+"""Type checks of attributes against the annotations of a signature."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _NONE = " | None"
 
 @cache
 def type_name(annotation: Any) -> str:
-    """The name of a type as annotations spell it."""
+    """Return the name of a type as annotations write it."""
     if isinstance(annotation, str):
         return annotation
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def is_of_type(attribute: object, annotation: Any) -> bool:
-    """Whether an attribute is of an annotated type; true where the type is none of numbers, strings and tuples of them.
+    """Whether an attribute has an annotated type; true for annotations other than numbers, strings and tuples of them.
 
-    An integer is a float as well.
+    An integer is also accepted as a float.
     """
     name = type_name(annotation)
     if attribute is None:

@@ -1,4 +1,4 @@
-"""Giving unspecified extents of inputs a length."""
+"""Binding of symbolic dims of inputs to sizes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 def bind(graph: Graph, sizes: Mapping[str, Dim]) -> None:
-    """Put a size for each symbol in `sizes` into the facts of all inputs; facts of results are inferred anew later."""
+    """Substitute `sizes` for symbols in the facts of all inputs. The caller must infer the facts of results again."""
     for value in graph.inputs:
         value.fact = _substituted(value.fact, sizes, graph.extents)
     graph.extents = graph.extents.bound(sizes)
 
 
 def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None:
-    """Give inputs their shapes; a symbol that one input fixes is fixed everywhere.
+    """Set the shapes of inputs; a symbol bound by one input is bound in all facts.
 
     Raises:
-        DiagnosticError: SHAPE0003 the graph has no such input, or its declared shape does not admit the given one.
+        DiagnosticError: SHAPE0003 the graph has no such input, or its declared shape contradicts the requested one.
     """
     findings: list[Diagnostic] = []
     sizes: dict[str, Dim] = {}
@@ -59,12 +59,12 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
 
 
 def _has_type(given: Sequence[int | str]) -> bool:
-    """Whether an element type stands before the first extent, as in `int64:1x8`."""
+    """Whether a dtype precedes the first dim, as in `int64:1x8`."""
     return _typed(given)[0] is not None
 
 
 def _typed(given: Sequence[int | str]) -> tuple[DType | None, Sequence[int | str]]:
-    """The element type that stands before the first extent, if one does, and the extents."""
+    """Split an optional dtype prefix from the dims."""
     first = given[0] if given else ""
     name, colon, dim = first.partition(":") if isinstance(first, str) else ("", "", "")
     if not colon or name not in set(map(str, DType)):
@@ -74,7 +74,7 @@ def _typed(given: Sequence[int | str]) -> tuple[DType | None, Sequence[int | str
 
 
 def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> str | None:
-    """Let an input have a shape, or say why it cannot; what that says of symbols goes to `sizes`."""
+    """Set the shape of an input, or return why it is impossible; bound symbols are added to `sizes`."""
     fact = value.fact
     if not isinstance(fact, TensorFact):
         return f"the input {value.name!r} is a {fact}, no tensor"
@@ -88,7 +88,7 @@ def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> st
     pairs = enumerate(zip(given, declared, strict=True))
     shape = tuple(_dim(dim, known, f"{value.name}.{axis}") for axis, (dim, known) in pairs)
     dims = [dim for dim in shape if dim is not None]
-    if fact.shape is not None and len(dims) == len(shape) and (fixed := _opened(fact.shape, dims)) is not None:
+    if fact.shape is not None and len(dims) == len(shape) and (fixed := _opened_axis(fact.shape, dims)) is not None:
         return f"the input {value.name!r} cannot have the shape {list(given)}: axis {fixed} is fixed, as {fact} says"
     if len(dims) < len(shape) or not all(_unify(d, s, sizes) for d, s in zip(fact.shape or (), dims, strict=False)):
         return refused
@@ -96,8 +96,8 @@ def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> st
     return None
 
 
-def _opened(declared: Sequence[Dim], given: Sequence[Dim]) -> int | None:
-    """The first axis that is given a symbol where a number is declared: what is made of that number cannot follow."""
+def _opened_axis(declared: Sequence[Dim], given: Sequence[Dim]) -> int | None:
+    """Return the first axis where a static dim would become symbolic: values computed from it would not follow."""
     pairs = enumerate(zip(declared, given, strict=True))
     return next((axis for axis, (d, s) in pairs if isinstance(d, int) and isinstance(s, Symbolic)), None)
 
@@ -107,7 +107,7 @@ def _listed(graph: Graph) -> str:
 
 
 def _dim(given: int | str, declared: Dim | None, name: str) -> Dim | None:
-    """The dim that is given: a number, an expression, bounds such as `0..` or `2..8`, `?`; `None` if it cannot be."""
+    """Parse a dim: an integer, an expression, bounds such as `0..` or `2..8`, or `?`; `None` if it is invalid."""
     if isinstance(given, int):
         return given if given >= 0 else None
     found = _BOUNDS.fullmatch("1.." if given == "?" else given)
@@ -125,16 +125,16 @@ def _is_symbol(dim: Symbolic) -> bool:
 
 
 def _unify(declared: Dim, given: Dim, sizes: dict[str, Dim]) -> bool:
-    """Note what `given` says of the symbols of `declared`; `False` if both cannot be."""
+    """Add the binding that follows from `declared` = `given` to `sizes`; return `False` on a contradiction."""
     known = substitute(declared, sizes)
     if isinstance(known, Symbolic) and _is_symbol(known):
         (name,) = symbols(known)
-        # That a named axis is not empty is only taken for granted: who gives a length knows.
+        # The lower bound 1 of a named axis is only a default, so a size of 0 is permitted.
         if bounds(known) != (1, None) and decide_equal(known, given) is False:
             return False
         sizes[name] = given
         return True
-    # A number may be opened; what is fixed inside of the network then says so.
+    # A static dim may become symbolic; a contradiction inside the network is reported later.
     return decide_equal(known, given) is not False
 
 
@@ -149,7 +149,7 @@ def _substituted(fact: Fact, sizes: Mapping[str, Dim], extents: Extents) -> Fact
 
 
 def _replaced(dim: Dim, sizes: Mapping[str, Dim], extents: Extents) -> Dim:
-    # A symbol may stand for something that others are in; one that has a size of its own is that long.
+    # A symbol may be an abbreviation for an expression of other symbols; expand it and substitute again.
     dim = substitute(dim, sizes)
     try:
         return substitute(extents.expanded(dim), sizes)

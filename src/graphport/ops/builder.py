@@ -1,4 +1,4 @@
-"""Making canonical or dialect operations: as nodes before a place in a graph, or as facts alone."""
+"""Construction of canonical or dialect operations: as nodes in a graph, or as facts alone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Builder:
-    """What a lowering or lifting builds with.
+    """The builder that import rules and export rules receive.
 
-    With a graph it inserts nodes before `before` (or at the end); without one the same calls give values that have a
-    fact and nothing else, which is how the fact of a dialect's node is found.
+    With a graph it inserts nodes before `before` (or at the end). Without a graph the same calls return values that
+    only have a fact; facts of dialect nodes are inferred in this way.
     """
 
     def __init__(
@@ -43,18 +43,18 @@ class Builder:
         origin: Span | tuple[Spans, int] | None = None,
         stem: str = "value",
     ) -> None:
-        """A builder.
+        """Create a builder.
 
         Args:
-            inference: finds the facts of what is built.
-            graph: where nodes go; `None` to make facts alone.
-            before: the node before which they go; `None` for the end.
-            dialect: the dialect that `word` speaks.
-            version: of the dialect that is being rewritten, where dialects have one.
-            count: number of results that the node has which is being rewritten.
-            absent: those of them, by place, that nobody wants.
-            origin: the place in the source that new nodes come from, or who says it when somebody asks.
-            stem: what new values are called.
+            inference: infers the facts of new values.
+            graph: the graph that receives nodes; `None` to infer facts only.
+            before: the node before which nodes are inserted; `None` for the end.
+            dialect: the dialect of nodes created by `word`.
+            version: the version of the dialect of the node being rewritten, if the dialect is versioned.
+            count: the number of results of the node being rewritten.
+            absent: the indices of results that are absent.
+            origin: the source location of new nodes, or a function that returns it.
+            stem: the prefix of the names of new values.
         """
         self.inference = inference
         self.graph = graph
@@ -68,24 +68,24 @@ class Builder:
         self.made = 0
         self.is_open = False
         self.looks_around = False
-        """Whether the rule asks more than what its operands are: who makes or reads them, and what of."""
+        """Whether the rule has inspected more than its operands: their producers or consumers."""
         if graph is not None:
             inference.meet(graph.root)
 
     @property
     def origin(self) -> Span | None:
-        """The place in the source that new nodes come from."""
+        """The source location of new nodes."""
         if isinstance(self._origin, tuple):
             locations, index = self._origin
             self._origin = locations.span(index)
         return self._origin
 
     def __call__(self, page: Page, *operands: Value | None, **attributes: Attribute) -> Value:
-        """The first result of a canonical operation."""
+        """Create a canonical operation and return its first result."""
         return self.results(page, 1, *operands, **attributes)[0]
 
     def results(self, page: Page, count: int, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
-        """The first `count` results of a canonical operation; attributes that are `None` are left out."""
+        """Create a canonical operation and return its first `count` results; attributes that are `None` are omitted."""
         given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
         facts = self.inference.answer(page, [None if x is None else x.fact for x in operands], given, count)
         return self._node(page.name, "", operands, given, facts)
@@ -93,10 +93,10 @@ class Builder:
     def word(
         self, word: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute
     ) -> tuple[Value, ...]:
-        """The results of a word of the builder's dialect, one for each of `facts`.
+        """Create a node of the builder's dialect with one result for each fact in `facts`.
 
         Raises:
-            UnsupportedError: it has none: canonical operators alone are asked for.
+            UnsupportedError: the builder has no dialect; only canonical operators are permitted.
         """
         if not self.dialect:
             message = "no export rule exists"
@@ -105,16 +105,16 @@ class Builder:
 
     @property
     def outcome(self) -> TensorFact:
-        """What is known of the first result of the node that is being rewritten: what a rule makes last becomes it."""
+        """The fact of the first result of the node being rewritten."""
         found = UNKNOWN if self.before is None else self.before.results[0].fact
         return found if isinstance(found, TensorFact) else UNKNOWN
 
     def wants(self, place: int) -> bool:
-        """Whether the node that is being rewritten has a result at `place`."""
+        """Whether the node being rewritten has a result at this index."""
         return place < self.count and place not in self.absent
 
     def constant(self, data: object, dtype: DType | None = None, name: str | None = None) -> Value:
-        """A constant of the graph; `data` is a storage, an array, a number or a nested list."""
+        """Create a constant; `data` is a storage, an array, a number or a nested list."""
         known = isinstance(data, Storage)
         storage, fact = (data, TensorFact.of(data)) if known else self.inference.constant(data, dtype)
         if self.graph is None:
@@ -122,14 +122,14 @@ class Builder:
         return self.graph.add_constant(name or self.stem, fact, storage, origin=self._origin)
 
     def like(self, value: Value, data: object) -> Value:
-        """A constant of the element type of `value`; raises `Unknown` where that is not known."""
+        """Create a constant of the dtype of `value`; raises `Unknown` if it is not known."""
         dtype = value.dtype
         if dtype is None:
             raise Unknown
         return self.constant(data, dtype)
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value | None:
-        """The constant `value` in another shape, not copied; `None` if it is no constant with known elements.
+        """Reshape the constant `value` without a copy; `None` if it is not a stored constant.
 
         Raises:
             ShapeError: the shape has another number of elements.
@@ -142,11 +142,11 @@ class Builder:
         return self.constant(value.storage.reshaped(shape), name=value.name)
 
     def dims(self, value: Value | None, rank: int | None = None, *, at_least: int = 0) -> tuple[Dim, ...]:
-        """The shape of `value`, which has `rank` dims, or `at_least` so many.
+        """Return the shape of `value`, which must have `rank` dims or `at_least` that many.
 
         Raises:
             Unknown: its rank is not known.
-            ShapeError: it has another one, or the operand is absent.
+            ShapeError: the rank is wrong, or the operand is absent.
         """
         if value is None:
             message = "an operand is absent that must be there"

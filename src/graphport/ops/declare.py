@@ -1,7 +1,7 @@
-"""Op pages: an operator's meaning, signature, shape rule and spellings in one place.
+"""Operator definitions: semantics, signature, shape rule and call patterns of an operator in one function.
 
-A page is a NumPy function behind `@op`. Its positional parameters are operands, its keyword-only ones attributes, both
-with ONNX's names (in lower case) and defaults; the docstring is the manual.
+A definition is a NumPy function decorated with `@op`. Its positional parameters are operands, its keyword-only ones
+attributes, with ONNX's names (in lower case) and defaults; the docstring is the documentation.
 """
 
 from __future__ import annotations
@@ -24,39 +24,40 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node
 
 OPSET = 26
-"""The version of ai.onnx whose words are canonical: the newest that ONNX Runtime accepts by default."""
+"""The canonical version of ai.onnx: the newest opset that ONNX Runtime accepts by default."""
 
 ShapeRule: TypeAlias = "Callable[..., Fact | Sequence[Fact | None]]"
-"""A page's signature over facts instead of tensors; a body is a callable from facts to facts."""
+"""The signature of an operator definition over facts instead of tensors; a body is a callable from facts to facts."""
 
 HoldsRule: TypeAlias = "Callable[..., tuple[Dim, Dim | tuple[Dim, ...]]]"
-"""The least integer that an operand may hold and the first that is too large: a page's signature over facts."""
+"""Returns the smallest valid integer of an operand and the first one that is too large, from facts."""
 
 MacRule: TypeAlias = "Callable[..., Dim]"
-"""Multiply-accumulates of one run: fact of the first result, then a page's signature over facts."""
+"""Multiply-accumulates of one run, from the fact of the first result and the facts of the operands."""
 
 RankStatement: TypeAlias = "int | tuple[int, int | None] | Rank"
-"""The rank of an operand: a number, the least and largest one (`None`: no limit), or `SCALAR`."""
+"""The rank of an operand: an integer, a range of ranks (`None`: no limit), or `SCALAR`."""
 
 Lowering: TypeAlias = Callable[..., Any]
-"""`(builder, *operands, **attributes)` of a dialect's word to canonical value or values."""
+"""An import rule: `(builder, *operands, **attributes)` returns the canonical value or values of an op type."""
 
 Lifting: TypeAlias = Callable[..., Any]
-"""`(builder, *operands, **attributes)` of a canonical node to a dialect's value or values; `None` where it cannot."""
+"""An export rule: `(builder, *operands, **attributes)` returns the dialect's value or values, or `None`."""
 
 Exactness = Literal["exact", "rounding", "accumulation"]
-"""What a right implementation may differ by: nothing; a few units in the last place; the rounding of long sums."""
+"""Permitted deviation of an implementation: none; a few ulp; or the rounding of long sums."""
 
 Turns = Literal["", "axis", "axes", "reduced"]
-"""How axes are told apart but by their order: by `axis`, by `axes` (all in order, if absent), or by those that are
-reduced and kept (all, if absent)."""
+"""How an operator refers to axes: by `axis`, by `axes` (all in order if absent), or by reduced axes that are kept
+(all if absent).
+"""
 
 Role = Literal["weighted", "pointwise", "passive", "index", "none"]
-"""How a quantizer treats it: weights and activations; activations; the scale of its operand; never; not at all."""
+"""How the quantizer treats an operand: weights and activations; activations; scale of its operand; never; ignored."""
 
 
 class ShapeError(ValueError):
-    """The operands' facts break a rule of the operator; the inference driver adds code and place."""
+    """The facts of the operands violate a rule of the operator; the inference adds code and location."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -66,7 +67,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A rule of a word that no operator means, whatever it is given: the reason."""
+    """An import rule that always refuses an op type, with a reason."""
 
     reason: str
 
@@ -77,10 +78,10 @@ class Refusal:
 
 
 class UnsupportedError(Exception):
-    """A lowering or lifting cannot say this node in the other language; the reason is its text.
+    """A rule cannot convert this node; the message is the reason.
 
-    `cause` is what many nodes of a graph fail for alike, and is told once for all of them; `help` what helps.
-    `is_secondary` says that the node is left to its readers, which can be said or are told themselves.
+    `cause` is a reason that several nodes share and is reported once; `help` is the remedy. `is_secondary` marks a node
+    that fails only because of its consumers, which are exported or reported themselves.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class UnsupportedError(Exception):
 
 
 class ElementTypeError(ShapeError):
-    """An operand has an element type that ONNX does not compute the operator in; another language may."""
+    """The operand has a dtype that ONNX does not permit for the operator; another dialect may permit it."""
 
     def __init__(self, message: str, help: str | None = None, *, dtype: DType | None = None) -> None:
         super().__init__(message, help)
@@ -102,7 +103,7 @@ class ElementTypeError(ShapeError):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One positional parameter of a page."""
+    """A positional parameter of an operator definition."""
 
     name: str
     types: Types | None
@@ -113,7 +114,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """One attribute of a page."""
+    """An attribute of an operator definition."""
 
     name: str
     annotation: Any
@@ -123,7 +124,7 @@ class Keyword:
 
 @dataclass(frozen=True)
 class Signature:
-    """Operands, attributes and the types of results, read from a page's function once."""
+    """Operands, attributes and result types, derived from the definition function."""
 
     operands: tuple[Operand, ...]
     keywords: dict[str, Keyword]
@@ -131,25 +132,25 @@ class Signature:
 
     @property
     def variadic(self) -> Operand | None:
-        """The operand that takes all the rest, if there is one."""
+        """The variadic operand, if there is one."""
         return self.operands[-1] if self.operands and self.operands[-1].is_variadic else None
 
     def operand(self, index: int) -> Operand | None:
-        """The operand that stands for position `index`; `None` behind the last."""
+        """Return the operand at `index`; `None` beyond the last one."""
         if index < len(self.operands):
             return self.operands[index]
         return self.variadic
 
     @cached_property
     def least(self) -> int:
-        """Number of leading operands up to the last that must be there; of a variadic operand alone, one."""
+        """The minimum number of operands, including one for a variadic operand that stands alone."""
         required = [i + 1 for i, o in enumerate(self.operands) if not o.is_optional and not o.is_variadic]
         return max(required, default=int(self.variadic is not None and len(self.operands) == 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Everything that is known of one canonical operator."""
+    """The definition of a canonical operator."""
 
     name: str
     function: Callable[..., Any]
@@ -187,92 +188,92 @@ class Page:
 
     @property
     def manual(self) -> str:
-        """The docstring."""
+        """The documentation (docstring)."""
         return docstring(self.function)
 
     @property
     def quantizes(self) -> bool:
-        """Whether integers stand for real numbers in what it takes or gives: they have a zero point."""
+        """Whether an operand or result consists of quantized integers with a zero point."""
         return any("zero_point" in name for name in (*(each.name for each in self.signature.operands), *self.outputs))
 
     @property
     def is_variadic_output(self) -> bool:
-        """Whether the node decides how many results there are."""
+        """Whether the number of results depends on the node."""
         return self.outputs[-1].startswith("*")
 
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
-        """The meaning: arrays in, array or tuple of arrays out."""
+        """Evaluate the operator: arrays in, array or tuple of arrays out."""
         return self.function(*operands, **attributes)
 
     def lower(self, dialect: str, word: str | None = None, until: int | None = None) -> Callable[[Lowering], Lowering]:
-        """Register how `word` of `dialect` (of ONNX opsets up to `until`) is said with this page and others."""
+        """Register the import rule of `word` in `dialect` (for ONNX opsets up to `until`)."""
         return lower(dialect, word or self.name, until=until)
 
     def lift(self, dialect: str, until: int | None = None) -> Callable[[Lifting], Lifting]:
-        """Register how a node of this page is said in `dialect` (in ONNX opsets up to `until`)."""
+        """Register an export rule of this operator for `dialect` (for ONNX opsets up to `until`)."""
         return lift(dialect, self.name, until=until)
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What holds of all words of a dialect; `RECORD` of its package."""
+    """Properties of a dialect; `RECORD` of its package."""
 
     parent: str | None = None
-    """The dialect that it has its words from, where it says nothing else."""
+    """The dialect whose op types it extends."""
     asked_for: str | None = None
-    """The option by which a writer of its parent's files is asked for its words."""
+    """The writer option that enables this dialect in files of its parent."""
     formulas: str | None = None
-    """The dialect whose formulas it takes for operators that it has no word for."""
+    """The dialect whose decompositions are used for operators without an export rule."""
     checks_operands: bool = False
-    """Whether its rules find out how many operands a node has, and of what kind: its files alone say so."""
+    """Whether rules receive any number and kind of operands because the dialect has no signatures."""
     has_literals: bool = False
-    """Whether operands may be literals, `None` among them: each rule has to find out what it is given."""
+    """Whether operands may be literals, including `None`, which rules must handle."""
     infers_anew: bool = False
-    """Whether its own runtime ignores the element types that a file declares."""
+    """Whether its native runtime ignores the dtypes declared in a file."""
     has_complex: bool = False
-    """Whether it computes with complex numbers in words that ONNX has none for."""
+    """Whether its op types compute with complex numbers, which ONNX operators do not."""
     is_domain: bool = False
-    """Whether ONNX files have its operators as they are, in the domain of its name."""
+    """Whether ONNX files contain its operators unchanged, in the domain of the same name."""
     records_facts: bool = False
-    """Whether its files record what every value is: where inference says otherwise, it is inference that is wrong."""
+    """Whether its files record the fact of every value; in a contradiction, inference is then wrong."""
     decomposes: bool = False
-    """Whether operators that it has no words for are written as their pages decompose them."""
+    """Whether operators without an export rule are exported by the decomposition in their definition."""
     rounds: bool = False
-    """Whether its runtime rounds integers in its own way: some of its words are `exact`."""
+    """Whether its runtime rounds integers differently, so that some op types have an `exact` function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A registered `lower` or `lift`; `until` bounds the opset versions that it is for."""
+    """A registered import or export rule; `until` is the newest opset that it applies to."""
 
     dialect: str
     word: str
     function: Callable[..., Any]
     until: int | None = None
     reads_facts_alone: bool = False
-    """Whether what it makes of operands depends on no number of a constant that is not in its fact."""
+    """Whether the result depends only on the facts of operands, not on the elements of constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What a word of a dialect computes to the last bit, of nodes that `when` takes."""
+    """The bit-exact semantics of an op type for nodes that `when` accepts."""
 
     function: Callable[..., Any]
     when: Callable[[Node], bool]
 
 
 PAGES: dict[str, Page] = {}
-"""Filled by `@op` while the families are imported; read through `ops.pages`."""
+"""All operator definitions by name. Filled by `@op` on import of the families; read it through `ops.pages`."""
 LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
 LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
 MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
-"""By dialect and word: what is computed by a word that has no canonical form, and stays in every file as it is."""
+"""Functions of op types without a canonical form, by dialect and op type."""
 EXACT: dict[tuple[str, str], Exact] = {}
-"""By dialect and word: what the format's own runtime computes to the last bit, to which the canonical form is close."""
+"""Bit-exact functions of op types whose canonical form is only approximately equal, by dialect and op type."""
 OWN: dict[tuple[str, str], Page] = {}
-"""By dialect and word: pages of operators that a user has declared; see `ops.own`."""
+"""Definitions of operators declared by users, by dialect and op type; see `ops.own`."""
 FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
-"""By dialect: where else the rule of a word is that has none of its own; filled with `LOWERINGS`."""
+"""By dialect: a function that finds the import rule of an op type without a registered one."""
 
 
 def op(
@@ -305,35 +306,35 @@ def op(
     decomposes: str = "",
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
-    """Declare the page of an operator; the function below is its meaning.
+    """Define an operator; the decorated function is its semantics.
 
     Args:
-        shape: facts of operands, and attributes, to facts of results.
-        since: the oldest opset in which a node, word for word, means the same; older forms have a `lower` with `until`.
-        outputs: names of the results; a last one `*outputs` stands for as many as the node has.
-        name: ONNX's name, where Python cannot spell the function so.
+        shape: maps facts of operands, and attributes, to facts of results.
+        since: the oldest opset with unchanged semantics; older forms have an import rule with `until`.
+        outputs: names of the results; `*outputs` as the last name means a variable number of results.
+        name: ONNX's name, if it is not a valid Python function name.
         domain: ONNX's domain.
-        symbolic: the function also computes with symbolic dims in object arrays.
-        moves_data: results are operands' elements, some of them, elsewhere; what `picks` does so.
-        moves_where: defaults of attributes with all of which that is so, where it is not so with others.
-        exactness: what a right implementation may differ by.
-        role: how a quantizer treats it.
-        index_operands: operands that are shapes, axes, positions or counts.
-        ranks: the rank of operands that cannot have every rank: a number, the least and largest one, or `SCALAR`.
-        holds: for operands of integers that are places or lengths, which integers these can be.
-        macs: how many multiply-accumulates it takes, where that is what it takes time for.
-        turns: how else than by their order it tells axes of its first operands apart.
-        homogeneous: a positive factor of a channel of its first operand is one of that channel of its result.
-        bias: the operand with a number for each channel that is added to what it computes.
-        picks: entries of its results are entries of its first operand, of all where it takes any number, and no others.
-        reshapes: the entries of its result are those of its first operand, in the same order, in another shape.
-        neutral: the number that its first operand comes out with as it is, as its second one.
-        inverse: the operator that takes the same second operand away again.
-        negation: of integers, the operator that holds where it does not.
-        states: operands that it begins with, zeros where they are absent.
-        finds: the result that says where its operand holds what it looks for: of equal numbers, any of their places.
-        decomposes: the operator in others, as a row says it behind its arrow, for dialects that have no word for it.
-        is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
+        symbolic: the function accepts object arrays of symbolic dims.
+        moves_data: elements of the results are elements of operands, at other indices; implied by `picks`.
+        moves_where: attribute values under which `moves_data` is true if it is false in general.
+        exactness: permitted deviation of an implementation.
+        role: how the quantizer treats the operator.
+        index_operands: operands that are shapes, axes, indices or counts.
+        ranks: rank of operands with limited rank: an integer, the smallest and largest one, or `SCALAR`.
+        holds: for operands of indices or lengths, the range of valid integers.
+        macs: number of multiply-accumulates, for operators that they dominate.
+        turns: how the operator refers to axes of its first operands, other than by order.
+        homogeneous: a positive factor on a channel of the first operand is a factor on that channel of the result.
+        bias: the operand that is added per channel to the result.
+        picks: each element of the results is an element of the first operand (of any operand if variadic).
+        reshapes: the result has the elements of the first operand, in the same order.
+        neutral: the second operand for which the result equals the first operand.
+        inverse: the operator that undoes this one with the same second operand.
+        negation: for integers, the operator with the opposite boolean result.
+        states: operands that are initial states, zero if absent.
+        finds: the result that contains indices of a searched element; for equal elements, any index is valid.
+        decomposes: a decomposition, in the notation of rule tables, for dialects without the operator.
+        is_random: equal nodes may give different results, so they are not folded or merged.
         **spellings: call patterns by dialect.
     """
 
@@ -382,27 +383,27 @@ def op(
 def lower(
     dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
 ) -> Callable[[Lowering], Lowering]:
-    """Register a function that says `word` of `dialect` canonically.
+    """Register an import rule of `word` in `dialect`.
 
     It is called as `function(builder, *operands, **attributes)` and returns the results in order. It raises
-    `ShapeError` where the node is wrong and `UnsupportedError` where no canonical form has its meaning.
+    `ShapeError` for an invalid node and `UnsupportedError` if no canonical form exists.
 
     Args:
-        dialect: whose word it is.
-        word: as the dialect has it.
-        until: the newest opset that it is for, where dialects have such.
-        reads_facts_alone: see `Rule`; layers that differ in weights are read once then.
+        dialect: the dialect of the op type.
+        word: the op type.
+        until: the newest opset that the rule applies to, for versioned dialects.
+        reads_facts_alone: see `Rule`; the result is then shared by layers that differ in weights only.
     """
     return _register(LOWERINGS, dialect, word, until, reads_facts_alone=reads_facts_alone)
 
 
 def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lifting], Lifting]:
-    """Register a function that says the canonical operator `name` in `dialect`."""
+    """Register an export rule of the canonical operator `name` for `dialect`."""
     return _register(LIFTINGS, dialect, name, until)
 
 
 def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the meaning of a word that stays as it is: arrays in, array or tuple of arrays out, as of a page."""
+    """Register the semantics of an op type without canonical form: arrays in, array or tuple of arrays out."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         MEANINGS[dialect, word] = function
@@ -414,9 +415,9 @@ def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[
 def exact(
     dialect: str, word: str, *, when: Callable[[Node], bool]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register what a word computes to the last bit, where its canonical form is as close as real numbers are.
+    """Register the bit-exact semantics of an op type whose canonical form is only approximately equal.
 
-    The reference computes it so where it is given the words of a format (`conversion.legalize`, `exact`).
+    The reference interpreter uses it for graphs legalized with `exact` (`conversion.legalize`).
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -437,7 +438,7 @@ def _register(
     def register(function: Lowering) -> Lowering:
         rules = registry.setdefault((dialect, word), [])
         if any(rule.until == until for rule in rules):
-            message = f"{dialect}.{word} has such a rule already"
+            message = f"{dialect}.{word} already has a rule of this kind"
             raise ValueError(message)
         rules.append(Rule(dialect, word, function, until, reads_facts_alone))
         rules.sort(key=lambda rule: OPSET + 1 if rule.until is None else rule.until)

@@ -1,4 +1,4 @@
-"""The dialects that have rules, and the package of each: the formats are above this package, so they are names here."""
+"""The dialects that have rules and the package names of these rules (strings: formats are above this package)."""
 
 from __future__ import annotations
 

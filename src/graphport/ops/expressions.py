@@ -1,4 +1,4 @@
-"""Between canonical operators and the expression language: nodes to text, and text to nodes."""
+"""Conversion between canonical operators and the expression language of PNNX."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _COPY = "copy"
 
 @lru_cache(maxsize=1024)
 def expression(text: str) -> Expression:
-    """The expression that `text` is; a graph says the same one many times.
+    """Parse an expression; results are cached because graphs repeat expressions.
 
     Raises:
-        DiagnosticError: it is none.
+        DiagnosticError: the text is not an expression.
     """
     return Expression(text, tier="numpy")
 
 
 def program_of(found: Expression, facts: Sequence[Fact | None]) -> Program:
-    """The typed steps of an expression on operands of which the facts are known.
+    """Return the typed steps of an expression on operands of known facts.
 
     Raises:
-        UnsupportedError: it gives no single tensor, or asks for an extent that is not known.
-        ShapeError: an operand's element type is not known.
-        DiagnosticError: `EXPR0201` to `EXPR0206`, it does not go with such operands.
+        UnsupportedError: the result is not a single tensor, or the expression uses an unknown dim.
+        ShapeError: the dtype of an operand is not known.
+        DiagnosticError: `EXPR0201` to `EXPR0206`, the expression does not match the operands.
     """
     sees_shapes = any(step.action is Action.APPLY and step.function in ("size", "int") for step in found.rpn)
     arguments = [_argument(fact, sees_shapes=sees_shapes) for fact in facts]
@@ -59,7 +59,7 @@ def program_of(found: Expression, facts: Sequence[Fact | None]) -> Program:
 
 
 def indices(program: Program) -> list[int]:
-    """Which operands a program loads, in the order of loading."""
+    """Return the indices of the operands that a program loads, in order."""
     return list(dict.fromkeys(value.index for value in program.values if isinstance(value, Load)))
 
 
@@ -68,21 +68,21 @@ def _argument(fact: Fact | None, *, sees_shapes: bool) -> Argument:
         message = "the element type of an operand is not known"
         raise ShapeError(message)
     if not sees_shapes:
-        # Whether there are axes decides over types; how long they are, the operators will say.
+        # Types depend on the presence of axes only; their sizes are checked by the operators.
         return Argument(fact.dtype, () if fact.shape == () else (1,))
     if fact.shape is None or not all(isinstance(dim, int) for dim in fact.shape):
-        message = "an extent that the expression asks for is known in a run only"
+        message = "a dim that the expression uses is dynamic"
         raise UnsupportedError(message)
     return Argument(fact.dtype, tuple(dim for dim in fact.shape if isinstance(dim, int)))
 
 
 def expanded(builder: Builder, text: str, operands: Sequence[Value]) -> Value:
-    """Canonical operators that compute the expression `text` on `operands`.
+    """Return canonical operators that compute the expression `text` on `operands`.
 
     Raises:
-        UnsupportedError: it has no canonical form on such operands.
-        ShapeError: an operand's element type is not known.
-        DiagnosticError: it is no expression, or does not go with such operands.
+        UnsupportedError: it has no canonical form for these operands.
+        ShapeError: the dtype of an operand is not known.
+        DiagnosticError: it is not an expression or does not match the operands.
     """
     program = program_of(expression(text), [operand.fact for operand in operands])
     made: list[Value] = []
@@ -112,7 +112,7 @@ def _applied(builder: Builder, value: Apply, arguments: Sequence[Value]) -> Valu
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """An expression in the making: its text with `{}` for every operand, these operands, and its calls."""
+    """An expression under construction: text with `{}` for each operand, the operands, and the called functions."""
 
     text: str
     operands: tuple[Value, ...]
@@ -120,7 +120,7 @@ class Phrase:
 
 
 class _OpBuilder(Builder):
-    """Collects the words of a lifting as one text instead of making nodes."""
+    """Records the op types of an export rule as one text instead of creating nodes."""
 
     def __init__(self) -> None:
         super().__init__(Inference(), dialect=DIALECT)
@@ -147,7 +147,7 @@ class _OpBuilder(Builder):
 
 
 def literal(value: Value) -> str | None:
-    """How a constant of one floating-point number and no axes is written; `None` for other values."""
+    """Return the text of a scalar float constant; `None` for other values."""
     storage = value.storage
     if storage is None or storage.count != 1 or len(storage.shape) or value.producer is not None:
         return None
@@ -158,7 +158,7 @@ def literal(value: Value) -> str | None:
 
 
 def phrase_of(node: Node) -> Phrase | None:
-    """A canonical node of one result as an expression of its operands; `None` where it has none."""
+    """Return a canonical node with one result as an expression of its operands; `None` if it has no such form."""
     page = registry.pages().get(node.op)
     if page is None or len(node.outputs) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Facts that are found again at once: those of a node's results, where a node before was alike."""
+"""A cache of inferred facts: equal nodes get the facts inferred for the first one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.core.facts import MOST_ELEMENTS, TensorFact
 from graphport.ir.attributes import as_key
 from graphport.ops import registry
-from graphport.ops.operator_facts import MOST_REMEMBERED
+from graphport.ops.operator_facts import MAX_CACHED_FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -21,28 +21,28 @@ _NOTHING = (None, False)
 
 
 class FactCache:
-    """Facts of results, by what decides them: operator, attributes, facts of operands and claims, literals that count.
+    """Facts of results by operator, attributes, facts of operands, declared facts and relevant literals.
 
-    Facts are told by their identity. What depends on anything else is not remembered: findings, requirements, symbols
-    of a value's own, bodies. While nodes are asked for in turn, a node is `reused`, or `begin` and `learn` stand around
-    what finds its facts.
+    Facts are compared by identity. A result that depends on anything else is not cached: findings, requirements, new
+    symbols, bodies. For each node, call `reuse`; if it returns `False`, call `begin` before the inference and `learn`
+    after it.
     """
 
     _extents: Extents
-    """The symbols in which the facts are told, once something is known: a graph brings its own."""
+    """The symbol table that cached facts refer to; the cache is cleared for another graph."""
 
     def __init__(self, inference: OperatorFacts) -> None:
         self._inference = inference
         self._version = 0
-        # What the keys name by identity is kept with them, so that nothing else gets it.
+        # Values contain the objects whose `id` is in the key, so that their ids are not reused.
         self._known: dict[Hashable, tuple[tuple[Fact, ...], object]] = {}
-        # Words of which something is known: of which dialect, and whether rules read numbers of their operands.
+        # The op types with at least one cached result: dialect, and whether rules read elements of operands.
         self._reads: dict[str, tuple[str, bool]] = {}
         self._asked: Node | None = None
         self._begun: _Begun | None = None
 
     def reuse(self, node: Node) -> bool:
-        """Set the facts of the results of a node like one before; `False` if there was none."""
+        """Set the facts of the results of a node from the cache; `False` if it is not cached."""
         self._asked = node
         dialect, reads = self._reads.get(node.word, _NOTHING)
         if dialect != node.dialect:
@@ -51,7 +51,7 @@ class FactCache:
         try:
             known = self._known.get(_key(node, outputs, reads=reads))
         except TypeError:
-            # An attribute of a file's own operator that cannot be looked up.
+            # An unhashable attribute of a custom operator.
             return False
         if known is None or self._extents.version != self._version:
             return False
@@ -64,7 +64,7 @@ class FactCache:
         return True
 
     def begin(self, node: Node) -> None:
-        """Take down what a node is of which `reuse` has just known nothing, before its facts are found."""
+        """Record the state of a node that is not cached, before its facts are inferred."""
         is_asked = node is self._asked
         self._asked = self._begun = None
         if is_asked and node.outputs and None not in node.outputs and not node.has_bodies:
@@ -77,16 +77,16 @@ class FactCache:
             )
 
     def learn(self, node: Node) -> None:
-        """Remember the facts that a node was given, if all nodes like it are given them."""
+        """Cache the inferred facts of the node if they hold for all equal nodes."""
         begun, self._begun = self._begun, None
         if begun is None or begun.moment != self._moment():
             return
         words = self._inference.words
         facts = tuple([value.fact for value in node.results])
-        if not all(map(words.is_settled, facts)):
+        if not all(map(words.needs_no_rewriting, facts)):
             return
         self._extents = words.extents
-        if self._extents.version != self._version or len(self._known) >= MOST_REMEMBERED:
+        if self._extents.version != self._version or len(self._known) >= MAX_CACHED_FACTS:
             self._known.clear()
             self._version = self._extents.version
         try:
@@ -110,7 +110,7 @@ class _Begun(NamedTuple):
 
 
 def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashable:
-    """What nodes have to have in common; the number of results tells their facts from those of operands."""
+    """Return the key that equal nodes share; the number of results separates their facts from those of operands."""
     attributes = node.stated
     key: list[Hashable] = [node.dialect, node.word, len(outputs)]
     key += [None if value is None else id(value.fact) for value in outputs]
@@ -127,7 +127,7 @@ def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashabl
 
 
 def _reads_numbers(node: Node) -> bool:
-    """Whether the rule of an operator may read numbers of its operands, and not their facts alone."""
+    """Whether the rule of an operator may read elements of its operands."""
     dialect, word = node.dialect, node.word
     if not dialect or registry.reads_facts_alone(dialect, word):
         return False
@@ -135,7 +135,7 @@ def _reads_numbers(node: Node) -> bool:
 
 
 def literal(value: Value | None) -> object:
-    """What a lowering may read of an operand besides its fact: a literal, or a small constant's numbers."""
+    """Return what a rule may read of an operand besides its fact: a literal or the elements of a small constant."""
     if value is None or value.storage is None or not value.is_constant:
         return None
     if value.is_literal and value.storage.count == 1:

@@ -1,4 +1,4 @@
-"""Constants that are computed from other constants when somebody wants their numbers."""
+"""Constant folding on demand: constants computed from other constants when they are read."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 
 _MADE_OF_NOTHING = frozenset({"Constant"})
-_DEEPEST = 16
-"""Operators between a constant and what is made of it: changes of layout and element type."""
-LARGEST_READ = 4096
-"""Bytes of a constant that a rule may compute with; larger ones stay where they are."""
+_MAX_DEPTH = 16
+"""The maximum depth of operators between stored and folded constants: changes of layout and dtype."""
+MAX_COMPUTED_BYTES = 4096
+"""The size in bytes of the largest constant that a rule may compute with."""
 
 
 class UncomputedError(DiagnosticError, ValueError):
-    """Numbers of constants that their operator does not take, found out when somebody wants the result."""
+    """A constant cannot be computed because its operator rejects the elements; raised on reading."""
 
 
 class Computed(Storage):
-    """Numbers of other storages after `function`, which is called when they are read."""
+    """A storage computed by `function` from other storages on each read."""
 
     __slots__ = ("depth", "function", "sources")
 
@@ -41,20 +41,23 @@ class Computed(Storage):
         self.function = function
         self.sources = sources
         self.depth: int = 1 + _deepest(sources)
-        """How many such storages stand within each other."""
+        """The nesting depth of computed storages."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        return self._computed({})
+        return self._compute({})
 
-    def _computed(self, known: dict[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """The numbers; sources that several read are computed once, or a chain of sums `x + x` would take 2^n steps."""
+    def _compute(self, known: dict[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """Return the elements.
+
+        Shared sources are computed once; a chain of sums `x + x` would need 2^n steps otherwise.
+        """
         operands: list[np.ndarray[Any, Any]] = []
         for source in self.sources:
             if not isinstance(source, Computed):
                 operands.append(source.numpy())
                 continue
             if id(source) not in known:
-                known[id(source)] = source._computed(known)
+                known[id(source)] = source._compute(known)
             operands.append(known[id(source)])
         found = self.function(*operands)
         return np.ascontiguousarray(found, self.dtype.numpy).reshape(self.shape)
@@ -66,7 +69,7 @@ class Computed(Storage):
 
 
 class Widened(Computed):
-    """Floating numbers in a wider type than `source` stores them in, exactly; who can write that writes it instead."""
+    """A float storage converted exactly to a wider type; a writer that supports the narrow type writes `source`."""
 
     __slots__ = ("source",)
 
@@ -84,9 +87,9 @@ def _deepest(sources: Iterable[Storage]) -> int:
 
 
 def folded(value: Value, known: dict[Value, Storage | None] | None = None) -> Storage | None:
-    """The numbers of a constant, or of what is computed from constants alone; `None` of anything else.
+    """Return the elements of a constant or of a value computed from constants alone; `None` for other values.
 
-    Who asks for many values of a graph keeps what is `known` of them between calls: then the work is linear in nodes.
+    Pass the same `known` for several values of a graph: the total work is then linear in nodes.
     """
     return _folded(value, 0, {} if known is None else known)
 
@@ -94,14 +97,14 @@ def folded(value: Value, known: dict[Value, Storage | None] | None = None) -> St
 def _folded(value: Value, depth: int, known: dict[Value, Storage | None]) -> Storage | None:
     if value in known:
         return known[value]
-    found = _made(value, depth, known)
-    # What is not to be had from here is not to be had from farther away; the other way round it may.
+    found = _fold_operands(value, depth, known)
+    # A failure at depth 0 is final; a failure at a greater depth may be due to the depth limit.
     if found is not None or depth == 0:
         known[value] = found
     return found
 
 
-def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Storage | None:
+def _fold_operands(value: Value, depth: int, known: dict[Value, Storage | None]) -> Storage | None:
     if value.storage is not None and (value.is_constant or value.graph is None):
         return value.storage
     node, fact = value.producer, value.fact
@@ -110,7 +113,7 @@ def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Stora
         if len(numbers) == len(fact.elements):
             shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
             return storage_of(np.array(numbers).reshape(shape if len(shape) == fact.rank else (-1,)), fact.dtype)
-    if node is None or depth > _DEEPEST or node.dialect or any(True for _ in node.bodies()):
+    if node is None or depth > _MAX_DEPTH or node.dialect or any(True for _ in node.bodies()):
         return None
     if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.is_static:
         return None
@@ -125,10 +128,10 @@ def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Stora
         sources.append(source)
     shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
     present = tuple(source for source in sources if source is not None)
-    # What a few numbers say of a size is computed where the model runs, not by whoever reads or writes it.
+    # A large tensor generated from few elements is left to the runtime.
     if prod(shape) > max(max_generated_elements(), *(source.count for source in present), 0):
         return None
-    if _deepest(present) >= _DEEPEST:
+    if _deepest(present) >= _MAX_DEPTH:
         return None
     meaning = _meaning(node, [source is not None for source in sources], value.index, shape)
     return Computed(meaning, present, fact.dtype, shape)

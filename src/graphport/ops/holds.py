@@ -1,4 +1,4 @@
-"""Which integers operands may hold that are places or lengths: rules for `holds` of pages."""
+"""Ranges of valid integers for operands that are indices or lengths (`holds` of operator definitions)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def index_along_axis(data: TensorFact, *_: object, axis: int = 0, **__: object) -> Range:
-    """A place along `axis` of the first operand."""
+    """An index along `axis` of the first operand."""
     return 0, data.dims[axis_index(axis, data.rank)]
 
 
@@ -24,30 +24,30 @@ def count_along_axis(data: TensorFact, *_: object, axis: int = -1, **__: object)
 
 
 def index_in_axes(data: TensorFact, indices: TensorFact, *_: object, batch_dims: int = 0, **__: object) -> Range:
-    """A place along any of the axes that vectors of places name."""
+    """An index along any of the axes that index vectors address."""
     count = indices.dims[-1]
     axes = data.dims[batch_dims:] if not isinstance(count, int) else data.dims[batch_dims : batch_dims + count]
     return 0, axes
 
 
 def index_in_depth(_: TensorFact, depth: TensorFact, *__: object, **___: object) -> Range:
-    """A place below a count that is the second operand."""
+    """An index below the depth, which is the second operand."""
     return 0, (depth.elements or (1,))[0]
 
 
 def row_of_table(x: TensorFact, table: TensorFact, *_: object, **__: object) -> Range:
-    """A row of the table that is the second operand."""
+    """A row index of the table, which is the second operand."""
     del x
     return 0, table.dims[0]
 
 
 def class_of_score(scores: TensorFact, *_: object, **__: object) -> Range:
-    """A place along the second axis of the first operand."""
+    """A class index along the second axis of the first operand."""
     return 0, scores.dims[1]
 
 
 def steps_of_sequence(x: TensorFact, *_: object, layout: int = 0, **__: object) -> Range:
-    """A number of steps: at least one, and no more than there are."""
+    """A sequence length: at least 1 and at most the number of steps."""
     return 1, _after(x.dims[1 if layout else 0])
 
 
@@ -63,7 +63,7 @@ def keys_of_sample(q: TensorFact, k: TensorFact, *_: object, **__: object) -> Ra
 
 
 def index_of_update(cache: TensorFact, update: TensorFact, *_: object, axis: int = -2, **__: object) -> Range:
-    """A place along `axis` of a cache from which on an update fits."""
+    """The start index along `axis` of a cache at which an update fits."""
     return 0, _after(cache.dims[axis] - update.dims[axis])
 
 

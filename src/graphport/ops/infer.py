@@ -1,4 +1,4 @@
-"""Facts of values: what pages and rules answer is set here."""
+"""Inference of the facts of values by operator definitions and import rules."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 from graphport.ops.fact_cache import FactCache, literal
-from graphport.ops.operator_facts import MOST_REMEMBERED, OperatorFacts, frozen, signs
-from graphport.ops.renaming import Answer
+from graphport.ops.operator_facts import MAX_CACHED_FACTS, OperatorFacts, frozen, signs
+from graphport.ops.renaming import CachedFacts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from graphport.core.dims import Contradiction
     from graphport.core.facts import Fact
     from graphport.ir.graph import Node
-    from graphport.ops.renaming import Likeness
+    from graphport.ops.renaming import LookupKey
 
 _NONE = frozenset[int]()
 
 
 def is_foreign(error: ShapeError, dialect: str) -> bool:
-    """Whether what ONNX forbids is a type that `dialect` has the operator in, so that its node stays as it is."""
+    """Whether a dtype that ONNX forbids is valid for the operator in `dialect`; the node is then kept unchanged."""
     if not isinstance(error, ElementTypeError):
         return False
     record = registry.record(dialect)
@@ -38,18 +38,19 @@ def is_foreign(error: ShapeError, dialect: str) -> bool:
 
 
 class Inference(OperatorFacts):
-    """Facts of graphs, nodes and words of dialects; findings are collected."""
+    """Infers the facts of graphs, of nodes and of op types of dialects, and collects findings."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._dialect: dict[Any, Answer] = {}
-        # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
+        self._dialect: dict[Any, CachedFacts] = {}
+        # Agreeing facts by the ids of a fact and a declared fact, and by dialect; both facts are kept alive in the
+        # value.
         self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
 
-    # Extents
+    # Symbolic dims
 
-    def hold(self, node: Node) -> None:
-        """Take as facts what the rules asked for `node` have required, unless it may never run."""
+    def record_requirements(self, node: Node) -> None:
+        """Record the requirements collected for `node` as facts, unless the node may not be executed."""
         required = self.required[:]
         self.required.clear()
         for constraint in () if self._depth else required:
@@ -63,7 +64,7 @@ class Inference(OperatorFacts):
         self.findings.append(Diagnostic("SHAPE0004", message, node.origin, "no run can fulfil both", Severity.WARNING))
 
     def conclude(self, graph: Graph) -> None:
-        """Say the facts of all values, bodies included, in the symbols that stand for their equals by now."""
+        """Rewrite the facts of all values, bodies included, in terms of the final symbols."""
         extents = self.words.extents
         if not extents.version:
             return
@@ -71,20 +72,20 @@ class Inference(OperatorFacts):
         for inner in walk(graph):
             for value in inner.values():
                 fact = self.words.fact(value.fact, value.name)
-                # What a file lets open stays open to those who feed it.
+                # A dynamic input dim of the file remains dynamic.
                 if fact is not value.fact and (
-                    inner is not graph or not value.is_input or _is_as_open(value.fact, fact)
+                    inner is not graph or not value.is_input or _has_no_new_constant(value.fact, fact)
                 ):
                     value.fact = fact
 
     # Graphs and nodes
 
     def graph(self, graph: Graph, *, check_declared: bool = False) -> None:
-        """Set the fact of every result in `graph`, in order; inputs and constants have theirs.
+        """Set the fact of every result in `graph`, in order; the facts of inputs and constants are set.
 
-        A node that breaks a rule of its operator becomes a finding, and its results are unknown. With `check_declared`,
-        the facts that results had before are claims: a contradiction is a finding, and where nothing can be inferred
-        the claim stands.
+        A node that violates a rule of its operator gives a finding, and its results are unknown. With `check_declared`,
+        the previous facts of results are declared facts: a contradiction is a finding, and a declared fact is kept
+        where nothing can be inferred.
         """
         self.meet(graph)
         known = FactCache(self)
@@ -97,10 +98,10 @@ class Inference(OperatorFacts):
             self.conclude(graph)
 
     def settle(self, node: Node, *, check_declared: bool = False) -> None:
-        """Set the facts of one node's results; its operands have theirs."""
+        """Set the facts of one node's results from the facts of its operands."""
         facts = self.node(node)
         if self.required:
-            self.hold(node)
+            self.record_requirements(node)
         words = self._words or self.words
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
@@ -110,23 +111,23 @@ class Inference(OperatorFacts):
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
                 value.fact = self.agreement(value, value.fact, claim, node.dialect)
             elif isinstance(value.fact, TensorFact) and value.fact.dtype is None and isinstance(claim, TensorFact):
-                # Behind an opaque node a rule may tell extents alone: the element type is what it was.
+                # After an opaque node, a rule may infer dims only; the dtype is unchanged.
                 value.fact = replace(value.fact, dtype=claim.dtype)
 
     def node(self, node: Node) -> tuple[Fact, ...]:
-        """The facts of a node's results; unknown ones where it breaks a rule, which is a finding."""
+        """Return the facts of the node's results; a violated rule is a finding and gives unknown facts."""
         operands = [None if value is None else value.fact for value in node.inputs]
         count = len(node.outputs)
         try:
             if not node.dialect:
                 page = registry.pages().get(node.word)
                 return (UNKNOWN,) * count if page is None else self.answer(page, operands, node.stated, count)
-            # Most nodes of a file are what they are called today: no graph of one node is made to find that out.
+            # Most nodes of a file have their current op type, which needs no conversion.
             if node.dialect == "onnx" and registry.is_verbatim(node.word, registry.version(node)):
                 return self.answer(registry.pages()[node.word], operands, node.stated, count)
-            if (declared := registry.own(node)) is not None:
+            if (declared := registry.user_definition(node)) is not None:
                 return self.answer(declared, operands, node.stated, count)
-            return self._word(node, operands, count)
+            return self._op_type_facts(node, operands, count)
         except ShapeError as error:
             if not is_foreign(error, node.dialect) and not registry.is_of_later_opset(node):
                 self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
@@ -138,7 +139,7 @@ class Inference(OperatorFacts):
         return (UNKNOWN,) * count
 
     def allows(self, node: Node) -> bool:
-        """Whether a node keeps the rules of the page that has its name; nothing is told and nothing set."""
+        """Whether a node satisfies the operator definition of its name, without findings or changes."""
         operands = [None if value is None else value.fact for value in node.inputs]
         try:
             self.answer(registry.pages()[node.word], operands, node.stated, len(node.outputs))
@@ -150,9 +151,9 @@ class Inference(OperatorFacts):
             self.required.clear()
         return True
 
-    # Words of dialects
+    # Op types of dialects
 
-    def _word(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
+    def _op_type_facts(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
         dialect, word, version = node.dialect, node.word, registry.version(node)
         absent = absent_results(node)
         literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(literal, node.inputs))
@@ -174,7 +175,7 @@ class Inference(OperatorFacts):
         if facts is None:
             facts, is_same = self._lowered(node, rule, count, absent, key, alike)
         requires = len(self.required) > before or (known is not None and bool(known.required))
-        # What is required in a body is dropped, and would be missed where the same is asked for outside.
+        # Requirements in a body are dropped, so they must not be cached for uses outside of it.
         if is_same and not (requires and self._depth):
             self.hand_on(handed, operands, facts, requires=requires)
         return facts
@@ -186,10 +187,10 @@ class Inference(OperatorFacts):
         count: int,
         absent: frozenset[int],
         key: Hashable,
-        alike: Likeness | None,
+        alike: LookupKey | None,
     ) -> tuple[tuple[Fact, ...], bool]:
-        """What the rule of a word answers, and whether it does so wherever the same is asked for."""
-        # Open dims are called after a result: those of two nodes are not the same.
+        """Return the result of an import rule, and whether it is the same for all equal nodes."""
+        # Dynamic dims are named after a result, so they differ between nodes.
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
             self,
@@ -204,23 +205,23 @@ class Inference(OperatorFacts):
         self.withheld = False
         results = registry.lowered(rule, builder, [_stand_in(value) for value in node.inputs], node.attributes)
         facts = tuple(UNKNOWN if value is None else value.fact for value in results[:count])
-        # What only a run can tell differs between two nodes, even where all their facts agree.
+        # Data-dependent dims differ between nodes even if all facts agree.
         if builder.is_open:
             self.withheld = withheld
             return facts, False
         required = self.required[before:]
         if not (required and self._depth):
             if alike is None or not self.withheld:
-                self._dialect[key] = Answer(facts, required, alike)
+                self._dialect[key] = CachedFacts(facts, required, alike)
             if required and alike is not None:
                 self.hold_from_now_on(key, alike)
         self.withheld = withheld
         return facts, True
 
-    # Claims
+    # Declared facts
 
     def agreement(self, value: Value, fact: Fact, claim: Fact, dialect: str) -> Fact:
-        """`reconcile`, remembered where there is nothing to find: networks repeat themselves."""
+        """Return `reconcile` from a cache if there was no finding."""
         key = id(fact), id(claim), dialect
         known = self._agreed.get(key)
         if known is not None:
@@ -228,17 +229,17 @@ class Inference(OperatorFacts):
         before = len(self.findings)
         found = self.reconcile(value, fact, claim, dialect)
         if len(self.findings) == before:
-            if len(self._agreed) >= MOST_REMEMBERED:
+            if len(self._agreed) >= MAX_CACHED_FACTS:
                 self._agreed.clear()
             self._agreed[key] = fact, claim, found
         return found
 
     def reconcile(self, value: Value, fact: Fact, claim: Fact, dialect: str = "") -> Fact:
-        """`fact`, completed by what the file claims of `value` in `dialect`; a contradiction is a finding."""
+        """Combine an inferred fact with the declared fact of `value` in `dialect`; a contradiction is a finding."""
         if not isinstance(fact, TensorFact) or not isinstance(claim, TensorFact):
             return claim if fact == UNKNOWN else fact
         if claim.dtype is not None and claim.dtype.kind == "c" and registry.record(dialect).has_complex:
-            # Rules are about pairs of real numbers, which nobody has made of it yet.
+            # Complex values are pairs of floats after legalization; the fact is not converted yet.
             return claim
         dtype = claim.dtype if fact.dtype is None else fact.dtype
         if claim.dtype not in (None, dtype):
@@ -251,7 +252,7 @@ class Inference(OperatorFacts):
             severity = Severity.ERROR if registry.record(dialect).records_facts else Severity.WARNING
             self._contradiction(value, message, severity)
         elif claim.shape is not None and registry.record(dialect).records_facts and fact.shape != claim.shape:
-            return TensorFact(dtype, _narrowed(fact.shape, claim.shape), fact.elements)
+            return TensorFact(dtype, _recorded_dims(fact.shape, claim.shape), fact.elements)
         return fact if dtype is fact.dtype else TensorFact(dtype, fact.shape, fact.elements)
 
     def _contradiction(self, value: Value, message: str, severity: Severity) -> None:
@@ -262,13 +263,13 @@ class Inference(OperatorFacts):
 
 
 def absent_results(node: Node) -> frozenset[int]:
-    """Places of the results that a node does not have although it has later ones."""
+    """Return the indices of results that a node lacks although it has later ones."""
     outputs = node.outputs
     return frozenset(place for place, value in enumerate(outputs) if value is None) if None in outputs else _NONE
 
 
 def infer(graph: Graph) -> list[Diagnostic]:
-    """Set the facts of every value that `graph` computes; return what breaks a rule."""
+    """Set the facts of all values that `graph` computes. Return the violated rules as findings."""
     inference = Inference()
     inference.graph(graph)
     return list(dict.fromkeys(inference.findings))
@@ -280,13 +281,13 @@ def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
     return all(a == b for a, b in zip(inferred, declared, strict=True) if isinstance(a, int) and isinstance(b, int))
 
 
-def _narrowed(inferred: Sequence[Any], recorded: Sequence[Any]) -> tuple[Any, ...]:
-    """The extents that are recorded, where inference leaves them open."""
+def _recorded_dims(inferred: Sequence[Any], recorded: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the recorded dims where inference leaves them dynamic."""
     return tuple(b if isinstance(a, Symbolic) else a for a, b in zip(inferred, recorded, strict=True))
 
 
-def _is_as_open(before: Fact, after: Fact) -> bool:
-    """Whether no dim has become a number that was none."""
+def _has_no_new_constant(before: Fact, after: Fact) -> bool:
+    """Whether no symbolic dim has become an integer."""
     if not isinstance(before, TensorFact) or not isinstance(after, TensorFact):
         return False
     pairs = zip(before.shape or (), after.shape or (), strict=True)

@@ -1,4 +1,4 @@
-"""Whether the items of a batch stay apart, by what changes in a graph of another batch."""
+"""Detection of operators that combine samples of a batch, by comparing graphs of two batch sizes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 _MOST_AXES = 64
 
 
-def meeting(graph: Graph, other: Graph) -> Node | None:
-    """The first node of `graph` that computes something of several items; `other` is the same for another batch.
+def first_batch_coupling(graph: Graph, other: Graph) -> Node | None:
+    """Return the first node of `graph` that combines several samples; `other` is the graph with another batch size.
 
-    Items lie along the one axis whose length differs. They meet where an operator is told that axis, slides windows
-    or goes step by step along it, or gives as much for all of them as for one.
+    The batch axis is the only axis whose size differs. An operator combines samples if an attribute names that axis, if
+    it slides windows or steps along it, or if the size of its result does not depend on the batch size.
     """
     for node, twin in zip(graph, other, strict=True):
         page = None if node.dialect else registry.pages().get(node.word)
         if page is None:
             continue
         count = len(node.inputs) if page.signature.variadic is not None else 1
-        positions = {_place(one, two) for one, two in zip(node.inputs[:count], twin.inputs[:count], strict=True)}
+        positions = {_batch_axis(one, two) for one, two in zip(node.inputs[:count], twin.inputs[:count], strict=True)}
         positions.discard(None)
-        result, after = node.outputs[0], _place(node.outputs[0], twin.outputs[0])
-        if positions and _is_one(result, twin.outputs[0]):
+        result, after = node.outputs[0], _batch_axis(node.outputs[0], twin.outputs[0])
+        if positions and _has_fixed_shape(result, twin.outputs[0]):
             return node
         if any(place is not None and _meets(node, page, place, after) for place in positions):
             return node
     return None
 
 
-def _place(value: Value | None, other: Value | None) -> int | None:
-    """The axis along which items lie; `None` where there is none, or no single one."""
+def _batch_axis(value: Value | None, other: Value | None) -> int | None:
+    """Return the batch axis; `None` if there is none or more than one."""
     dims, others = _dims(value), _dims(other)
     if dims is None or others is None or len(dims) != len(others):
         return None
@@ -45,8 +45,8 @@ def _place(value: Value | None, other: Value | None) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_one(value: Value | None, other: Value | None) -> bool:
-    """Whether a result is of one shape for any number of items; what tells lengths aside."""
+def _has_fixed_shape(value: Value | None, other: Value | None) -> bool:
+    """Whether the shape of a result does not depend on the batch size."""
     fact = value.fact if value is not None else None
     return isinstance(fact, TensorFact) and fact.elements is None and _dims(value) == _dims(other) is not None
 
@@ -64,12 +64,12 @@ def _meets(node: Node, page: Page, place: int, after: int | None) -> bool:
     if after != place:
         return False
     rank = len(_dims(node.outputs[0]) or ())
-    chosen = {axis % rank for axis in _axes(node, page, names) if -rank <= axis < rank}
-    return place in chosen and not _is_whole(node, names)
+    chosen = {axis % rank for axis in _attribute_axes(node, page, names) if -rank <= axis < rank}
+    return place in chosen and not _is_full_slice(node, names)
 
 
-def _axes(node: Node, page: Page, names: list[str]) -> list[int]:
-    """The axes that a node is told."""
+def _attribute_axes(node: Node, page: Page, names: list[str]) -> list[int]:
+    """Return the axes that attributes of a node name."""
     found: list[int] = []
     for key in ("axis", "axes"):
         keyword = page.signature.keywords.get(key)
@@ -81,8 +81,8 @@ def _axes(node: Node, page: Page, names: list[str]) -> list[int]:
     return found
 
 
-def _is_whole(node: Node, names: list[str]) -> bool:
-    """Whether a slice takes all there is, in its order."""
+def _is_full_slice(node: Node, names: list[str]) -> bool:
+    """Whether a slice selects all elements in order."""
     if "steps" not in names:
         return False
     steps = node.operand(names.index("steps"))

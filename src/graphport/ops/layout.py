@@ -1,6 +1,7 @@
-"""Orders of axes: Transposes moved down past what computes the same in any order, until those that meet cancel.
+"""Layout optimization: move Transposes down past operators until adjacent ones cancel.
 
-A language tells what its Transposes and its operators are (`layout_language`); all else is the same for each.
+A dialect describes its Transposes and layout-agnostic operators in `layout_language`; the algorithm is the same for
+all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.core.spill import store_array
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.layout_reshapes import behind, is_taken_back
+from graphport.ops.layout_reshapes import meets_inverse_transpose, move_transpose_after_reshape
 
 if TYPE_CHECKING:
     from graphport.ops.layout_language import Language
@@ -21,13 +22,12 @@ _MOST_ROUNDS = 8
 
 
 def settle(graph: Graph, language: Language) -> None:
-    """Move Transposes down past operators that allow it, and let those that meet become one or none.
+    """Move Transposes down past operators that permit it, and merge adjacent ones.
 
     Before  h = Transpose(x, p);  k = Relu(h);  y = Transpose(k, q)
-    After   k = Relu(x);  y = Transpose(k, p then q), which is k itself where that changes nothing
+    After   k = Relu(x);  y = Transpose(k, p then q), which is k itself for the identity
 
-    Reshapes that join axes or part them do so in the order that comes. Inputs and outputs keep theirs. Keeps values bit
-    for bit.
+    A Reshape that joins or splits axes is adapted to the new order. Inputs and outputs keep their layout. Bit-exact.
     """
     for _ in range(_MOST_ROUNDS):
         changed = False
@@ -46,11 +46,11 @@ def settle(graph: Graph, language: Language) -> None:
 
 
 def _merge(graph: Graph, node: Node, language: Language) -> bool:
-    """Let a Transpose read what the one before it reads, or take its place where both change nothing."""
+    """Compose a Transpose with the one before it; remove both if they cancel."""
     second, source = language.order(node), node.inputs[0]
     before = None if source is None else source.producer
     first = None if before is None else language.order(before)
-    # What makes a value may have no operand at all, but not what gives an order.
+    # A producer may have no operand, but a Transpose has one.
     start = None if before is None or first is None else before.inputs[0]
     if second is None or first is None or start is None or len(first) != len(second):
         return False
@@ -63,7 +63,7 @@ def _merge(graph: Graph, node: Node, language: Language) -> bool:
         return True
     if start.is_output or start.producer is None or start.graph is not graph:
         return False
-    # What is computed already is the output, by its name.
+    # The output name moves to the value that already exists.
     name = node.output.name
     graph.rename(node.output, graph.fresh(f"{name}_unused"))
     graph.rename(start, name)
@@ -72,11 +72,11 @@ def _merge(graph: Graph, node: Node, language: Language) -> bool:
 
 
 def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
-    """The order that operands come in, where passing by removes at least as many Transposes as it makes."""
+    """Return the common permutation of the operands if moving it down does not add Transposes."""
     indices = language.carried(node)
     operands = [node.inputs[place] for place in indices if node.inputs[place] is not None]
     moved = [value for value in operands if value is not None and not value.is_constant]
-    # What a Reshape moves takes the order of the others, if there are any.
+    # A tensor with one non-unit axis adapts to the order of the other operands.
     candidates = [value for value in moved if not _is_line(value)] or moved
     orders = {None if value.producer is None else language.order(value.producer) for value in candidates}
     order = orders.pop() if len(orders) == 1 else None
@@ -93,17 +93,17 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
 
 
 def _is_line(value: Value) -> bool:
-    """Whether one axis alone has more than one cell, so that a Reshape moves it, which costs nothing."""
+    """Whether at most one axis has more than one element, so that a Reshape replaces the Transpose at no cost."""
     fact = value.fact
     dims = fact.shape if isinstance(fact, TensorFact) else None
     return dims is not None and all(isinstance(n, int) for n in dims) and sum(n != 1 for n in dims) <= 1
 
 
 def _grows(node: Node, order: tuple[int, ...], language: Language) -> bool:
-    """Whether there were more Transposes behind the parts of a value than the one before it, none of which cancels."""
+    """Whether moving down would replace one Transpose by several at the results, none of which cancels."""
     if len(node.results) < 2:
         return False
-    left = [result for result in node.results if not is_taken_back(result, order, language)]
+    left = [result for result in node.results if not meets_inverse_transpose(result, order, language)]
     return len({use.user for result in left for use in result.uses}) > 1
 
 
@@ -132,14 +132,14 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
 
 
 def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
-    """Let a Reshape read what the Transpose before it reads, or what that is but for the axes that are joined."""
+    """Let a Reshape read the operand of the Transpose before it, with the joined axes permuted if necessary."""
     before = node.inputs[0]
     transpose = None if before is None else before.producer
     order = None if transpose is None else language.order(transpose)
     source = None if transpose is None or order is None else transpose.inputs[0]
     if before is None or transpose is None or order is None or source is None:
         return False
-    found = behind(node, order, language)
+    found = move_transpose_after_reshape(node, order, language)
     symbols = 0 if found is None else sum(not isinstance(n, int) for n in found[1])
     if found is None or symbols > 1:
         return False
@@ -160,15 +160,15 @@ def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
 
 
 def _turn_back(graph: Graph, old: Value, order: tuple[int, ...], language: Language) -> None:
-    """What a value holds is in another order from now on; what it held comes out of a Transpose behind its node."""
+    """Give the value of a moved operator the new order, and add a Transpose that restores the old one."""
     node, fact = old.producer, old.fact
     if node is None or not isinstance(fact, TensorFact):
         return
     result = Value(graph.fresh(f"{old.name}_first"), fact)
-    behind = language.transpose(graph, result, node)
-    graph.insert_after(node, behind)
+    move_transpose_after_reshape = language.transpose(graph, result, node)
+    graph.insert_after(node, move_transpose_after_reshape)
     old.replace_uses(result)
-    language.set_operands(graph, behind, old, order)
+    language.set_operands(graph, move_transpose_after_reshape, old, order)
     if result.is_output:
         name = old.name
         graph.rename(old, graph.fresh(f"{name}_last"))
@@ -177,7 +177,7 @@ def _turn_back(graph: Graph, old: Value, order: tuple[int, ...], language: Langu
 
 
 def _moved_line(graph: Graph, node: Node, value: Value, perm: list[int], language: Language) -> Value:
-    """A value as it stands beside what is in another order now, of which one axis alone has more than one cell."""
+    """Reshape a value with one non-unit axis to the new order."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dims.count(1) == len(fact.dims):
         return value
@@ -188,7 +188,7 @@ def _moved_line(graph: Graph, node: Node, value: Value, perm: list[int], languag
 
 
 def _transposed(graph: Graph, value: Value, perm: list[int]) -> Value:
-    """A constant as it stands beside what is in another order now."""
+    """Permute a constant to the new order."""
     storage = value.storage
     if storage is None or storage.count == 1:
         return value

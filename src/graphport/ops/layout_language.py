@@ -1,4 +1,4 @@
-"""What a dialect says of orders of axes, for `graphport.ops.layout`."""
+"""The interface by which `graphport.ops.layout` handles the operators of a dialect."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
 
 
 class Language(Protocol):
-    """How a dialect says what is moved, and past what."""
+    """How a dialect represents Transposes and Reshapes, and which operators are layout-agnostic."""
 
     def order(self, node: Node) -> tuple[int, ...] | None:
-        """The order of axes that a node gives, if it is a Transpose by a known one."""
+        """Return the permutation of a Transpose node if it is constant; `None` for other nodes."""
         ...
 
     def transpose(self, graph: Graph, result: Value, like: Node) -> Node:
-        """A Transpose without operands that gives `result`, made for the node `like`; it is in no graph yet."""
+        """Create a Transpose without operands for `result` in place of the node `like`; it is not inserted."""
         ...
 
     def set_operands(self, graph: Graph, node: Node, source: Value, order: Sequence[int]) -> None:
-        """Let a Transpose read `source` in an order."""
+        """Set the operand and the permutation of a Transpose."""
         ...
 
     def carried(self, node: Node) -> Sequence[int]:
-        """The operands whose elements all come in one order, where a node computes the same in any; else none."""
+        """Return the indices of the operands that may be permuted together; empty if the node depends on the order."""
         ...
 
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
-        """Let what a node says of axes be of operands whose axis `order[i]` was their axis `i`."""
+        """Adapt the axis attributes of a node to operands whose axis `order[i]` was axis `i`."""
         ...
 
     def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
-        """A Reshape of `source` to the known extents of `result`, made for the node `like`; it is in no graph yet."""
+        """Create a Reshape of `source` to the shape of `result` in place of `like`; it is not inserted."""
         ...
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
-        """The extents that a node gives what it reads, if it is a Reshape that a constant tells them."""
+        """Return the target shape if the node is a Reshape with a constant shape."""
         ...
 
     def set_shape(self, graph: Graph, node: Node, shape: Sequence[int]) -> None:
-        """Let a Reshape give other extents, one of which may be -1: what is left."""
+        """Set the target shape of a Reshape; one dim may be -1 (the remaining elements)."""
         ...

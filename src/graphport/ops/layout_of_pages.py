@@ -1,4 +1,4 @@
-"""What the pages of canonical operators say of orders of axes, for `ops.layout`."""
+"""The layout interface of canonical operators, derived from the operator definitions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 _RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
-"""What has the same elements in another shape, which operand 1 tells."""
+"""Operators that change the shape only; operand 1 is the target shape."""
 
 
 class Pages:
-    """The language of canonical operators (`ops.layout_language`)."""
+    """The layout interface of canonical operators (see `ops.layout_language`)."""
 
     def order(self, node: Node) -> tuple[int, ...] | None:
-        # Constants are turned where they stand: behind what makes filters of bytes real, nobody takes them for such.
+        # Permute constants before dequantization only: a permuted result is not recognized as a quantized filter.
         if node.op != "Transpose" or node.operands[0].is_constant:
             return None
         perm, fact = node.attributes.get("perm"), node.output.fact
@@ -92,23 +92,23 @@ class Pages:
 
 
 def _names_axes(page: Page) -> bool:
-    """Whether operands of a fixed rank belong to certain axes of the first one, as the mean of each channel does."""
+    """Whether operands of fixed rank belong to certain axes of the first one, for example a mean per channel."""
     return any(each.rank is not None and not each.rank.is_scalar for each in page.signature.operands)
 
 
-def _place(page: Page) -> int | None:
-    """Which operand lists axes; `None` where an attribute does."""
+def _axes_operand(page: Page) -> int | None:
+    """Return the index of the operand that lists axes; `None` if an attribute does."""
     names = [operand.name for operand in page.signature.operands]
     return names.index("axes") if "axes" in names else None
 
 
 def _axes(node: Node, page: Page) -> Value | None:
-    place = _place(page)
+    place = _axes_operand(page)
     return None if place is None or place >= len(node.inputs) else node.inputs[place]
 
 
-def _count(node: Node, rank: int) -> int:
-    """Of how many axes a node tells in order."""
+def _num_ordered_axes(node: Node, rank: int) -> int:
+    """Return the number of axes that a node refers to by order."""
     rows = node.inputs[1] if len(node.inputs) > 1 else None
     shape = rows.fact.shape if rows is not None and isinstance(rows.fact, TensorFact) else None
     length = shape[0] if shape else rank
@@ -116,7 +116,7 @@ def _count(node: Node, rank: int) -> int:
 
 
 def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) -> None:
-    given, place = _axes(node, page), _place(page)
+    given, place = _axes(node, page), _axes_operand(page)
     listed: list[int] | None = None
     attribute = node.attributes.get("axes")
     if given is not None and given.storage is not None:
@@ -126,8 +126,8 @@ def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) ->
     if not listed:
         if page.turns == "reduced":
             return
-        # What is said of all axes, or of the first, in their order is said of them by name from now on.
-        listed = list(range(_count(node, len(order))))
+        # Axes that were implied by their order are now named explicitly.
+        listed = list(range(_num_ordered_axes(node, len(order))))
     new = [order[axis] for axis in listed]
     if place is None:
         node.set_attribute("axes", tuple(new))

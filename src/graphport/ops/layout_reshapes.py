@@ -1,4 +1,4 @@
-"""Reshapes that part axes or join them, in another order of axes: Transposes in front of them go behind them."""
+"""Reshapes that split or join axes after a permutation: move the Transpose after the Reshape."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.layout_language import Language
 
-_FARTHEST = 6
-"""How many operators are looked past for the Transpose that another one would cancel with."""
+_MAX_LOOKAHEAD = 6
+"""The maximum number of operators between two Transposes that can cancel."""
 
 
-def pieces(before: Sequence[Dim], after: Sequence[Dim]) -> list[tuple[list[int], list[int]]] | None:
-    """The axes of `before`, in order, that become those of `after`; `None` where that is not known.
+def match_axes(before: Sequence[Dim], after: Sequence[Dim]) -> list[tuple[list[int], list[int]]] | None:
+    """Match axes before and after a Reshape; `None` if the dims are not known.
 
     [1, 6, 4] and [1, 2, 3, 4] give 0 → 0, 1 → 1 and 2, 2 → 3.
     """
@@ -48,21 +48,21 @@ def pieces(before: Sequence[Dim], after: Sequence[Dim]) -> list[tuple[list[int],
     return found
 
 
-def behind(
+def move_transpose_after_reshape(
     node: Node, order: Sequence[int], language: Language
 ) -> tuple[tuple[int, ...], tuple[Dim, ...], tuple[int, ...]] | None:
-    """How `Reshape(Transpose(x, order))` is said as `Transpose(Reshape(Transpose(x, first), shape), second)`.
+    """Rewrite `Reshape(Transpose(x, order))` as `Transpose(Reshape(Transpose(x, first), shape), second)`.
 
     Returns:
-        First, shape and second, where first changes nothing and one operator reads the result, or second meets one that
-        takes it back; else `None`.
+        `first`, `shape` and `second` if `first` is the identity and the result has one consumer, or if `second` cancels
+        with a later Transpose; else `None`.
     """
     found = _past(node, order, language)
     if found is None or _is_still(found[2]):
         return None
-    # One that several read would be one for each of them.
+    # With several consumers, each would get its own Transpose.
     makes_more = not _is_still(found[0]) or len(node.results[0].uses) > 1
-    return None if makes_more and not is_taken_back(node.results[0], found[2], language) else found
+    return None if makes_more and not meets_inverse_transpose(node.results[0], found[2], language) else found
 
 
 def _is_still(order: Sequence[int]) -> bool:
@@ -73,10 +73,10 @@ def _past(
     node: Node, order: Sequence[int], language: Language
 ) -> tuple[tuple[int, ...], tuple[Dim, ...], tuple[int, ...]] | None:
     shape, moved = language.shape(node), _extents(node.inputs[0])
-    parts = None if shape is None or moved is None else pieces(moved, shape)
+    parts = None if shape is None or moved is None else match_axes(moved, shape)
     if parts is None or shape is None:
         return None
-    # Together stays what is joined or parted; pieces come as the first of their axes does in what is turned.
+    # Joined or split axes remain adjacent; they are ordered by the first of their axes in the permuted tensor.
     parts.sort(key=lambda part: min(order[axis] for axis in part[0]))
     first = tuple(order[axis] for taken, _ in parts for axis in taken)
     given = [axis for _, into in parts for axis in into]
@@ -84,8 +84,10 @@ def _past(
     return first, tuple(shape[axis] for axis in given), second
 
 
-def is_taken_back(value: Value, order: tuple[int, ...], language: Language, farthest: int = _FARTHEST) -> bool:
-    """Whether a Transpose of `value` by an order would meet one that takes it back."""
+def meets_inverse_transpose(
+    value: Value, order: tuple[int, ...], language: Language, farthest: int = _MAX_LOOKAHEAD
+) -> bool:
+    """Whether a Transpose of `value` would cancel with a Transpose that follows."""
     for use in value.uses:
         user = use.user
         if not farthest or not isinstance(user, Node):
@@ -96,10 +98,14 @@ def is_taken_back(value: Value, order: tuple[int, ...], language: Language, fart
                 return True
         elif language.shape(user) is not None:
             past = _past(user, order, language)
-            if past is not None and _is_still(past[0]) and is_taken_back(user.output, past[2], language, farthest - 1):
+            if (
+                past is not None
+                and _is_still(past[0])
+                and meets_inverse_transpose(user.output, past[2], language, farthest - 1)
+            ):
                 return True
         elif language.carried(user) and any(
-            is_taken_back(result, order, language, farthest - 1) for result in user.results
+            meets_inverse_transpose(result, order, language, farthest - 1) for result in user.results
         ):
             return True
     return False

@@ -1,4 +1,4 @@
-"""Op pages as a person reads them: signature, element types, versions, and the words of other languages."""
+"""The data of the operator manual: signatures, dtypes, versions, and the op types of dialects."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _QUALIFIED = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])")
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How one operator and the words of a dialect go together."""
+    """The relation between an operator and the op types of a dialect."""
 
     reads: tuple[str, ...]
-    """Words that are read as this operator, alone or with others."""
+    """Op types imported as this operator, alone or with others."""
     writes: bool
-    """Whether nodes of it can be said, some of them at least."""
+    """Whether nodes of the operator can be exported, at least some of them."""
     patterns: tuple[str, ...] = ()
-    """Calls that mean just this operator, in both directions."""
+    """Call patterns that are valid in both directions."""
 
     @property
     def direction(self) -> str:
-        """`read, write`, one of them, or nothing."""
+        """`read, write`, one of them, or an empty string."""
         return ", ".join(word for word, holds in (("read", bool(self.reads)), ("write", self.writes)) if holds)
 
 
 def family(page: Page) -> str:
-    """The family that a page belongs to, as its folder is called."""
+    """The name of the operator's family (its folder)."""
     return page.function.__module__.removeprefix(registry.PAGES_ROOT).partition(".")[0]
 
 
 def by_family() -> dict[str, list[Page]]:
-    """All pages by family, in the order of their names."""
+    """All operators by family, sorted by name."""
     found: dict[str, list[Page]] = {}
     for page in sorted(registry.pages().values(), key=lambda page: (family(page), page.name)):
         found.setdefault(family(page), []).append(page)
@@ -55,12 +55,12 @@ def by_family() -> dict[str, list[Page]]:
 
 
 def family_title(name: str) -> str:
-    """What a family is about, in a line."""
+    """The description of a family in one line."""
     return (docstring(import_module(registry.PAGES_ROOT + name)) or name).strip().splitlines()[0]
 
 
 def signature(page: Page, width: int | None = None) -> str:
-    """Operands, attributes with their defaults, and results: `Relu(x: T) → y: T`; above `width`, one a line."""
+    """Format a signature: `Relu(x: T) → y: T`; one parameter per line beyond `width`."""
     operands = [_operand(operand) for operand in page.signature.operands]
     keywords = [_keyword(keyword) for keyword in page.signature.keywords.values()]
     arguments = [*operands, *(["*", *keywords] if keywords else [])]
@@ -68,9 +68,9 @@ def signature(page: Page, width: int | None = None) -> str:
     results = [
         name if type_ is None else f"{name}: {type_.name}" for name, type_ in zip(page.outputs, types, strict=False)
     ]
-    stated = f"{page.name}({', '.join(arguments)}) → {', '.join(results)}"
-    if width is None or len(stated) <= width:
-        return stated
+    declared = f"{page.name}({', '.join(arguments)}) → {', '.join(results)}"
+    if width is None or len(declared) <= width:
+        return declared
     lines = "".join(f"    {argument},\n" for argument in arguments)
     return f"{page.name}(\n{lines}) → {', '.join(results)}"
 
@@ -85,14 +85,14 @@ def _operand(operand: Operand) -> str:
 def _keyword(keyword: Keyword) -> str:
     annotation = keyword.annotation
     plain = annotation.__name__ if isinstance(annotation, type) else _QUALIFIED.sub("", str(annotation))
-    stated = f"{keyword.name}: {plain}"
+    declared = f"{keyword.name}: {plain}"
     if keyword.is_required:
-        return stated
-    return f"{stated} = {keyword.default!r}"
+        return declared
+    return f"{declared} = {keyword.default!r}"
 
 
 def element_types(page: Page) -> dict[str, list[str]]:
-    """The element types that each type variable of the signature admits, by its name."""
+    """The dtypes that each type variable of the signature admits."""
     found: dict[str, list[str]] = {}
     for types in [*(operand.types for operand in page.signature.operands), *page.signature.results]:
         if types is not None:
@@ -101,45 +101,45 @@ def element_types(page: Page) -> dict[str, list[str]]:
 
 
 def older_forms(page: Page) -> tuple[int, ...]:
-    """Opsets that an older form of the operator ended with and whose nodes are read by a rule."""
+    """The last opsets of older forms of the operator that have an import rule."""
     registry.load("onnx")
     rules = LOWERINGS.get(("onnx", page.name), ())
     return tuple(rule.until for rule in rules if rule.until is not None)
 
 
 def versions(page: Page) -> str:
-    """Since when the operator is what it is, and which older forms are read."""
+    """A sentence with the opset of the current form and the older forms that have import rules."""
     older = older_forms(page)
     unchanged = f"Unchanged since opset {page.since}"
     return f"{unchanged}; forms up to opset {max(older)} are read by rules." if older else f"{unchanged}."
 
 
 class Emitted(NamedTuple):
-    """What a rule emits, as the tests of graphport saw it: see `tools/emitted.py`."""
+    """The op types that a rule emits, as recorded by the tests: see `tools/emitted.py`."""
 
     operators: tuple[str, ...]
-    """Operators of the page's side, or words of the dialect; those that it always emits in front."""
+    """Canonical operators (import) or op types (export); those that are always emitted come first."""
     always: frozenset[str]
     test: str
-    """A test that shows it; empty where a pattern says it."""
+    """A test that covers the rule; empty for a call pattern."""
     is_operand: bool = False
-    """Whether a row says that it is an operand as it is."""
+    """Whether the rule returns an operand unchanged."""
     refused: str = ""
-    """Why no node of the word is read."""
+    """Why every node of the op type is refused."""
 
     @property
     def is_known(self) -> bool:
-        """Whether it says what the word is read as, or that it is not."""
+        """Whether the import of the op type is known: its operators, or that it is refused."""
         return bool(self.operators or self.test or self.is_operand or self.refused)
 
 
 @cache
-def _seen() -> Mapping[str, Any]:
+def _recorded_emissions() -> Mapping[str, Any]:
     return json.loads((files("graphport.ops") / "emitted.json").read_text(encoding="utf-8"))
 
 
 def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
-    row = _seen()[kind].get(dialect, {}).get(word)
+    row = _recorded_emissions()[kind].get(dialect, {}).get(word)
     if row is None:
         return None
     always = frozenset(row["always"])
@@ -147,8 +147,8 @@ def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
 
 
 @cache
-def _alike(dialect: str) -> Mapping[int, Sequence[str]]:
-    """The words of one rule, by its identity."""
+def _op_types_by_rule(dialect: str) -> Mapping[int, Sequence[str]]:
+    """The op types that share a rule, by the rule's identity."""
     found: dict[int, list[str]] = {}
     for (language, word), rules in LOWERINGS.items():
         if language == dialect:
@@ -156,18 +156,18 @@ def _alike(dialect: str) -> Mapping[int, Sequence[str]]:
     return found
 
 
-def _read(dialect: str, word: str) -> Emitted | None:
-    """What a word emits: what tests have seen, of it or of another word of its rule, and what its row names."""
+def _import_emission(dialect: str, word: str) -> Emitted | None:
+    """Return what the import of an op type emits, from recorded tests and from its row."""
     rules = LOWERINGS.get((dialect, word), ())
     if not rules and (parent := registry.record(dialect).parent):
-        return _joined(_emitted("lower", dialect, word), reading(parent, word))
+        return _combine_emissions(_emitted("lower", dialect, word), reading(parent, word))
     rule = registry.row(rules[0].function) if rules else None
     if isinstance(rule, Refusal):
         return Emitted((), frozenset(), "", refused=rule.reason)
-    seen = _emitted("lower", dialect, word) or _other(dialect, rule)
+    seen = _emitted("lower", dialect, word) or _emitted_by_same_rule(dialect, rule)
     if not isinstance(rule, Lowering):
         return seen
-    parts = {name: _named(dialect, name) for name in rule.operators}
+    parts = {name: _emission_of_name(dialect, name) for name in rule.operators}
     named = dict.fromkeys(name for part in parts.values() for name in part.operators)
     sure = frozenset(name for own in rule.always for name in parts[own].always)
     is_operand = rule.is_operand or (isinstance(rule, Alias) and any(part.is_operand for part in parts.values()))
@@ -180,8 +180,8 @@ def _read(dialect: str, word: str) -> Emitted | None:
     return Emitted(tuple(sorted(operators, key=lambda name: name not in always)), always, seen.test)
 
 
-def _joined(own: Emitted | None, other: Emitted | None) -> Emitted | None:
-    """What is known of a word that a dialect has from another."""
+def _combine_emissions(own: Emitted | None, other: Emitted | None) -> Emitted | None:
+    """Combine the records of an op type in a dialect and in its parent."""
     if own is None or other is None or not (own.operators and other.operators):
         return own if own and own.operators else other
     always = own.always & other.always
@@ -189,71 +189,74 @@ def _joined(own: Emitted | None, other: Emitted | None) -> Emitted | None:
     return Emitted(tuple(sorted(operators, key=lambda name: (name not in always, name))), always, own.test)
 
 
-def _other(dialect: str, rule: object) -> Emitted | None:
-    """What another word of a rule was seen to emit."""
-    others = _alike(dialect).get(id(rule), ())
+def _emitted_by_same_rule(dialect: str, rule: object) -> Emitted | None:
+    """Return what another op type of the same rule was recorded to emit."""
+    others = _op_types_by_rule(dialect).get(id(rule), ())
     return next((found for other in others if (found := _emitted("lower", dialect, other)) is not None), None)
 
 
-def _named(dialect: str, name: str) -> Emitted:
-    """What a row names: an operator, or a word of its dialect, or of one whose words it has, with what that emits."""
+def _emission_of_name(dialect: str, name: str) -> Emitted:
+    """Return what a name in a row emits: an operator, or an op type of the dialect or of its parent."""
     if name in registry.pages():
         return Emitted((name,), frozenset((name,)), "")
-    return _read(dialect, name) or _read_elsewhere(dialect, name) or Emitted((), frozenset(), "")
+    return _import_emission(dialect, name) or _emission_in_other_dialect(dialect, name) or Emitted((), frozenset(), "")
 
 
-def _read_elsewhere(dialect: str, word: str) -> Emitted | None:
-    """What a word emits that another dialect has the rule of, as PNNX has those of most functions of PyTorch."""
+def _emission_in_other_dialect(dialect: str, word: str) -> Emitted | None:
+    """Return what an op type emits whose rule belongs to another dialect (PNNX uses rules of PyTorch)."""
     rule = registry.lowering(dialect, word)
     own = _dialects().get(word) if rule is None else _words_by_rule().get(id(_innermost(rule)))
-    return None if own is None or own == (dialect, word) else _read(*own)
+    return None if own is None or own == (dialect, word) else _import_emission(*own)
 
 
 @cache
 def _dialects() -> Mapping[str, tuple[str, str]]:
-    """A dialect of each word, with the word."""
+    """The dialect of each op type."""
     registry.names()
     return {word: (dialect, word) for dialect, word in LOWERINGS}
 
 
 @cache
 def reads(dialect: str) -> Mapping[str, Emitted]:
-    """Every word of a dialect that is read, with the operators that its rule emits."""
+    """Every op type of a dialect that has an import rule, with the operators that the rule emits."""
     found: dict[str, Emitted] = {}
     if dialect == "onnx":
         found = {name: Emitted((name,), frozenset((name,)), "") for name in registry.pages()}
-    for word, stated in registry.patterns(dialect).items():
-        names = tuple(dict.fromkeys(page.name for page, _ in stated))
+    for word, declared in registry.patterns(dialect).items():
+        names = tuple(dict.fromkeys(page.name for page, _ in declared))
         found[word] = Emitted(names, frozenset(names if len(names) == 1 else ()), "")
     registry.load(dialect)
-    # Words that another one's rule reads, as overloads of PyTorch, are known to the tests alone.
-    words = [*_seen()["lower"].get(dialect, ()), *(word for language, word in LOWERINGS if language == dialect)]
+    # Op types covered by the rule of another one, such as PyTorch's overloads, occur in the test records only.
+    words = [
+        *_recorded_emissions()["lower"].get(dialect, ()),
+        *(word for language, word in LOWERINGS if language == dialect),
+    ]
     for word in words:
         if word not in found:
-            found[word] = _read(dialect, word) or Emitted((), frozenset(), "")
+            found[word] = _import_emission(dialect, word) or Emitted((), frozenset(), "")
     return MappingProxyType({word: found[word] for word in sorted(found)})
 
 
 def reading(dialect: str, word: str) -> Emitted | None:
-    """What a word is read as, also where the rule of another word reads it, as PNNX's reads overloads of PyTorch."""
+    """Return what an op type is imported as, including op types that the rule of another one covers."""
     found = reads(dialect).get(word)
     if dialect == "onnx":
-        # An operator is itself, and its older forms may need others.
-        return found and _joined(found, _emitted("lower", dialect, word))
+        # A current ONNX operator is itself; older forms may need other operators.
+        return found and _combine_emissions(found, _emitted("lower", dialect, word))
     if found is not None:
         return found
     rule = registry.lowering(dialect, word)
     if rule is None:
         return None
     if registry.record(dialect).parent:
-        return _read(dialect, word)
+        return _import_emission(dialect, word)
     other = _words_by_rule().get(id(_innermost(rule)))
     return Emitted((), frozenset(), "") if other is None else reads(other[0])[other[1]]
 
 
 @cache
 def _words_by_rule() -> Mapping[int, tuple[str, str]]:
-    """A dialect and a word of each rule, by its identity."""
+    """The dialect and one op type of each rule, by the rule's identity."""
     registry.names()
     found: dict[int, tuple[str, str]] = {}
     for name, rules in LOWERINGS.items():
@@ -269,12 +272,12 @@ def _innermost(rule: Any) -> Any:
 
 @cache
 def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
-    """Every word of a dialect that is read, with the operators that it is read as."""
+    """Every op type of a dialect that has an import rule, with the operators that it becomes."""
     return MappingProxyType({word: emitted.operators for word, emitted in reads(dialect).items()})
 
 
-def written_as(dialect: str, page: Page) -> Emitted | None:
-    """The words of a dialect that a node of `page` is written with; `None` where it is not written."""
+def export_op_types(dialect: str, page: Page) -> Emitted | None:
+    """Return the op types that a node of the operator `page` is exported to; `None` if it is not exported."""
     if dialect == "onnx":
         return Emitted((page.name,), frozenset((page.name,)), "")
     registry.load(dialect)
@@ -282,16 +285,16 @@ def written_as(dialect: str, page: Page) -> Emitted | None:
         return Emitted(patterns, frozenset(patterns), "")
     found = _emitted("lift", dialect, page.name)
     if parent := registry.record(dialect).parent:
-        return _joined(found, written_as(parent, page))
-    return (found or Emitted((), frozenset(), "")) if registry.is_written(dialect, page) else None
+        return _combine_emissions(found, export_op_types(parent, page))
+    return (found or Emitted((), frozenset(), "")) if registry.has_export_rule(dialect, page) else None
 
 
 @cache
 def spellings(dialect: str) -> Mapping[str, Spelling]:
-    """How every operator and the words of a dialect go together, by the operator's name.
+    """The relation of every operator to the op types of a dialect, by operator name.
 
-    A word that is read as several operators counts for the one with weights, else for the one that the fewest words
-    always need: `nn.LSTM`, which also takes reshaping, is a word of LSTM.
+    An op type that becomes several operators counts for the one with weights, else for the one that the fewest op types
+    always need: `nn.LSTM`, which also needs reshaping, counts for LSTM.
     """
     weighted = {page.name for page in registry.pages().values() if page.role == "weighted"}
     needed = {word: emitted.always or emitted.operators for word, emitted in reads(dialect).items()}
@@ -304,7 +307,7 @@ def spellings(dialect: str) -> Mapping[str, Spelling]:
         {
             page.name: Spelling(
                 tuple(words.get(page.name, ())),
-                writes=written_as(dialect, page) is not None,
+                writes=export_op_types(dialect, page) is not None,
                 patterns=page.spellings.get(dialect, ()),
             )
             for page in registry.pages().values()

@@ -1,4 +1,4 @@
-"""Facts of canonical operations: the one place that asks pages for shapes."""
+"""Facts of canonical operations: the only caller of shape rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphport.ir.graph import Graph
 from graphport.ops.attribute_types import is_of_type, type_name
 from graphport.ops.declare import ShapeError
 from graphport.ops.propagation import with_elements
-from graphport.ops.renaming import Answer, Likeness, Renaming
+from graphport.ops.renaming import CachedFacts, LookupKey, Renaming
 from graphport.ops.requirements import collected
 from graphport.ops.type_variables import bind, result_dtype, result_types
 from graphport.ops.wording import Wording
@@ -36,32 +36,32 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 _MOST_EXTENT = (1 << 63) - 1
-_MOST_ALIKE = 16
-"""Elements of a constant that rules make anew for every node."""
-MOST_REMEMBERED = 1 << 14
-"""So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
+_MAX_SHARED_ELEMENTS = 16
+"""The maximum number of elements of a constant that is shared between nodes."""
+MAX_CACHED_FACTS = 1 << 14
+"""The maximum number of cached results of shape rules."""
 
 
-class _Memory:
-    """What pages answer that require nothing, and how operands are told there."""
+class _SharedCache:
+    """Cached results of shape rules without requirements, and the renaming of symbols."""
 
     __slots__ = ("answers", "renaming")
 
     def __init__(self) -> None:
-        self.answers: dict[Any, Answer] = {}
+        self.answers: dict[Any, CachedFacts] = {}
         self.renaming = Renaming()
 
 
-_MEMORY: ContextVar[_Memory | None] = ContextVar("_MEMORY", default=None)
+_MEMORY: ContextVar[_SharedCache | None] = ContextVar("_MEMORY", default=None)
 
 
 @contextmanager
-def one_memory() -> Generator[None]:
-    """Let everybody inside remember together what pages answer that require nothing.
+def shared_inference_cache() -> Generator[None]:
+    """Share one cache of shape-rule results among all inferences inside the block.
 
-    A reader asks for shapes as it checks what stands in a file, and legalizing asks for the same again.
+    A reader infers shapes to check a file, and legalization infers the same shapes again.
     """
-    token = _MEMORY.set(_Memory())
+    token = _MEMORY.set(_SharedCache())
     try:
         yield
     finally:
@@ -69,63 +69,62 @@ def one_memory() -> Generator[None]:
 
 
 class OperatorFacts(ABC):
-    """What pages answer, remembered by operator, operands' facts and attributes.
+    """Infers facts by shape rules, cached by operator, facts of operands and attributes.
 
-    Facts are told in the symbols of one graph, the first that is met.
+    Facts use the symbols of one graph, the first one passed to `meet`.
     """
 
     def __init__(self) -> None:
         self._words: Wording | None = None
         self._depth = 0
         self.required: list[Constraint] = []
-        """What rules have found that must hold, until the node is settled that they were asked for."""
+        """Constraints required by rules since the last settled node."""
         self.findings: list[Diagnostic] = []
         self._memory = _MEMORY.get()
         self.renaming = Renaming() if self._memory is None else self._memory.renaming
-        # Where operands are alike but for names, and where names may matter.
-        self._pages: dict[Any, Answer] = {}
+        # Results by operands that are equal up to the names of symbols, or by exact operands where names matter.
+        self._pages: dict[Any, CachedFacts] = {}
         self._exact: dict[Any, tuple[Fact, ...]] = {}
-        # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
-        # answers are handed on from node to node, and need not be looked into each time.
+        # A second level keyed by the ids of the operands' facts (kept alive in the value), which avoids hashing.
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...], bool]] = {}
-        # What has been required, by what was asked in which names: it holds from then on.
+        # Requirements that are already recorded, by key and names.
         self._held: set[tuple[Hashable, Hashable]] = set()
         self.withheld = False
-        """Whether something was asked again, of which what it requires holds already and has not been said again."""
-        # Equal facts as one, so that what is remembered by identity is found.
+        """Whether a cached result was returned whose requirements were recorded before and not reported again."""
+        # Interns equal facts, so that lookups by identity succeed.
         self._shared: dict[TensorFact, TensorFact] = {}
-        # Axes, pads and targets of shapes come again and again.
+        # Axes, pads and target shapes repeat.
         self._constants: dict[Any, tuple[Storage, TensorFact]] = {}
 
     @abstractmethod
     def graph(self, graph: Graph) -> None:
-        """Set the fact of every result in `graph`, in order; inputs and constants have theirs."""
+        """Set the fact of every result in `graph`, in order; the facts of inputs and constants are set."""
 
     @contextmanager
     def in_body(self) -> Generator[None]:
-        """Errors found meanwhile are warnings: a body may never run, so they do not make the model useless."""
+        """Downgrade errors inside the block to warnings: a body may never be executed."""
         before = len(self.findings)
         self._depth += 1
         yield
         self._depth -= 1
         self.findings[before:] = [replace(finding, severity=Severity.WARNING) for finding in self.findings[before:]]
 
-    # Extents
+    # Symbolic dims
 
     @property
     def words(self) -> Wording:
-        """The symbols that facts are told in."""
+        """The symbol table of facts."""
         if self._words is None:
             self._words = Wording(Extents())
         return self._words
 
     def meet(self, graph: Graph) -> None:
-        """Tell facts in the symbols of `graph` from now on, unless those of another one are taken already."""
+        """Use the symbols of `graph` from now on, unless those of another graph are already in use."""
         if self._words is not None:
             return
         extents = graph.extents
         for value in graph.inputs:
-            self._one(value.fact)
+            self._interned(value.fact)
             for dim in value.fact.shape or () if isinstance(value.fact, TensorFact) else ():
                 for name, symbol in symbols(dim).items():
                     extents.declared.setdefault(name, symbol)
@@ -133,17 +132,17 @@ class OperatorFacts(ABC):
         self._words = Wording(extents, graph)
 
     def constant(self, data: object, dtype: DType | None) -> tuple[Storage, TensorFact]:
-        """A storage of `data` (a number, a nested list, an array) and its fact; of short ones, the same again.
+        """Return a storage of `data` (a number, a nested list, an array) and its fact; short ones are shared.
 
         Raises:
-            ShapeError: the element type does not hold the numbers: NaN is no integer.
+            ShapeError: the dtype cannot represent the elements, for example NaN as an integer.
         """
         try:
             array = np.asarray(data, None if dtype is None else dtype.numpy)
         except (ValueError, OverflowError, TypeError) as error:
             message = f"{data!r:.60} cannot be {dtype}"
             raise ShapeError(message) from error
-        if array.size > _MOST_ALIKE or array.dtype.hasobject:
+        if array.size > _MAX_SHARED_ELEMENTS or array.dtype.hasobject:
             storage = ArrayStorage(array, dtype)
             return storage, TensorFact.of(storage)
         key = dtype, array.dtype, array.shape, array.tobytes()
@@ -151,7 +150,7 @@ class OperatorFacts(ABC):
         if found is None:
             storage = ArrayStorage(array.copy(), dtype)
             found = self._constants[key] = storage, TensorFact.of(storage)
-            if len(self._constants) > MOST_REMEMBERED:
+            if len(self._constants) > MAX_CACHED_FACTS:
                 self._constants.clear()
         return found
 
@@ -160,7 +159,7 @@ class OperatorFacts(ABC):
     def answer(
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
     ) -> tuple[Fact, ...]:
-        """`page`, remembered from an operation with the same operands and attributes; a body is asked each time."""
+        """Evaluate `page` with a cache by operands and attributes; operators with bodies are always evaluated."""
         if attributes and Graph in map(type, attributes.values()):
             return self.page(page, operands, attributes, count)
         handed = (page.name, count, *map(id, operands), *as_key(attributes))
@@ -193,18 +192,18 @@ class OperatorFacts(ABC):
             self.hand_on(handed, operands, facts, requires=requires)
         return facts
 
-    def renamed(self, known: Answer, key: Hashable, alike: Likeness) -> tuple[Fact, ...] | None:
-        """What is known by `key`, of operands that are alike; what it requires is required, unless it is already."""
+    def renamed(self, known: CachedFacts, key: Hashable, alike: LookupKey) -> tuple[Fact, ...] | None:
+        """Return a cached result for operands equal up to names; require its unrecorded constraints."""
         facts = known.renamed(alike, self.renaming)
         if facts is not None and known.required and (key, alike.names) not in self._held:
             self.required += known.requirements(alike)
             self.hold_from_now_on(key, alike)
         return facts
 
-    def hold_from_now_on(self, key: Hashable, alike: Likeness) -> None:
-        """Take note that what is known by `key` was required, if it will be: in a body it is dropped."""
+    def hold_from_now_on(self, key: Hashable, alike: LookupKey) -> None:
+        """Record that the requirements for `key` are required, except in a body, where they are dropped."""
         if not self._depth:
-            if len(self._held) >= MOST_REMEMBERED:
+            if len(self._held) >= MAX_CACHED_FACTS:
                 self._held.clear()
             self._held.add((key, alike.names))
 
@@ -215,43 +214,43 @@ class OperatorFacts(ABC):
         attributes: Mapping[str, Attribute],
         count: int,
         key: Any,
-        alike: Likeness | None,
+        alike: LookupKey | None,
     ) -> tuple[Fact, ...]:
-        if len(self._pages) + len(self._exact) >= MOST_REMEMBERED:
+        if len(self._pages) + len(self._exact) >= MAX_CACHED_FACTS:
             self._pages.clear()
             self._exact.clear()
             self._shared.clear()
         before = len(self.required)
-        facts = tuple([self._one(fact) for fact in self.page(page, operands, attributes, count)])
+        facts = tuple([self._interned(fact) for fact in self.page(page, operands, attributes, count)])
         required = self.required[before:]
-        # What is required in a body is dropped, and would be missed where the same is asked for outside.
+        # Requirements in a body are dropped, so the result must not be cached for uses outside of it.
         if self._depth and required:
             return facts
         if alike is None:
             self._exact[key] = facts
             return facts
-        answer = self._pages[key] = Answer(facts, required, alike)
+        answer = self._pages[key] = CachedFacts(facts, required, alike)
         if required:
             self.hold_from_now_on(key, alike)
-        elif self._memory is not None and len(self._memory.answers) < MOST_REMEMBERED:
+        elif self._memory is not None and len(self._memory.answers) < MAX_CACHED_FACTS:
             self._memory.answers[key] = answer
         return facts
 
-    def _one(self, fact: Fact) -> Fact:
-        """The first fact that was equal to `fact`, if no run can tell the two apart."""
+    def _interned(self, fact: Fact) -> Fact:
+        """Return the interned fact equal to `fact`, if both denote the same dims in every run."""
         return self._shared.setdefault(fact, fact) if isinstance(fact, TensorFact) and fact.is_plain else fact
 
     def page(
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
     ) -> tuple[Fact, ...]:
-        """Facts of the first `count` results of a canonical operation.
+        """Return the facts of the first `count` results of a canonical operation.
 
         Raises:
-            ShapeError: operands or attributes break a rule of the operator.
+            ShapeError: operands or attributes violate a rule of the operator.
         """
         bound = bind(page, operands)
         if count > len(page.outputs) and not page.is_variadic_output:
-            message = f"{count} results, at most {len(page.outputs)} are known"
+            message = f"{count} results, expected at most {len(page.outputs)}"
             raise ShapeError(message)
         known = page.signature.keywords
         for name, attribute in attributes.items():
@@ -288,14 +287,14 @@ class OperatorFacts(ABC):
     def hand_on(
         self, key: tuple[Any, ...], operands: Sequence[Fact | None], facts: tuple[Fact, ...], *, requires: bool
     ) -> None:
-        """Remember `facts` by the identity of the operands' facts, which `key` has, and whether they need anything."""
-        if len(self._handed) >= MOST_REMEMBERED:
+        """Cache `facts` by the ids of the operands' facts, and whether they have requirements."""
+        if len(self._handed) >= MAX_CACHED_FACTS:
             self._handed.clear()
         self._handed[key] = operands, facts, requires
 
 
 class BodyFacts:
-    """A body as its operator's shape rule sees it: facts in, facts out."""
+    """A body as a shape rule sees it: a function from facts to facts."""
 
     def __init__(self, facts: OperatorFacts, graph: Graph) -> None:
         self._asked = facts
@@ -303,13 +302,13 @@ class BodyFacts:
 
     @property
     def facts(self) -> list[Fact]:
-        """What is known of the outputs, after the last call."""
+        """The facts of the outputs after the last call."""
         return [value.fact for value in self._graph.outputs]
 
     def __call__(self, *given: Fact | None) -> list[Fact]:
         inputs = self._graph.inputs
         if len(given) != len(inputs):
-            message = f"the body {self._graph.name} takes {len(inputs)} values, {len(given)} are given"
+            message = f"the body {self._graph.name} takes {len(inputs)} values, got {len(given)}"
             raise ShapeError(message)
         for value, fact in zip(inputs, given, strict=True):
             if fact is not None:
@@ -328,12 +327,12 @@ def _check_extents(fact: Fact | None) -> None:
 
 
 def signs(operands: Sequence[Fact | None]) -> tuple[str, ...]:
-    """What tells facts apart that are equal: those of 0.0 and -0.0."""
+    """Return what separates equal facts: the signs of 0.0 and -0.0."""
     return tuple([repr(fact.reals) for fact in operands if isinstance(fact, TensorFact) and fact.reals is not None])
 
 
 def frozen(attributes: Mapping[str, Attribute]) -> tuple[Any, ...]:
-    """Attributes as what can be looked up."""
+    """Return attributes in hashable form."""
     if len(attributes) > 1:
         attributes = dict(sorted(attributes.items()))
     return as_key(attributes)

@@ -1,4 +1,4 @@
-"""Operators of a user's own: a meaning in NumPy and a shape rule, for nodes of a domain that nobody else knows."""
+"""User-defined operators: semantics in NumPy and a shape rule for nodes of a custom domain."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TAKEN = ("", "onnx", "ai.onnx")
 def operator(
     domain: str, *, name: str | None = None, shape: ShapeRule | None = None, outputs: Sequence[str] = ("y",)
 ) -> Callable[[Meaning], Meaning]:
-    """Declare an operator of your own; the function below is its meaning.
+    """Define a custom operator; the decorated function is its semantics.
 
-    From then on nodes of that domain and name have shapes, run on the reference and are verified; in an ONNX file they
-    stand as they are. Other runtimes do not know the operator, and a proof says so. A later declaration of the same
-    name counts.
+    Nodes of that domain and name then have shapes, run on the reference interpreter and are verified; ONNX files
+    contain them unchanged. Other runtimes do not know the operator, and a proof reports that. A later definition
+    replaces an earlier one.
 
     Before  LEG0001: my.domain.Swish is kept unchanged
     After   @gp.operator("my.domain")
@@ -34,10 +34,11 @@ def operator(
                 return x / (1 + np.exp(-alpha * x))
 
     Args:
-        domain: as ONNX files have it.
-        name: the operator's name; that of the function if `None`.
-        shape: facts of operands and attributes to facts of results, with the parameters of the function; the type and
-            shape of the first operand if `None`. `Fact`s have `dtype` and `shape`, whose extents may be symbols.
+        domain: the domain in ONNX files.
+        name: the operator's name; the name of the function if `None`.
+        shape: maps facts of operands and attributes to facts of results, with the parameters of the function; the
+            dtype and
+            shape of the first operand if `None`. A `Fact` has `dtype` and `shape`, whose dims may be symbolic.
         outputs: names of the results.
 
     Raises:
@@ -50,7 +51,11 @@ def operator(
     def declare(function: Meaning) -> Meaning:
         word = name or function.__name__
         OWN[domain, word] = Page(
-            name=f"{domain}.{word}", function=function, shape=shape or _like_first, outputs=tuple(outputs), since=1
+            name=f"{domain}.{word}",
+            function=function,
+            shape=shape or _fact_of_first_operand,
+            outputs=tuple(outputs),
+            since=1,
         )
         MEANINGS[domain, word] = function
         return function
@@ -58,7 +63,7 @@ def operator(
     return declare
 
 
-def _like_first(*operands: Fact | None, **_: object) -> Fact:
-    """The fact of the first operand, whose numbers are others."""
+def _fact_of_first_operand(*operands: Fact | None, **_: object) -> Fact:
+    """Return the fact of the first operand without its elements."""
     first = operands[0] if operands else None
     return first.with_shape(first.shape) if isinstance(first, TensorFact) else first or UNKNOWN

@@ -1,10 +1,10 @@
-"""Call patterns: one line that says how a dialect spells an operator, read in both directions.
+"""Call patterns: one line that states how a dialect writes an operator, valid in both directions.
 
 leaky_relu(x, alpha=alpha)          operand and attribute under other names
-squeeze(data, axes=const(axes))     an operand of ours that is an attribute there: only a constant can stand there
+squeeze(data, axes=const(axes))     an operand in ONNX that is an attribute in the dialect; it must be constant
 reshape(x, shape, special_zero=not allowzero)
-max(x, 0.0)                         a literal that must stand there
-concat([*inputs], axis=axis)        a run of operands
+max(x, 0.0)                         a literal that must match
+concat([*inputs], axis=axis)        a variadic operand
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Kind = Literal["name", "const", "not", "rest", "literal"]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What stands for one argument of the word: a parameter of the page, or a literal."""
+    """An argument of a pattern: a parameter of the operator definition or a literal."""
 
     kind: Kind
     value: Any
@@ -43,21 +43,21 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A word with its arguments; `key` is `None` for positional ones."""
+    """An op type with its arguments; `key` is `None` for positional ones."""
 
     word: str
     arguments: tuple[tuple[str | None, Term], ...]
 
 
 class PatternError(ValueError):
-    """A pattern on a page is malformed or does not fit the page's signature."""
+    """A pattern is malformed or does not match the operator's signature."""
 
 
 def parse(text: str) -> Pattern:
-    """The pattern that `text` spells.
+    """Parse a pattern.
 
     Raises:
-        PatternError: says what was expected where.
+        PatternError: a syntax error, with position and expected token.
     """
     tokens: list[tuple[str, str]] = []
     at = 0
@@ -77,7 +77,7 @@ class _Parser:
         self.tokens = [*tokens, ("end", "")]
         self.at = 0
 
-    def take(self, kind: str, *expected: str) -> str:
+    def expect(self, kind: str, *expected: str) -> str:
         found, text = self.tokens[self.at]
         if found != kind or (expected and text not in expected):
             message = f"{self.text!r}: {' or '.join(expected) or kind} expected, not {text or 'the end'}"
@@ -90,51 +90,51 @@ class _Parser:
         return token[0] == kind and text in (None, token[1])
 
     def pattern(self) -> Pattern:
-        word = self.take("name")
-        self.take("mark", "(")
+        word = self.expect("name")
+        self.expect("mark", "(")
         arguments: list[tuple[str | None, Term]] = []
         while not self.sees("mark", ")"):
             if arguments:
-                self.take("mark", ",")
+                self.expect("mark", ",")
             key = None
             if self.sees("name") and self.sees("mark", "=", ahead=1):
-                key = self.take("name")
-                self.take("mark", "=")
+                key = self.expect("name")
+                self.expect("mark", "=")
             arguments.append((key, self.term()))
-        self.take("mark", ")")
-        self.take("end")
+        self.expect("mark", ")")
+        self.expect("end")
         return Pattern(word, tuple(arguments))
 
     def term(self) -> Term:
         if self.sees("mark", "["):
-            self.take("mark", "[")
-            self.take("mark", "*")
-            name = self.take("name")
-            self.take("mark", "]")
+            self.expect("mark", "[")
+            self.expect("mark", "*")
+            name = self.expect("name")
+            self.expect("mark", "]")
             return Term("rest", name)
         if self.sees("number"):
-            text = self.take("number")
+            text = self.expect("number")
             return Term("literal", int(text) if re.fullmatch(r"[-+]?\d+", text) else float(text))
         if self.sees("string"):
-            return Term("literal", self.take("string")[1:-1])
-        name = self.take("name")
+            return Term("literal", self.expect("string")[1:-1])
+        name = self.expect("name")
         if name in _WORDS:
             return Term("literal", _WORDS[name])
         if name == "not":
-            return Term("not", self.take("name"))
+            return Term("not", self.expect("name"))
         if name == "const" and self.sees("mark", "("):
-            self.take("mark", "(")
-            inner = self.take("name")
-            self.take("mark", ")")
+            self.expect("mark", "(")
+            inner = self.expect("name")
+            self.expect("mark", ")")
             return Term("const", inner)
         return Term("name", name)
 
 
 def check(page: Page, pattern: Pattern) -> None:
-    """Hold a pattern against its page.
+    """Check a pattern against its operator definition.
 
     Raises:
-        PatternError: it names something that the page does not have, or the same thing twice.
+        PatternError: it names an unknown parameter, or one parameter twice.
     """
     operands = {operand.name for operand in page.signature.operands}
     keywords = page.signature.keywords
@@ -149,17 +149,17 @@ def check(page: Page, pattern: Pattern) -> None:
         seen.add(term.value)
         crosses = (key is None) != (term.value in operands)
         if crosses and term.kind != "const":
-            message = f"{where} is an attribute on one side and an operand on the other: const({term.value})"
+            message = f"{where} is an attribute on one side and an operand on the other side; write const({term.value})"
             raise PatternError(message)
 
 
 def lowered(
     page: Page, pattern: Pattern, builder: Builder, operands: Sequence[Any], attributes: Mapping[str, Any]
 ) -> Any:
-    """The canonical results of a dialect's word that matches `pattern`.
+    """Import a node that matches `pattern`. Return the canonical results.
 
     Raises:
-        UnsupportedError: an operand or attribute that the pattern does not know, or a literal that differs.
+        UnsupportedError: an operand or attribute is not in the pattern, or a literal differs.
     """
     given: dict[str, Any] = {}
     rest = list(operands)
@@ -195,7 +195,7 @@ def lowered(
 
 
 def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[Value, ...] | None:
-    """The dialect's results of a canonical node, or `None` if the pattern cannot say it."""
+    """Export a canonical node. Return its results, or `None` if the pattern cannot represent it."""
     signature = page.signature
     operands: dict[str, Any] = {}
     for index, operand in enumerate(signature.operands):
@@ -228,13 +228,13 @@ _CANNOT: Any = object()
 def _emitted(
     builder: Builder, page: Page, term: Term, operands: dict[str, Any], left: dict[str, Any], node: Node
 ) -> Any:
-    """What stands for `term` in the dialect; takes it out of what is left to say."""
+    """Return the argument for `term` and remove its parameter from the remaining ones."""
     if term.kind == "literal":
         return term.value
     if term.value in operands:
         value = operands.pop(term.value)
         if term.kind == "const":
-            return _numbers(value)
+            return _plain_numbers(value)
         return value
     keyword = page.signature.keywords.get(term.value)
     if keyword is None:
@@ -245,14 +245,14 @@ def _emitted(
 
 
 def constant_numbers(value: Value) -> tuple[int, ...] | None:
-    """The numbers of a small constant, flat; `None` where they are not known."""
-    found = _numbers(value)
+    """Return the elements of a small constant, flattened; `None` if they are not known."""
+    found = _plain_numbers(value)
     if found is _CANNOT:
         return None
     return tuple(found) if is_sequence(found) else (found,)
 
 
-def _numbers(value: Value) -> Any:
+def _plain_numbers(value: Value) -> Any:
     fact = value.fact
     if isinstance(fact, TensorFact) and fact.elements is not None and all(isinstance(x, int) for x in fact.elements):
         return fact.elements if fact.shape else fact.elements[0]
@@ -286,7 +286,7 @@ def _operand(builder: Builder, types: Any, value: Any) -> Value | None:
 def _attribute(builder: Builder, word: str, value: Any) -> Attribute:
     if not hasattr(value, "fact"):
         return value
-    found = _numbers(value)
+    found = _plain_numbers(value)
     if found is _CANNOT:
         message = f"{word}: {value.name} must be a constant"
         raise ShapeError(message)

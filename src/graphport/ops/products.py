@@ -1,4 +1,4 @@
-"""Products that were taken apart into nodes, and what they were."""
+"""Recognition of products that exporters decompose into nodes, such as Gelu."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 _PAIR = 2
 CLOSE = 2e-4
-"""How far a constant may be from its number: 16 bits hold no more of it."""
+"""The relative tolerance of constants: float16 has no more digits."""
 
 
-def numbers(value: Value | None) -> Array | None:
-    """The numbers of a constant; `None` for anything else, and where they are not at hand."""
+def constant_elements(value: Value | None) -> Array | None:
+    """Return the elements of a constant; `None` for other values and unavailable data."""
     if value is None or value.storage is None or not value.is_constant:
         return None
     return value.storage.numpy()
 
 
-def sole_reader(value: Value) -> Node | None:
-    """The node that alone reads `value`, once, in the same graph; `None` if there is another reader or an output."""
+def sole_consumer(value: Value) -> Node | None:
+    """Return the only consumer of `value` in the same graph; `None` if there are others or it is an output."""
     if len(value.uses) != 1:
         return None
     user = next(iter(value.uses)).user
@@ -37,7 +37,7 @@ def sole_reader(value: Value) -> Node | None:
 
 
 def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The two operands, in both orders where the order does not matter."""
+    """Return the two operands, in both orders for commutative operators."""
     if len(node.operands) == 2:
         one, two = node.operands
         yield one, two
@@ -46,13 +46,13 @@ def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
 
 
 def producer(value: Value | None, op: str) -> Node | None:
-    """The node that computes `value`, if its operator is `op`."""
+    """Return the producer of `value` if its operator is `op`."""
     return value.producer if value is not None and value.producer is not None and value.producer.op == op else None
 
 
-def entry(value: Value | None) -> float | None:
-    """The only entry of a constant that makes nothing larger."""
-    array = numbers(value)
+def scalar_element(value: Value | None) -> float | None:
+    """Return the only element of a constant that does not change the shape by broadcasting."""
+    array = constant_elements(value)
     if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
         return None
     return float(array.reshape(-1)[0])
@@ -67,19 +67,19 @@ class Product:
 
 
 def product_of(node: Node) -> Product:
-    """What a tree of Mul, and Div by constants, multiplies; only parts that nobody else reads are taken apart."""
+    """Collect the factors of a tree of Mul, and Div by constants; only nodes with one consumer are followed."""
     constant = 1.0
     factors: list[Value] = []
     pending = [node]
     while pending:
         part = pending.pop()
         for index, value in enumerate(part.operands):
-            number = entry(value)
+            number = scalar_element(value)
             if number is not None and (part.op == "Mul" or (index == 1 and number)):
                 constant *= number if part.op == "Mul" else 1 / number
             elif part.op == "Div" and index == 1:
                 return Product(constant, ())
-            elif value.producer is not None and value.producer.op in ("Mul", "Div") and sole_reader(value) is part:
+            elif value.producer is not None and value.producer.op in ("Mul", "Div") and sole_consumer(value) is part:
                 pending.append(value.producer)
             else:
                 factors.append(value)
@@ -87,10 +87,10 @@ def product_of(node: Node) -> Product:
 
 
 def gelu_of(node: Node) -> tuple[Value, str | None] | None:
-    """What `node` is the Gelu of, and its `approximate`, if it is the last part of one that was taken apart.
+    """Return the operand and `approximate` if `node` is the last node of a decomposed Gelu.
 
-    `0.5 * x * (1 + Erf(x / sqrt(2)))`, or `0.5 * x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`, factors in
-    any order, of which nobody else reads a part.
+    `0.5 * x * (1 + Erf(x / sqrt(2)))`, or `0.5 * x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`, with factors
+    in any order and no other consumers of the parts.
     """
     if is_inner_factor(node):
         return None
@@ -99,10 +99,10 @@ def gelu_of(node: Node) -> tuple[Value, str | None] | None:
         return None
     for x, other in (product.factors, product.factors[::-1]):
         total = producer(other, "Add")
-        if total is None or sole_reader(other) is None or x.fact != node.output.fact:
+        if total is None or sole_consumer(other) is None or x.fact != node.output.fact:
             continue
         for value, one in pairs(total):
-            if entry(one) != 1:
+            if scalar_element(one) != 1:
                 continue
             if _is_erf(value, x):
                 return x, None
@@ -113,7 +113,7 @@ def gelu_of(node: Node) -> tuple[Value, str | None] | None:
 
 def _is_erf(value: Value, x: Value) -> bool:
     erf = producer(value, "Erf")
-    scaled = None if erf is None or sole_reader(value) is None else erf.operand(0)
+    scaled = None if erf is None or sole_consumer(value) is None else erf.operand(0)
     if scaled is None or scaled.producer is None or scaled.producer.op not in ("Mul", "Div"):
         return False
     product = product_of(scaled.producer)
@@ -122,7 +122,7 @@ def _is_erf(value: Value, x: Value) -> bool:
 
 def _is_tanh(value: Value, x: Value) -> bool:
     tanh = producer(value, "Tanh")
-    scaled = None if tanh is None or sole_reader(value) is None else tanh.operand(0)
+    scaled = None if tanh is None or sole_consumer(value) is None else tanh.operand(0)
     if scaled is None or scaled.producer is None or scaled.producer.op != "Mul":
         return False
     product = product_of(scaled.producer)
@@ -141,12 +141,12 @@ def _is_cube(value: Value, x: Value) -> bool:
     if product.factors == (x, x, x):
         return True
     power = producer(product.factors[0], "Pow") if len(product.factors) == 1 else None
-    return power is not None and power.operand(0) is x and entry(power.operand(1)) == 3
+    return power is not None and power.operand(0) is x and scalar_element(power.operand(1)) == 3
 
 
 def is_inner_factor(node: Node) -> bool:
-    """Whether a product that `node` is a part of will be looked at instead."""
-    reader = sole_reader(node.output)
+    """Whether `node` is a factor of a larger product, which is examined instead."""
+    reader = sole_consumer(node.output)
     if reader is None or reader.op not in ("Mul", "Div"):
         return False
-    return any(entry(value) is not None for value in reader.operands if value is not node.output)
+    return any(scalar_element(value) is not None for value in reader.operands if value is not node.output)

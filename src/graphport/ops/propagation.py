@@ -1,4 +1,4 @@
-"""Elements of short integer results, computed by a page's own function with extents for numbers."""
+"""Propagation of elements of short integer tensors, by running operator definitions on symbolic dims."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def with_elements(
     page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
 ) -> list[Any]:
-    """The same facts with the elements of short integer results, computed by the page's own function."""
+    """Add the elements of short integer results to their facts, computed by the operator definition."""
     wanted = [index for index, fact in enumerate(facts) if _takes_elements(fact)]
     if not wanted or not operands:
         return facts
     if page.moves_data and page.symbolic:
-        operands = _with_open_elements(page, operands)
+        operands = _open_unknown_operands(page, operands)
     arrays: list[Any] = []
     for operand in operands:
         if operand is None:
@@ -44,7 +44,7 @@ def with_elements(
         with np.errstate(all="ignore"):
             answer = page.function(*arrays, **numbers)
     except (Undecided, ArithmeticError, IndexError, TypeError, ValueError):
-        # NumPy says TypeError where a symbolic dim stands for a number that it needs, an index for instance.
+        # NumPy raises TypeError for a symbolic dim where it needs an integer, for example as an index.
         return facts
     results: Any = answer if is_sequence(answer) else (answer,)
     for index in wanted:
@@ -53,19 +53,19 @@ def with_elements(
     return facts
 
 
-def _with_open_elements(page: Page, operands: Sequence[Fact | None]) -> Sequence[Fact | None]:
-    """Operands of which those that only a run can tell are open, where they are moved beside others that are known.
+def _open_unknown_operands(page: Page, operands: Sequence[Fact | None]) -> Sequence[Fact | None]:
+    """Replace data-dependent operands by open dims if they are only moved next to known elements.
 
-    One extent that is computed in real numbers leaves the others of a shape known.
+    One dim computed in floating point then leaves the other dims of a shape known.
     """
     names = [each and each.name for each in map(page.signature.operand, range(len(operands)))]
     moved = [each for each, name in zip(operands, names, strict=True) if name not in page.index_operands]
     if not any(isinstance(each, TensorFact) and each.elements is not None for each in moved):
         return operands
-    return [_opened(each) if each in moved and _takes_elements(each) else each for each in operands]
+    return [_open_element(each) if each in moved and _takes_elements(each) else each for each in operands]
 
 
-def _opened(fact: Fact | None) -> Fact | None:
+def _open_element(fact: Fact | None) -> Fact | None:
     if not isinstance(fact, TensorFact):
         return fact
     return fact.with_elements([OPEN_ELEMENT] * prod(n for n in fact.dims if isinstance(n, int)))
@@ -83,13 +83,13 @@ def _takes_elements(fact: Fact | None) -> bool:
 def _array(fact: TensorFact) -> np.ndarray[Any, Any]:
     elements, dtype = fact.known, fact.dtype
     if dtype is not None and not any(isinstance(dim, Symbolic) for dim in elements):
-        return np.array(elements, dtype.numpy).reshape(_lengths(fact))
+        return np.array(elements, dtype.numpy).reshape(_element_shape(fact))
     array = np.empty(len(elements), object)
     array[:] = [element(dim) for dim in elements]
-    return array.reshape(_lengths(fact))
+    return array.reshape(_element_shape(fact))
 
 
-def _lengths(fact: TensorFact) -> tuple[int, ...]:
-    """The shape of an array of all elements; of one axis it is as many as there are."""
+def _element_shape(fact: TensorFact) -> tuple[int, ...]:
+    """Return the shape of an array of all elements; a single axis has as many as there are."""
     lengths = tuple(n for n in fact.dims if isinstance(n, int))
     return lengths if len(lengths) == fact.rank else (-1,)

@@ -1,4 +1,4 @@
-"""Looking pages and rules up: by operator, by dialect and word."""
+"""Lookup of operator definitions and rules by operator, dialect and op type."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Lower = Callable[..., Any]
 PAGES_ROOT = "graphport.ops.pages."
-"""What the modules of pages are called, before the family."""
+"""The prefix of the module names of operator definitions."""
 
 _parsed = cache(pattern.parse)
 
@@ -52,24 +52,24 @@ _BROADCAST = "auto_broadcast"
 _BROADCAST_AXIS = "auto_broadcast_axis"
 _CHOICE = 3
 _ABSENT = "None"
-"""What the annotation of an operand says where it may be absent."""
+"""The annotation text of an operand that may be absent."""
 
 
 @cache
 def families() -> tuple[str, ...]:
-    """Names of the packages that hold pages."""
+    """Names of the packages with operator definitions."""
     above = import_module(PAGES_ROOT.removesuffix("."))
     return tuple(found.name for found in iter_modules(above.__path__) if found.ispkg)
 
 
 def dialects() -> tuple[str, ...]:
-    """Names of the dialects that have rules; a dot of a dialect's name is `_` here."""
+    """Names of the dialects with rules; a dot in the name of a dialect is `_` here."""
     return tuple(RULES)
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every dialect that has words, as nodes have it."""
+    """All dialects with rules, by their names in nodes."""
     for package in dialects():
         load(package)
     dialects_of_pages = {dialect for page in pages().values() for dialect in page.spellings}
@@ -78,7 +78,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def record(dialect: str) -> Dialect:
-    """What holds of all words of a dialect; that of a domain that nobody knows says nothing."""
+    """Return the properties of a dialect; the defaults for an unknown domain."""
     package = dialect.replace(".", "_")
     found = getattr(import_module(RULES[package]), "RECORD", None) if package in RULES else None
     return Dialect() if found is None else found
@@ -86,7 +86,7 @@ def record(dialect: str) -> Dialect:
 
 @cache
 def pages() -> Mapping[str, Page]:
-    """Every page by operator name."""
+    """All operator definitions by name."""
     for family in families():
         import_module(f"graphport.ops.pages.{family}")
     return MappingProxyType(PAGES)
@@ -94,15 +94,15 @@ def pages() -> Mapping[str, Page]:
 
 @cache
 def stating(fact: str) -> Mapping[str, Any]:
-    """The operators on whose pages something else than by default stands for a fact, with that."""
+    """The operators whose definitions set the given property to something other than its default, with the value."""
     default = next(each.default for each in fields(Page) if each.name == fact)
     found = {name: getattr(page, fact) for name, page in pages().items()}
-    return MappingProxyType({name: stated for name, stated in found.items() if stated != default})
+    return MappingProxyType({name: declared for name, declared in found.items() if declared != default})
 
 
 @cache
 def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
-    """The call patterns of a dialect, by its words; several on one word are tried in the order of the pages."""
+    """The call patterns of a dialect by op type; several patterns of one op type are tried in order."""
     found: dict[str, list[tuple[Page, pattern.Pattern]]] = {}
     for page in pages().values():
         for text in page.spellings.get(dialect, ()):
@@ -114,7 +114,7 @@ def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
 
 @cache
 def load(dialect: str) -> None:
-    """Import what the families say of a dialect, and of the one that it has its words from."""
+    """Import all rules of a dialect and of its parent."""
     pages()
     if parent := record(dialect).parent:
         load(parent)
@@ -124,7 +124,7 @@ def load(dialect: str) -> None:
 
 @cache
 def _load_family(family: str, dialect: str) -> None:
-    """Import the module of a family in a dialect's folder, and those whose names go on after it: `pooling_regions`."""
+    """Import the module of a family in a dialect's folder and its continuations, such as `pooling_regions`."""
     package = dialect.replace(".", "_")
     for name in _modules(package) if package in RULES else ():
         if name == family or name.startswith(f"{family}_"):
@@ -138,22 +138,22 @@ def _modules(package: str) -> tuple[str, ...]:
 
 
 def _load_own(page: Page, dialect: str) -> None:
-    """Import what the family of `page` says of a dialect."""
+    """Import the rules of a dialect for the family of `page`."""
     module = page.function.__module__
     if module.startswith(PAGES_ROOT):
         _load_family(module.removeprefix(PAGES_ROOT).partition(".")[0], dialect)
 
 
 def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
-    """The functions that say `word` canonically; other families than those that have to are imported only to find any.
+    """Return the import rules of `word`, importing as few families as possible.
 
-    The rules of an ONNX operator with a page are in its family, and the rule of a word with a pattern in that of one of
-    its pages. Every other word has one rule, wherever that is.
+    The rules of an ONNX operator are in its family, and those of an op type with a call pattern in the family of its
+    operators. Every other op type has one rule, in any family.
     """
     if dialect == "onnx" and word in pages():
         _load_own(pages()[word], dialect)
-    elif stated := patterns(dialect).get(word):
-        for page, _ in stated:
+    elif declared := patterns(dialect).get(word):
+        for page, _ in declared:
             _load_own(page, dialect)
     elif dialect == "onnx" or (dialect, word) not in LOWERINGS:
         load(dialect)
@@ -161,9 +161,9 @@ def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
 
 
 def _lifting_rules(dialect: str, page: Page) -> Sequence[Rule]:
-    """The functions that say `page` in `dialect`: all in one family, its own in most cases.
+    """Return the export rules of the operator `page` for `dialect`; all of them are in one family.
 
-    Others are imported only where that has none: what five operators mean needs five families, not twenty.
+    Other families are imported only if the operator's own family has none.
     """
     pages()
     _load_own(page, dialect)
@@ -173,24 +173,24 @@ def _lifting_rules(dialect: str, page: Page) -> Sequence[Rule]:
 
 
 def version(node: Node) -> int | None:
-    """The version of the node's dialect that its graph speaks, where dialects have one."""
+    """Return the version of the node's dialect in its graph, if the dialect is versioned."""
     return None if node.graph is None else node.graph.root.opsets.get(node.dialect)
 
 
 def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
-    """The function that says `word` canonically, or `None` if there is none.
+    """Return the import rule of `word`, or `None`.
 
-    For ONNX, the rule with the least `until` that is not below `opset`; a word that its page says is unchanged since
-    `opset` is said verbatim.
+    For ONNX, this is the rule with the smallest `until` that is at least `opset`; an operator that is unchanged since
+    `opset` is canonical already.
     """
     for rule in _lowering_rules(dialect, word):
         if rule.until is None or (opset is not None and opset <= rule.until):
             return rule.function
     if dialect == "onnx":
         return partial(_verbatim, pages()[word]) if is_verbatim(word, opset) else None
-    stated = patterns(dialect).get(word)
-    if stated is not None:
-        return partial(_by_pattern, stated)
+    declared = patterns(dialect).get(word)
+    if declared is not None:
+        return partial(_by_pattern, declared)
     if parent := record(dialect).parent:
         return _of_parent(dialect, parent, word)
     return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
@@ -198,14 +198,14 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
 
 @cache
 def reads_facts_alone(dialect: str, word: str) -> bool:
-    """Whether a word is read with a rule, or with patterns, for which no number of an operand matters."""
+    """Whether the import of an op type reads only facts of operands, not their elements."""
     rules = _lowering_rules(dialect, word)
     if rules:
         return all(rule.reads_facts_alone for rule in rules)
-    stated = patterns(dialect).get(word)
-    return bool(stated) and all(
+    declared = patterns(dialect).get(word)
+    return bool(declared) and all(
         term.kind in ("name", "rest") and term.value not in page.signature.keywords
-        for page, parsed in stated
+        for page, parsed in declared
         for key, term in parsed.arguments
         if key is None
     )
@@ -217,7 +217,7 @@ def _of_parent(dialect: str, parent: str, word: str) -> Lower | None:
 
 
 def meaning(node: Node) -> Callable[..., Any] | None:
-    """What a node computes, arrays in, arrays out: its page, or the function of a word that stays as it is."""
+    """Return the function that evaluates a node on arrays; `None` if its op type has no semantics."""
     if not node.dialect:
         return pages().get(node.word)
     load(node.dialect)
@@ -225,7 +225,7 @@ def meaning(node: Node) -> Callable[..., Any] | None:
 
 
 def exact(node: Node) -> Callable[..., Any] | None:
-    """What a node of a dialect computes to the last bit, where its canonical form is only close to that."""
+    """Return the bit-exact function of a node of a dialect, if its canonical form is only approximately equal."""
     if not record(node.dialect).rounds:
         return None
     load(node.dialect)
@@ -233,14 +233,14 @@ def exact(node: Node) -> Callable[..., Any] | None:
     return found.function if found is not None and found.when(node) else None
 
 
-def own(node: Node) -> Page | None:
-    """The page that a user has declared of an operator that has no other."""
+def user_definition(node: Node) -> Page | None:
+    """Return the user's definition of an operator that has no other definition."""
     return OWN.get((node.dialect, node.word)) if OWN else None
 
 
 @cache
 def is_verbatim(word: str, opset: int | None) -> bool:
-    """Whether an ONNX node of `opset` is canonical as it stands."""
+    """Whether an ONNX node of `opset` is canonical without conversion."""
     page = pages().get(word)
     if page is None or opset is None or not page.since <= opset:
         return False
@@ -248,52 +248,59 @@ def is_verbatim(word: str, opset: int | None) -> bool:
 
 
 def is_of_later_opset(node: Node) -> bool:
-    """Whether an ONNX node is of an opset after the canonical one: its operator may take more than its page knows."""
+    """Whether an ONNX node belongs to an opset newer than the canonical one, with possibly more types or attributes."""
     opset = version(node)
     return node.dialect == "onnx" and opset is not None and opset > OPSET
 
 
-def is_known(node: Node) -> bool:
-    """Whether the fact of a node can be found: it has a page, or a way to pages."""
+def has_definition_or_rule(node: Node) -> bool:
+    """Whether the facts of a node can be inferred: it has an operator definition or an import rule."""
     if not node.dialect:
         return node.word in pages()
-    return own(node) is not None or lowering(node.dialect, node.word, version(node)) is not None
+    return user_definition(node) is not None or lowering(node.dialect, node.word, version(node)) is not None
 
 
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
-    """Ways to say a node of `page` in `dialect`, to be tried in order."""
+    """Return the export rules of the operator `page` for `dialect`, in the order in which they are tried."""
     rules, known = _lifting_rules(dialect, page), record(dialect)
     functions = [partial(_by_function, page, rule) for rule in rules]
     if known.parent:
         return [*functions, *(partial(_in_parent, known.parent, rule) for rule in liftings(known.parent, page))]
-    own = [*functions, *(partial(pattern.lifted, page, _parsed(text)) for text in page.spellings.get(dialect, ()))]
-    if not own and known.decomposes and page.decomposes:
+    user_definition = [
+        *functions,
+        *(partial(pattern.lifted, page, _parsed(text)) for text in page.spellings.get(dialect, ())),
+    ]
+    if not user_definition and known.decomposes and page.decomposes:
         return [partial(_by_function, page, _decomposition(page))]
-    return [*own, partial(_written_out, known.formulas, page, bool(own))] if known.formulas else own
+    return (
+        [*user_definition, partial(_written_out, known.formulas, page, bool(user_definition))]
+        if known.formulas
+        else user_definition
+    )
 
 
 @cache
 def _decomposition(page: Page) -> Rule:
-    """The operator in others, as its page has it."""
+    """Return the decomposition in the operator definition as a rule."""
     return Rule("", page.name, Lifting(row_of(f"{page.name} -> {page.decomposes}"), page, {}))
 
 
-def is_written(dialect: str, page: Page) -> bool:
-    """Whether a dialect says nodes of `page` in any way; rules of all families are known."""
+def has_export_rule(dialect: str, page: Page) -> bool:
+    """Whether a dialect can export nodes of the operator; the rules of all families must be loaded."""
     is_decomposed = record(dialect).decomposes and bool(page.decomposes)
     return (dialect, page.name) in LIFTINGS or dialect in page.spellings or is_decomposed
 
 
-def also_in(dialect: str, page: Page) -> str | None:
-    """The option that asks for the words of a dialect on top of this one that has rules of its own for `page`."""
+def option_with_export_rule(dialect: str, page: Page) -> str | None:
+    """Return the writer option of an extension of this dialect that has export rules for the operator."""
     above = (other for other in dialects() if record(other).parent == dialect and record(other).asked_for)
     return next((record(other).asked_for for other in above if _lifting_rules(other, page)), None)
 
 
 def _written_out(other: str, page: Page, has_reason: bool, builder: Builder, node: Node) -> Any:
-    """What the rules of another dialect make of a node, if that is canonical operators alone.
+    """Apply the export rules of another dialect if they create canonical operators only.
 
-    Why they refuse it is told unless another reason `has_reason`.
+    With `has_reason`, their refusal is not reported because another reason exists.
     """
     builder.dialect = ""
     for rule in _lifting_rules(other, page):
@@ -314,22 +321,22 @@ def _in_parent(parent: str, rule: Callable[..., Any], builder: Builder, node: No
 
 
 def row(rule: Callable[..., Any]) -> Any:
-    """The row, or else the function, that a rule calls, however its dialect has wrapped it."""
+    """Return the row or function that a rule calls, without the wrappers of its dialect."""
     while (inner := getattr(rule, "__wrapped__", None)) is not None:
         rule = inner
     return rule
 
 
 def results(answer: Any) -> Sequence[Value | None]:
-    """What a rule returned as a sequence."""
+    """Return the result of a rule as a sequence."""
     return answer if is_sequence(answer) else (answer,)
 
 
 def _alike(operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes without that which says that operands have one shape.
+    """Check the attribute that requires operands of one shape, and remove it.
 
     Raises:
-        ShapeError: they have not.
+        ShapeError: the shapes differ.
     """
     facts = [value.fact for value in operands if value is not None]
     shapes = [fact.shape for fact in facts if isinstance(fact, TensorFact) and fact.shape is not None]
@@ -338,17 +345,17 @@ def _alike(operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> M
             isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(shapes[0], shape, strict=True)
         ):
             message = f"{list(map(str, shapes[0]))} and {list(map(str, shape))} are not one shape".replace("'", "")
-            raise ShapeError(message, f'{_BROADCAST} is "none": say "numpy"')
+            raise ShapeError(message, f'{_BROADCAST} is "none", expected "numpy"')
     return {name: attribute for name, attribute in attributes.items() if name != _BROADCAST}
 
 
 def _broadcast(
     builder: Builder, operands: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[Sequence[Value | None], Mapping[str, Any]]:
-    """Operands that broadcast as in NumPy what the attributes say otherwise, and the attributes without that.
+    """Convert operands whose broadcasting attributes differ from NumPy's rules, and remove these attributes.
 
     Raises:
-        ShapeError: they do not broadcast so.
+        ShapeError: the operands cannot be broadcast.
     """
     match attributes.get(_BROADCAST):
         case "none" | "explicit":
@@ -362,12 +369,13 @@ def _broadcast(
 
 
 def _aligned(b: Builder, operands: Sequence[Value | None], axis: int) -> Sequence[Value | None]:
-    """Operands with axes of 1 behind, so that they begin at `axis` of that which the others are fitted to.
+    """Append axes of length 1 to the operands so that they begin at `axis` of the reference operand.
 
-    That is the first, or the second of three: a choice has its condition in front. -1 fits the last axes.
+    The reference is the first operand, or the second of three (`Where` has its condition first). -1 aligns the last
+    axes.
 
     Raises:
-        ShapeError: they have more axes than it, or others.
+        ShapeError: an operand has more axes than the reference, or other dims.
     """
     fitted = operands[1 if len(operands) == _CHOICE else 0]
     if fitted is None:
@@ -378,40 +386,44 @@ def _aligned(b: Builder, operands: Sequence[Value | None], axis: int) -> Sequenc
         if value is None or value is fitted:
             found.append(value)
             continue
-        own = b.dims(value)
-        behind = 0 if axis == -1 else len(dims) - axis - len(own)
-        at = len(dims) - len(own) - behind
+        user_definition = b.dims(value)
+        behind = 0 if axis == -1 else len(dims) - axis - len(user_definition)
+        at = len(dims) - len(user_definition) - behind
         if min(at, behind) < 0 or any(
-            isinstance(a, int) and isinstance(n, int) and n not in (1, a) for a, n in zip(dims[at:], own, strict=False)
+            isinstance(a, int) and isinstance(n, int) and n not in (1, a)
+            for a, n in zip(dims[at:], user_definition, strict=False)
         ):
-            message = f"{list(map(str, own))} does not fit {list(map(str, dims))} from axis {axis} on".replace("'", "")
+            message = (
+                f"{list(map(str, user_definition))} does not fit {list(map(str, dims))} from axis {axis} on".replace(
+                    "'", ""
+                )
+            )
             raise ShapeError(message, f'{_BROADCAST} is "pdpd": "numpy" fits the last axes')
-        ends = np.arange(len(own), len(own) + behind, dtype=np.int64)
-        found.append(b(pages()["Unsqueeze"], value, b.constant(ends)) if own and behind else value)
+        ends = np.arange(len(user_definition), len(user_definition) + behind, dtype=np.int64)
+        found.append(b(pages()["Unsqueeze"], value, b.constant(ends)) if user_definition and behind else value)
     return found
 
 
 def lowered(
     rule: Lower, builder: Builder, operands: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> Sequence[Value | None]:
-    """What a rule makes of a node.
+    """Apply an import rule to a node.
 
     Raises:
-        ShapeError: the node has more or fewer operands or results, or other attributes, than the rule takes, an operand
-            is absent that the rule needs, or an attribute is of another type; in a dialect that is read without a
-            signature also: the rule fails over what they are.
+        ShapeError: the number of operands or results, or an attribute, does not match the rule; a required operand is
+            absent; an attribute has the wrong type; or the rule fails on operands of a dialect without signatures.
     """
     checks = record(builder.dialect).checks_operands
     if checks and _BROADCAST in attributes:
         operands, attributes = _broadcast(builder, operands, attributes)
-    _check_against(_stated(rule, has_literals=record(builder.dialect).has_literals), operands, attributes)
+    _check_against(_rule_signature(rule, has_literals=record(builder.dialect).has_literals), operands, attributes)
     try:
         answer = results(rule(builder, *operands, **attributes))
     except TypeError as error:
         mismatch = _mismatch(rule, builder, *operands, **attributes)
         if mismatch is None and not checks:
             raise
-        message = f"its {len(operands)} operands are not what it takes: {mismatch or error}"
+        message = f"its {len(operands)} operands do not match its signature: {mismatch or error}"
         raise ShapeError(message) from error
     except _STUMBLES as error:
         if isinstance(error, ShapeError) or not checks:
@@ -419,34 +431,34 @@ def lowered(
         message = f"its operands and attributes do not go together: {error}"
         raise ShapeError(message) from error
     if len(answer) < builder.count:
-        message = f"it has {builder.count} results, at most {len(answer)} are known"
+        message = f"it has {builder.count} results, expected at most {len(answer)}"
         raise ShapeError(message)
     return answer
 
 
-class _Stated(NamedTuple):
-    """What the signature of a rule says of operands and attributes."""
+class _RuleSignature(NamedTuple):
+    """What the signature of a rule requires of operands and attributes."""
 
     required: Mapping[int, str]
-    """The operands that must be there, by index."""
+    """The required operands, by index."""
     rest: str
     """The name of a variadic operand none of which may be absent."""
     first: int
-    """Where it begins."""
+    """The index of its first operand."""
     types: Mapping[str, Any]
     """The types of attributes."""
 
 
-_UNSTATED = _Stated({}, "", 0, {})
+_UNSTATED = _RuleSignature({}, "", 0, {})
 
 
-def _stated(rule: Lower, *, has_literals: bool) -> _Stated:
-    """What the signature of a rule says; nothing where it is no function of its own."""
-    return _UNSTATED if isinstance(rule, partial) else _stated_by(row(rule), has_literals)
+def _rule_signature(rule: Lower, *, has_literals: bool) -> _RuleSignature:
+    """Return the requirements in the signature of a rule; none if it is not a plain function."""
+    return _UNSTATED if isinstance(rule, partial) else _signature_of(row(rule), has_literals)
 
 
 @cache
-def _stated_by(rule: Callable[..., Any], has_literals: bool) -> _Stated:
+def _signature_of(rule: Callable[..., Any], has_literals: bool) -> _RuleSignature:
     forms = {"Value", "Value | None"} if has_literals else {"Value", "Value | None", "_empty"}
     parameters = list(inspect.signature(rule).parameters.values())[1:]
     types = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
@@ -456,46 +468,46 @@ def _stated_by(rule: Callable[..., Any], has_literals: bool) -> _Stated:
     if operands and not has_literals and _is_record(type_name(operands[0].annotation)):
         operands = operands[1:]
     for index, parameter in enumerate(operands):
-        stated = type_name(parameter.annotation)
-        if stated not in forms:
+        declared = type_name(parameter.annotation)
+        if declared not in forms:
             # Operands may be literals.
-            return _Stated({}, "", 0, types)
+            return _RuleSignature({}, "", 0, types)
         if parameter.kind is parameter.VAR_POSITIONAL:
-            rest, first = ("" if _ABSENT in stated else parameter.name), index
-        elif parameter.default is parameter.empty and _ABSENT not in stated:
+            rest, first = ("" if _ABSENT in declared else parameter.name), index
+        elif parameter.default is parameter.empty and _ABSENT not in declared:
             required[index] = parameter.name
-    return _Stated(required, rest, first, types)
+    return _RuleSignature(required, rest, first, types)
 
 
-def _is_record(stated: str) -> bool:
-    """Whether the first parameter of a rule is a record of options, which its registration makes of the attributes."""
-    return stated.isidentifier() and stated not in {"Any", "Value", "_empty"} and not stated.islower()
+def _is_record(declared: str) -> bool:
+    """Whether the first parameter of a rule is an options record built from the attributes."""
+    return declared.isidentifier() and declared not in {"Any", "Value", "_empty"} and not declared.islower()
 
 
-def _check_against(stated: _Stated, operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> None:
-    """Hold a node against the signature of its rule.
+def _check_against(declared: _RuleSignature, operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> None:
+    """Check a node against the signature of its rule.
 
     Raises:
-        ShapeError: an operand is absent that must be there, or an attribute is of another type.
+        ShapeError: a required operand is absent, or an attribute has the wrong type.
     """
-    if stated.rest and not stated.first and not operands:
+    if declared.rest and not declared.first and not operands:
         message = "0 operands, at least 1 is needed"
         raise ShapeError(message)
     for index, operand in enumerate(operands) if None in operands else ():
-        name = stated.required.get(index, stated.rest if stated.rest and index >= stated.first else "")
+        name = declared.required.get(index, declared.rest if declared.rest and index >= declared.first else "")
         if operand is None and name:
             message = f"operand {index}, {name}, is absent"
             raise ShapeError(message, "only optional operands can be")
     for name, attribute in attributes.items():
-        if name in stated.types and not is_of_type(attribute, stated.types[name]):
-            message = f"the attribute {name} is {attribute!r:.60}, expected {type_name(stated.types[name])}"
+        if name in declared.types and not is_of_type(attribute, declared.types[name]):
+            message = f"the attribute {name} is {attribute!r:.60}, expected {type_name(declared.types[name])}"
             raise ShapeError(message)
 
 
 def _mismatch(rule: Lower, *arguments: Any, **named: Any) -> TypeError | None:
-    """Why a rule cannot be called so."""
+    """Return why a rule cannot be called with these arguments."""
     try:
-        # A rule of a layer is called as it is wrapped, not as what it wraps.
+        # A wrapped rule is called by the wrapper's signature.
         inspect.signature(rule, follow_wrapped=False).bind(*arguments, **named)
     except TypeError as error:
         return error
@@ -507,10 +519,10 @@ def _verbatim(page: Page, builder: Builder, *operands: Any, **attributes: Any) -
 
 
 def _by_pattern(
-    stated: Sequence[tuple[Page, pattern.Pattern]], builder: Builder, *operands: Any, **attributes: Any
+    declared: Sequence[tuple[Page, pattern.Pattern]], builder: Builder, *operands: Any, **attributes: Any
 ) -> Any:
     reason: Exception | None = None
-    for page, parsed in stated:
+    for page, parsed in declared:
         try:
             return pattern.lowered(page, parsed, builder, operands, attributes)
         except pattern.UnsupportedError as error:
@@ -519,10 +531,10 @@ def _by_pattern(
 
 
 def _by_function(page: Page, rule: Rule, builder: Builder, node: Node) -> Any:
-    """What a lifting makes of a node; attributes that say what is meant without them are left out."""
+    """Apply an export rule; attributes equal to their defaults are omitted."""
     known = page.signature.keywords
-    stated = {
+    declared = {
         name: value for name, value in node.attributes.items() if name not in known or value != known[name].default
     }
-    answer = rule.function(builder, *node.inputs, **stated)
+    answer = rule.function(builder, *node.inputs, **declared)
     return None if answer is None else tuple(results(answer))

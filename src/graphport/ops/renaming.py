@@ -1,9 +1,8 @@
-"""What is known of some facts, told of others that differ in the names of symbols alone.
+"""Reuse of inferred facts for operands that differ only in the names of symbols.
 
-Each cache of a decoder has axes of its own, so that its layers are alike but for names. Rules compute with extents and
-compare them; of a name they see nothing but how it sorts, for that is the order of terms. What they answer is thus
-answered to all operands that are the same but for names, with these in the place of the others, where the names sort
-in the same order.
+Each cache of a decoder has its own symbolic axes, so its layers are equal up to names. Rules compute with dims and
+compare them; names only influence the order of terms. A cached result is therefore valid for all operands that are
+equal up to names, after renaming, if the names sort in the same order.
 """
 
 from __future__ import annotations
@@ -26,42 +25,42 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.attributes import Attribute
 
-_MOST_REMEMBERED = 1 << 14
-FEW = 8
-"""Symbols of a graph from which on its layers may differ in names: to look for them costs more than it saves before."""
+_MAX_CACHED_FORMS = 1 << 14
+MIN_RENAMED_SYMBOLS = 8
+"""The number of symbols from which layers may differ in names; renaming costs more than it saves below."""
 _NUMBERS = frozenset((int,))
-_OWN = "\0"
-"""What names begin with that are ours: they mean something, and are not renamed."""
+_INTERNAL_PREFIX = "\0"
+"""The prefix of internal names, which are not renamed."""
 
 _Names = tuple[Variable, ...]
 
 
-class Likeness(NamedTuple):
-    """Operands as something that is known is looked up for them."""
+class LookupKey(NamedTuple):
+    """Operands in the form used for a cache lookup."""
 
     key: Hashable
-    """What operands have in common that differ in names alone."""
+    """What operands that differ only in names have in common."""
     names: _Names
     """Their symbols in order."""
     dims: tuple[Symbolic, ...]
-    """The extents that are no numbers, in their order."""
+    """Their symbolic dims in order."""
 
 
-class Answer:
-    """Facts of results, and what must hold for them, in the symbols of the operands that were asked for."""
+class CachedFacts:
+    """Facts of results and their requirements, in the symbols of the operands that they were inferred for."""
 
     __slots__ = ("_alike", "_places", "facts", "required")
 
-    def __init__(self, facts: tuple[Fact, ...], required: Sequence[Constraint], alike: Likeness | None) -> None:
-        """What has been found for operands; `alike` is `None` where names may matter."""
+    def __init__(self, facts: tuple[Fact, ...], required: Sequence[Constraint], alike: LookupKey | None) -> None:
+        """Create a cached result; `alike` is `None` if names may matter."""
         self.facts = facts
         self.required = tuple(required)
         self._alike = alike
-        # Where an extent of a result stands among those of the operands; made when it is first told in other names.
+        # The index of each symbolic result dim among those of the operands; created at the first renaming.
         self._places: dict[Symbolic, int] | None = None
 
-    def renamed(self, alike: Likeness, renaming: Renaming) -> tuple[Fact, ...] | None:
-        """The facts for operands that are alike; `None` where there are symbols in them that no operand has."""
+    def renamed(self, alike: LookupKey, renaming: Renaming) -> tuple[Fact, ...] | None:
+        """Return the facts for operands equal up to names; `None` if a fact contains other symbols."""
         known = self._alike
         if known is None or alike.names == known.names:
             return self.facts
@@ -75,15 +74,15 @@ class Answer:
             renaming.take_over(before, fact, to)
         return found
 
-    def _is_of(self, alike: Likeness) -> bool:
-        """Whether all symbols are those of operands."""
+    def _is_of(self, alike: LookupKey) -> bool:
+        """Whether all symbols occur in the operands."""
         known = set(alike.names)
         found = [dim for fact in self.facts for dim in _symbolic(fact)]
         found += [dim for each in self.required for dim in (each.left, each.right) if isinstance(dim, Symbolic)]
-        are_known = all(atom in known or atom.name[0] == _OWN for dim in found for atom in dim.variables)
+        are_known = all(atom in known or atom.name[0] == _INTERNAL_PREFIX for dim in found for atom in dim.variables)
         return are_known and all(isinstance(fact, TensorFact) for fact in self.facts)
 
-    def _fact(self, fact: Fact, alike: Likeness, to: Mapping[Variable, Variable]) -> Fact:
+    def _fact(self, fact: Fact, alike: LookupKey, to: Mapping[Variable, Variable]) -> Fact:
         if not isinstance(fact, TensorFact):
             return fact
         shape, elements = fact.shape, fact.elements
@@ -95,14 +94,14 @@ class Answer:
             return fact
         return TensorFact(fact.dtype, shape, elements, fact.reals)
 
-    def _dim(self, dim: Dim, alike: Likeness, to: Mapping[Variable, Variable]) -> Dim:
+    def _dim(self, dim: Dim, alike: LookupKey, to: Mapping[Variable, Variable]) -> Dim:
         if type(dim) is int:
             return dim
         place = None if self._places is None else self._places.get(cast("Symbolic", dim))
         return _renamed(dim, to) if place is None else alike.dims[place]
 
-    def requirements(self, alike: Likeness) -> list[Constraint]:
-        """What must hold for operands that are alike."""
+    def requirements(self, alike: LookupKey) -> list[Constraint]:
+        """Return the requirements for operands equal up to names."""
         if self._alike is None or self._alike.names == alike.names:
             return list(self.required)
         to = dict(zip(self._alike.names, alike.names, strict=True))
@@ -113,32 +112,32 @@ class Answer:
 
 
 class Renaming:
-    """Tells operands that differ in the names of symbols alone; where there are few, operands that are the same."""
+    """Finds operands that differ only in names of symbols; with few symbols, only identical operands."""
 
     def __init__(self) -> None:
         self._is_exact = True
-        # By the identity of a fact, which is kept for that.
+        # Keys by the id of a fact, which is kept alive in the value.
         self._forms: dict[int, tuple[Fact | None, tuple[Hashable, _Names, tuple[Symbolic, ...]] | None]] = {}
-        # Each number once, also where what had it is forgotten.
+        # Consecutive numbers of forms; a number is not reused after its form was dropped.
         self._numbers = count()
         self._tokens: dict[Hashable, int] = {}
 
     def expect(self, symbols: int) -> None:
-        """Tell facts of a graph with so many symbols."""
-        if self._is_exact and symbols >= FEW:
-            # Forms of both kinds are never told together: to one of them the names of the other mean nothing.
+        """Announce a graph with `count` symbols."""
+        if self._is_exact and symbols >= MIN_RENAMED_SYMBOLS:
+            # Results of both modes must not be mixed.
             self._is_exact = False
             self._forms.clear()
 
-    def alike(self, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute]) -> Likeness | None:
-        """What operands have in common with others; `None` where names may matter."""
-        forms = [self._form(fact) for fact in operands]
+    def alike(self, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute]) -> LookupKey | None:
+        """Return what the operands have in common with others; `None` if names may matter."""
+        forms = [self._name_free_form(fact) for fact in operands]
         if None in forms or not all(map(_is_nameless, attributes.values())):
             return None
         used = [form for form in forms if form is not None and form[1]]
         tokens = tuple([form[0] for form in forms if form is not None])
         if not used:
-            return Likeness(tokens, (), ())
+            return LookupKey(tokens, (), ())
         names = used[0][1]
         if len(used) > 1 and any(form[1] != names for form in used):
             names = tuple(sorted({name for form in used for name in form[1]}))
@@ -148,37 +147,37 @@ class Renaming:
             tokens += tuple([ranks[name] for form in used for name in form[1]])
         else:
             tokens += tuple(range(len(names))) * len(used)
-        return Likeness(tokens, names, tuple([dim for form in used for dim in form[2]]))
+        return LookupKey(tokens, names, tuple([dim for form in used for dim in form[2]]))
 
-    def _form(self, fact: Fact | None) -> tuple[Hashable, _Names, tuple[Symbolic, ...]] | None:
-        """What a fact has in common with those that differ in names alone, its symbols, and its extents with such."""
+    def _name_free_form(self, fact: Fact | None) -> tuple[Hashable, _Names, tuple[Symbolic, ...]] | None:
+        """Return the form of a fact without names, its symbols, and its symbolic dims."""
         known = self._forms.get(id(fact))
         if known is not None:
             return known[1]
-        if len(self._forms) >= _MOST_REMEMBERED:
+        if len(self._forms) >= _MAX_CACHED_FORMS:
             self._forms.clear()
-        if len(self._tokens) >= _MOST_REMEMBERED:
+        if len(self._tokens) >= _MAX_CACHED_FORMS:
             self._forms.clear()
             self._tokens.clear()
-        found = self._new_form(fact)
+        found = self._new_name_free_form(fact)
         self._forms[id(fact)] = fact, found
         return found
 
     def take_over(self, before: Fact, fact: Fact, to: Mapping[Variable, Variable]) -> None:
-        """Know the form of a fact that is another one with other names, which will be asked for next."""
-        form = self._form(before)
+        """Register the form of a renamed fact, which the next lookup will need."""
+        form = self._name_free_form(before)
         if form is not None and before is not fact:
             names = tuple([to.get(name, name) for name in form[1]])
             self._forms[id(fact)] = fact, (form[0], names, _symbolic(fact))
 
-    def _new_form(self, fact: Fact | None) -> tuple[Hashable, _Names, tuple[Symbolic, ...]] | None:
+    def _new_name_free_form(self, fact: Fact | None) -> tuple[Hashable, _Names, tuple[Symbolic, ...]] | None:
         if not isinstance(fact, TensorFact):
             return (self._token(None), (), ()) if fact is None else None
         sign = None if fact.reals is None else repr(fact.reals)  # 0.0 and -0.0 are equal
         dims = () if self._is_exact else _symbolic(fact)
         if not dims:
             return self._token((fact, sign)), (), ()
-        names = tuple(sorted({atom for dim in dims for atom in dim.variables if atom.name[0] != _OWN}))
+        names = tuple(sorted({atom for dim in dims for atom in dim.variables if atom.name[0] != _INTERNAL_PREFIX}))
         if len({name.name for name in names}) < len(names):
             return None
         to = {name: name._replace(name=f"{rank:06}") for rank, name in enumerate(names)}
@@ -196,7 +195,7 @@ class Renaming:
 
 
 def _symbolic(fact: Fact) -> tuple[Symbolic, ...]:
-    """The extents and elements of a fact that are no numbers, in their order."""
+    """The symbolic dims and elements of a fact, in order."""
     if not isinstance(fact, TensorFact):
         return ()
     shape, elements = fact.shape or (), fact.elements or ()
@@ -206,7 +205,7 @@ def _symbolic(fact: Fact) -> tuple[Symbolic, ...]:
 
 
 def _is_nameless(attribute: Attribute) -> bool:
-    """Whether there are no symbols in an attribute."""
+    """Whether an attribute contains no symbols."""
     kind = type(attribute)
     if kind is tuple:
         return all(type(item) in PLAIN or isinstance(item, DType) for item in cast("tuple[Any, ...]", attribute))
@@ -214,7 +213,7 @@ def _is_nameless(attribute: Attribute) -> bool:
 
 
 def _renamed(dim: Dim, to: Mapping[Variable, Variable]) -> Dim:
-    """The dim with other names that sort as those did, so that its terms keep their order, and with its bounds."""
+    """Rename the symbols of a dim; the new names must sort in the same order. Bounds are kept."""
     if not isinstance(dim, Symbolic):
         return dim
     return dim.renamed(_terms(dim.terms, to), tuple([to.get(name, name) for name in dim.variables]))

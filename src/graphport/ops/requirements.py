@@ -1,7 +1,7 @@
-"""What shape rules find that must hold between extents in every run that succeeds.
+"""Constraints between dims that shape rules derive and that hold in every successful run.
 
-A rule has its operator's signature, where nothing else has a place, and it asks for equality deep within what many
-rules share. So whoever calls a rule collects, and what nobody collects is dropped.
+Rules derive constraints deep inside shared functions, without a parameter for them. The caller of a rule collects them
+in a context; without a collector they are dropped.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _found: ContextVar[list[Constraint] | None] = ContextVar("requirements", default
 
 
 def require(left: Dim, relation: Relation, right: Dim) -> None:
-    """Note what must hold; of numbers that is plain."""
+    """Record a constraint; trivial ones between integers are ignored."""
     found = _found.get()
     if found is not None and left is not right and not (type(left) is int and type(right) is int):
         found.append(Constraint(left, relation, right))
 
 
 class collected:
-    """A block, and a list of everything that is required in it; entered for every node, so it is no generator."""
+    """Collect the constraints required inside the block; a class instead of a generator because it is entered often."""
 
     __slots__ = ("_token",)
 

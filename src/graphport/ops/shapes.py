@@ -1,4 +1,4 @@
-"""Shape rules and shape arithmetic that many pages share, with the letters of the specifications."""
+"""Shape rules and shape arithmetic shared by operator definitions, with the letters of the specifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def elementwise(name: str = "x") -> ShapeRule:
-    """The fact of the first operand, called `name`, for the result."""
+    """Return the fact of the first operand, called `name`."""
 
     def rule(x: TensorFact, *_operands: object, **_attributes: object) -> TensorFact:
         return TensorFact(x.dtype, x.shape)
@@ -30,24 +30,24 @@ def elementwise(name: str = "x") -> ShapeRule:
 
 @dataclass(frozen=True, slots=True)
 class Broadcasting:
-    """The rule of operators whose operands broadcast against each other, aligned at the last dim."""
+    """The shape rule of operators whose operands broadcast, aligned at the last dim."""
 
     dtype: DType | None
     like: int
 
     def __call__(self, *operands: TensorFact, **_attributes: object) -> TensorFact:
-        """The common shape."""
+        """Return the common shape."""
         shape = broadcast(*(operand.dims for operand in operands))
         return TensorFact(self.dtype or operands[self.like].dtype, shape)
 
 
 def broadcasting(dtype: DType | None = None, *, like: int = 0) -> ShapeRule:
-    """All operands broadcast; the result is of `dtype`, or of the type of operand `like`."""
+    """Return the shape rule for broadcasting operands; the result has `dtype`, or the dtype of operand `like`."""
     return Broadcasting(dtype, like)
 
 
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The common shape, aligned at the last dim: dims agree, or one of them is 1.
+    """Return the common shape, aligned at the last dim: dims are equal, or one of them is 1.
 
     Raises:
         ShapeError: two dims differ and neither is 1.
@@ -67,8 +67,8 @@ def _broadcast_dim(dims: Sequence[Dim]) -> Dim:
             continue
         require(result, "broadcast", dim)
         if isinstance(dim, Symbolic) and isinstance(result, Symbolic):
-            # One of them is 1 in every run that succeeds with them different: the other one is the result. That is the
-            # larger one, or 0.
+            # If the dims differ, one of them is 1 in every successful run, and the result is the other one: the larger
+            # one, or 0.
             greater = maximum(dim, result)
             may_be_empty = not (decide_less(0, dim) and decide_less(0, result))
             result = greater * minimum(minimum(dim, result), 1) if may_be_empty else greater
@@ -81,10 +81,10 @@ def _broadcast_dim(dims: Sequence[Dim]) -> Dim:
 
 
 def decided_equal_shapes(a: Sequence[Dim], b: Sequence[Dim], what: str) -> None:
-    """Refuse two shapes that differ in every run.
+    """Check that two shapes do not differ in every run.
 
     Raises:
-        ShapeError: `what`, with both shapes.
+        ShapeError: they do; the message contains `what` and both shapes.
     """
     if len(a) != len(b) or any(decide_equal(x, y) is False for x, y in zip(a, b, strict=True)):
         message = f"{what}: {list(map(str, a))} against {list(map(str, b))}"
@@ -94,7 +94,7 @@ def decided_equal_shapes(a: Sequence[Dim], b: Sequence[Dim], what: str) -> None:
 
 
 def same_dim(a: Dim, b: Dim, what: str) -> Dim:
-    """The dim that `a` and `b` must both be; the more definite one where that is open.
+    """Return the dim that `a` and `b` must both equal: the more specific one.
 
     Raises:
         ShapeError: they differ in every run; `what` names them.
@@ -107,7 +107,7 @@ def same_dim(a: Dim, b: Dim, what: str) -> Dim:
 
 
 def axis_index(axis: int, rank: int, what: str = "axis") -> int:
-    """`axis` counted from the front.
+    """Return `axis` normalized to [0, rank).
 
     Raises:
         ShapeError: it is not in [-rank, rank).
@@ -119,10 +119,10 @@ def axis_index(axis: int, rank: int, what: str = "axis") -> int:
 
 
 def axis_indices(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """`axes` counted from the front, in their order.
+    """Return `axes` normalized to [0, rank), in order.
 
     Raises:
-        ShapeError: one is outside of the tensor, or named twice.
+        ShapeError: one is out of range or repeated.
     """
     found = tuple(axis_index(axis, rank) for axis in axes)
     if len(set(found)) != len(found):
@@ -132,13 +132,13 @@ def axis_indices(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def pairs(pads: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """ONNX's `(b0, b1, …, e0, e1, …)` as one (begin, end) per axis."""
+    """Convert ONNX's `(b0, b1, …, e0, e1, …)` to one (begin, end) per axis."""
     half = len(pads) // 2
     return list(zip(pads[:half], pads[half:], strict=True))
 
 
 def check_rank(fact: TensorFact, least: int, what: str) -> int:
-    """The rank of `fact`; raises `ShapeError` if it is below `least`, `Unknown` where it is not known."""
+    """Return the rank of `fact`; raises `ShapeError` if it is below `least`, `Unknown` if it is not known."""
     if fact.rank < least:
         message = f"{what} has rank {fact.rank}, at least {least} is needed"
         raise ShapeError(message)

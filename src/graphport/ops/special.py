@@ -1,4 +1,4 @@
-"""Special functions that NumPy lacks, and the precision that pages compute in."""
+"""Special functions that NumPy lacks, and the precision of intermediate results."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
 
 
 def widened(x: Tensor) -> Tensor:
-    """`x` as float32 where it is narrower: half types hold too few digits for what stands between two roundings."""
+    """Convert float16 and bfloat16 to float32 for intermediate results."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-_RUN = 8
-"""So many numbers are added one after another before their sum is added to others: as NumPy's own sums are made."""
+_SUMMATION_BLOCK = 8
+"""The block length of blocked summation, as in NumPy."""
 
 
 def narrow_sum(x: Tensor) -> Tensor:
-    """The sum along the last axis, kept with length 1, rounded to the type of `x` after every addition.
+    """Sum along the last axis (kept with length 1), rounding to the dtype of `x` after every addition.
 
-    Runs are added up first, then their sums, so that a long axis costs few digits.  Shapes: x [*s, n] → [*s, 1].
+    Blocks are summed first, then their sums, which limits the rounding error.  Shapes: x [*s, n] → [*s, 1].
     """
     while x.shape[-1] > 1:
-        missing = -x.shape[-1] % _RUN
-        runs = np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]).reshape(*x.shape[:-1], -1, _RUN)
+        missing = -x.shape[-1] % _SUMMATION_BLOCK
+        runs = np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]).reshape(*x.shape[:-1], -1, _SUMMATION_BLOCK)
         total = runs[..., 0]
-        for place in range(1, _RUN):
+        for place in range(1, _SUMMATION_BLOCK):
             total = (widened(total) + widened(runs[..., place])).astype(x.dtype)
         x = total
     return x
 
 
-def shares(x: Tensor) -> Tensor:
-    """Exponentials along the last axis, scaled to sum 1; half types are rounded after each of the four steps.
+def softmax_rounded(x: Tensor) -> Tensor:
+    """Compute softmax along the last axis; 16-bit types are rounded after each of the four steps.
 
-    Those are the steps that the specification takes Softmax apart into. NumPy adds float16 as float32; bfloat16, whose
-    digits are fewer, shows whether it is added as itself, which the standard's own implementation does.
+    The steps are those of Softmax's decomposition in the specification. NumPy sums float16 in float32; the reference
+    implementation sums bfloat16 in bfloat16.
 
     Shapes: x [*s, n] with n > 0 → [*s, n].
     """
@@ -53,14 +53,14 @@ def shares(x: Tensor) -> Tensor:
 
 
 def logistic(x: Tensor) -> Tensor:
-    """`1 / (1 + exp(-x))`: exp of a number that is not positive cannot overflow, on either side of 0."""
+    """Compute `1 / (1 + exp(-x))` without overflow: exp is applied to non-positive numbers only."""
     e = np.exp(-np.abs(x))
     one = x.dtype.type(1)
     return np.where(x < 0, e, one) / (one + e)
 
 
 def erf(x: Tensor) -> Tensor:
-    """The error function, in double precision within a few units in the last place.
+    """Compute the error function within a few ulp of float64.
 
     Near 0 it is 2 / √π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!, whose terms do not cancel; beyond 3 one minus the
     continued fraction of its complement.
@@ -79,7 +79,7 @@ def erf(x: Tensor) -> Tensor:
 
 
 def _erfc_far(x: Tensor) -> Tensor:
-    """The complement of the error function for float64 numbers from 3 on."""
+    """Compute the complementary error function of float64 numbers from 3 on."""
     fraction = np.zeros_like(x)
     for k in range(60, 0, -1):
         fraction = (k / 2) / (x + fraction)

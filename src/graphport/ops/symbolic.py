@@ -1,4 +1,4 @@
-"""Arithmetic on arrays whose elements may be dims that are not known yet, beyond what NumPy does with objects."""
+"""Arithmetic on object arrays that may contain symbolic dims."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.dims import Undecided, decide_less, dim_of, element, maximum, minimum
+from graphport.core.dims import Undecided, decide_less, dim_of, element
+from graphport.core.dims import maximum as dim_maximum
+from graphport.core.dims import minimum as dim_minimum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,32 +18,32 @@ if TYPE_CHECKING:
 
 
 def is_symbolic(*operands: Tensor) -> bool:
-    """Whether shape inference asks, with arrays of dims."""
+    """Whether an operand is an object array of dims (shape inference)."""
     return any(operand.dtype == object for operand in operands)
 
 
-def larger(a: Tensor, b: Tensor) -> Tensor:
-    """The larger one, element by element; NaN where one is."""
-    return _each(maximum, a, b) if is_symbolic(a, b) else np.maximum(a, b)
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    """Return the element-wise maximum; NaN propagates."""
+    return _elementwise(dim_maximum, a, b) if is_symbolic(a, b) else np.maximum(a, b)
 
 
-def smaller(a: Tensor, b: Tensor) -> Tensor:
-    """The smaller one, element by element; NaN where one is."""
-    return _each(minimum, a, b) if is_symbolic(a, b) else np.minimum(a, b)
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    """Return the element-wise minimum; NaN propagates."""
+    return _elementwise(dim_minimum, a, b) if is_symbolic(a, b) else np.minimum(a, b)
 
 
 def quotient(a: Tensor, b: Tensor) -> Tensor:
-    """Integers divided, truncated toward zero; 0 where the divisor is.
+    """Divide integers with truncation toward zero; a zero divisor gives 0.
 
     Raises:
-        Undecided: the quotient of dims has a sign that only a run can tell, or a dim is divided by 0.
+        Undecided: the sign of a symbolic quotient is unknown, or a dim is divided by 0.
     """
     if is_symbolic(a, b):
-        return _each(_truncated, a, b)
+        return _elementwise(_truncated, a, b)
     below = a // b
     if a.dtype.kind == "u":
         return below
-    # Floor and truncation differ where the signs do and something is left.
+    # Floor and truncation differ if the signs differ and the remainder is not 0.
     return below + ((a - below * b != 0) & ((a < 0) != (b < 0)) & (b != 0)).astype(a.dtype)
 
 
@@ -55,17 +57,17 @@ def _truncated(a: Dim, b: Dim) -> Dim:
 
 
 def remainder(a: Tensor, b: Tensor, *, truncated: bool) -> Tensor:
-    """What a division leaves: with the sign of the divisor, or if `truncated` that of the dividend; 0 of a divisor 0.
+    """Return the remainder with the sign of the divisor, or of the dividend if `truncated`; a zero divisor gives 0.
 
     Raises:
-        Undecided: a `truncated` division of dims has a sign that only a run can tell, or a dim is divided by 0.
+        Undecided: the sign of a `truncated` symbolic division is unknown, or a dim is divided by 0.
     """
     if is_symbolic(a, b):
-        return _each(lambda x, y: x - _truncated(x, y) * y, a, b) if truncated else a % b
+        return _elementwise(lambda x, y: x - _truncated(x, y) * y, a, b) if truncated else a % b
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
 
-def _each(function: Callable[[Dim, Dim], Dim], a: Tensor, b: Tensor) -> Tensor:
+def _elementwise(function: Callable[[Dim, Dim], Dim], a: Tensor, b: Tensor) -> Tensor:
     def of_elements(x: object, y: object) -> object:
         return element(function(dim_of(x), dim_of(y)))
 

@@ -1,4 +1,4 @@
-"""Type variables of a page, bound to the element types of a node's operands."""
+"""Binding of an operator's type variables to the dtypes of a node's operands."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _FORMS: dict[type[Fact], str] = {TensorFact: "tensor", SequenceFact: "sequence",
 
 
 def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
-    """The element types of a page's type variables, by their names.
+    """Return the dtypes of the type variables by name.
 
     Raises:
-        ShapeError: there are too few or too many operands, one is absent that must be there, one has a rank that the
-            signature excludes, or two of one variable have other element types.
-        ElementTypeError: an operand has an element type that its variable does not admit.
+        ShapeError: there are too few or too many operands, a required one is absent, a rank violates the signature,
+            or two
+            operands of one type variable have different dtypes.
+        ElementTypeError: a type variable does not admit the dtype of an operand.
     """
     signature = page.signature
     if len(operands) < signature.least:
@@ -34,7 +35,7 @@ def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
     for index, fact in enumerate(operands):
         operand = signature.operand(index)
         if operand is None:
-            message = f"{len(operands)} operands, at most {len(signature.operands)} are known"
+            message = f"{len(operands)} operands, expected at most {len(signature.operands)}"
             raise ShapeError(message)
         if fact is None:
             if not operand.is_optional:
@@ -66,17 +67,17 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
         raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
     if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
         message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
-        raise ShapeError(message, "both must have one element type; cast one of them")
+        raise ShapeError(message, "both must have equal element types; cast one operand")
 
 
 def result_types(page: Page, count: int) -> tuple[Types | None, ...]:
-    """What a page says of the element types of its `count` results."""
+    """Return the dtypes of `count` results."""
     types = page.signature.results
     return types * max(count, 1) if page.is_variadic_output and len(types) == 1 else types
 
 
 def result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:
-    """The element type of a result, once the type variables are bound; `None` where they do not tell it."""
+    """Return the dtype of a result for bound type variables; `None` if they do not determine it."""
     if types is None or types.form != "tensor":
         return None
     if types.name in bound:

@@ -1,7 +1,7 @@
-"""The sets of element types that ONNX's operators accept, as annotations of pages.
+"""The sets of dtypes that ONNX's operators accept, as annotations of operator definitions.
 
-A type variable is an alias in a family's module: `T = Annotated[Tensor, Types("T", FLOATS)]`. Operands and results
-that carry one variable have one element type; its name and its set are those of ONNX's schema.
+A type variable is an alias in a family's module: `T = Annotated[Tensor, Types("T", FLOATS)]`. Operands and results of
+one type variable have one dtype; its name and its set are those of ONNX's schema.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import Fact
 
 Tensor: TypeAlias = np.ndarray[Any, Any]
-"""A tensor inside a page: an array of NumPy or `ml_dtypes` type; text is an object array of `str`."""
+"""A tensor in an operator definition: an array of NumPy or `ml_dtypes` type; strings are object arrays of `str`."""
 
 Sequence: TypeAlias = list[Tensor]
-"""A sequence inside a page."""
+"""A sequence in an operator definition."""
 
 
 class Body(Protocol):
-    """A subgraph inside a page (or, over facts, inside a shape rule); values from outside are bound."""
+    """A subgraph in an operator definition or, over facts, in a shape rule; captured values are bound."""
 
     @property
     def facts(self) -> list[Fact]:
-        """What is known of its outputs."""
+        """The facts of the outputs."""
         ...
 
     def __call__(self, *inputs: Any) -> list[Any]:
-        """Its outputs."""
+        """Run the body and return its outputs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """A type variable: its name in ONNX's schema, the element types it admits, and what holds them.
+    """A type variable: its name in ONNX's schema, the dtypes that it admits, and the container.
 
-    One of form `any` stands for another type at each operand: the values that a loop carries have little in common.
+    With form `any`, each operand may have its own type: loop-carried values have different types.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Types:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """The ranks that an operand may have: from `least` to `most` (`None`: no limit), or one element (`is_scalar`).
+    """The permitted ranks of an operand: `least` to `most` (`None`: no limit), or one element (`is_scalar`).
 
-    ONNX Runtime and exporters also take a scalar as a tensor of shape [1].
+    ONNX Runtime and exporters also accept a tensor of shape [1] as a scalar.
     """
 
     least: int = 0
@@ -60,13 +60,13 @@ class Rank:
 
     @classmethod
     def of(cls, stated: int | tuple[int, int | None] | Rank) -> Rank:
-        """The rank that `@op(ranks=…)` declares: one number, or the least and the largest."""
+        """Return the ranks for `@op(ranks=…)`: one integer, or the smallest and the largest."""
         if isinstance(stated, Rank):
             return stated
         return cls(stated, stated) if isinstance(stated, int) else cls(*stated)
 
     def fault(self, shape: Sequence_[Any] | None) -> str:
-        """What is wrong with an operand of `shape` (`None`: not known); empty if nothing is."""
+        """Return what is wrong with an operand of `shape` (`None`: not known); empty if it is valid."""
         if shape is None:
             return ""
         if self.is_scalar and len(shape) <= 1:
@@ -83,7 +83,7 @@ class Rank:
 
 
 SCALAR = Rank(0, 0, is_scalar=True)
-"""One element."""
+"""A tensor with one element."""
 
 HALF = frozenset({DType.FLOAT16, DType.BFLOAT16})
 IEEE = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64})
@@ -94,7 +94,7 @@ UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
 INTEGERS = SIGNED | UNSIGNED
 INDICES = frozenset({DType.INT32, DType.INT64})
 NUMBERS_4 = FLOATS | INTEGERS
-"""Every number wider than a nibble and not an eight-bit float."""
+"""All number types except 4-bit integers and float8."""
 BOOL = frozenset({DType.BOOL})
 INT64 = frozenset({DType.INT64})
 INT32 = frozenset({DType.INT32})
@@ -103,11 +103,11 @@ FLOAT32 = frozenset({DType.FLOAT32})
 COMPLEX = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 STRING = frozenset({DType.STRING})
 CLASSIC = IEEE | INTEGERS | BOOL | COMPLEX | STRING
-"""What ONNX calls all tensor types before bfloat16 came."""
+"""ONNX's tensor types before bfloat16 was added."""
 ALL_4 = CLASSIC | HALF
 NIBBLES = frozenset({DType.INT4, DType.UINT4})
 ALL_10 = ALL_4 | FLOAT8 | NIBBLES
 ALL_11 = ALL_10 | {DType.FLOAT4E2M1}
 ALL_12 = ALL_11 | {DType.FLOAT8E8M0}
 ALL_13 = ALL_12 | {DType.INT2, DType.UINT2}
-"""All tensor types of ONNX IR version 13; `ALL_12`, `ALL_11`, … are those of the versions before."""
+"""All tensor types of ONNX IR version 13; `ALL_12`, `ALL_11`, … are those of earlier versions."""

@@ -1,4 +1,4 @@
-"""Facts in the symbols of a graph: what only a run can tell gets a name, and what is long a symbol instead."""
+"""Facts in terms of the symbols of a graph: names for data-dependent dims, symbols for long expressions."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ if TYPE_CHECKING:
 _NUMBERS = frozenset((int,))
 _MOST_REMEMBERED = 1 << 14
 _LONGEST_NAME = MOST_TEXT - 16
-"""Characters of a symbol that is called after a value: with a factor beside it, it is still short."""
+"""The maximum length of a symbol named after a value."""
 
 
 class Wording:
-    """Puts facts into the symbols that `extents` has."""
+    """Rewrites facts in terms of the symbols in `extents`."""
 
     def __init__(self, extents: Extents, graph: Graph | None = None) -> None:
         self.extents = extents
         self._graph = graph
         self._version = extents.version
-        # By the identity of a fact, which is kept for that.
+        # Keys by the id of a fact, which is kept alive in the value.
         self._settled: dict[int, tuple[Fact, Fact]] = {}
-        # Equal facts as one, for much is remembered by their identity.
+        # Interns equal facts, because caches compare by identity.
         self._shared: dict[TensorFact, TensorFact] = {}
 
     def fact(self, fact: Fact, name: str, claim: Fact = UNKNOWN) -> Fact:
-        """`fact` in words; symbols that are new are called as in `claim`, or after the value called `name`."""
+        """Rewrite `fact`; new symbols are named as in `claim` or after the value called `name`."""
         if self._version != self.extents.version:
             self._settled.clear()
             self._version = self.extents.version
         known = self._settled.get(id(fact))
         if known is not None:
             return known[1]
-        found, is_own = self._worded(fact, name, claim)
+        found, is_own = self._rewritten(fact, name, claim)
         if not is_own:
             if len(self._settled) >= _MOST_REMEMBERED:
                 self._settled.clear()
                 self._shared.clear()
-            # Numbers that are equal need not be the same: 0.0 and -0.0.
+            # 0.0 and -0.0 are equal but must not be merged.
             if isinstance(found, TensorFact) and found.reals is None:
                 found = self._shared.setdefault(found, found)
             self._settled[id(fact)] = fact, found
             self._settled[id(found)] = found, found
         return found
 
-    def is_settled(self, fact: Fact) -> bool:
-        """Whether `fact` is in words as it is, for whatever value has it."""
+    def needs_no_rewriting(self, fact: Fact) -> bool:
+        """Whether `fact` needs no rewriting, for any value."""
         return self._version == self.extents.version and id(fact) in self._settled
 
-    def _worded(self, fact: Fact, name: str, claim: Fact) -> tuple[Fact, bool]:
-        """The fact in words, and whether it has symbols of its own: another value with this fact has others."""
+    def _rewritten(self, fact: Fact, name: str, claim: Fact) -> tuple[Fact, bool]:
+        """Return the rewritten fact, and whether it has new symbols, which other values must not share."""
         if isinstance(fact, OptionalFact):
-            found, is_own = self._worded(fact.element, name, UNKNOWN)
+            found, is_own = self._rewritten(fact.element, name, UNKNOWN)
             return (fact if found is fact.element else OptionalFact(found)), is_own
-        # Open dims of a sequence stay so: they may differ from one of its elements to the next.
+        # Dims in sequences are not named: they may differ between the elements.
         if not isinstance(fact, TensorFact):
             return fact, False
         shape, elements = fact.shape, fact.elements
@@ -90,7 +90,7 @@ class Wording:
         return self.extents.settled(closed(dim, lambda low, high: self.extents.fresh(own, low, high)))
 
     def _reserve(self) -> None:
-        """Keep new symbols from names that the file has for other extents; asked for at the first of them."""
+        """Reserve the dim names of the file before the first new symbol is named."""
         graph, self._graph = self._graph, None
         for inner in () if graph is None else walk(graph):
             for value in inner.values():
@@ -111,7 +111,7 @@ def _short(name: str, axis: int) -> str:
 
 
 def _names_in(claim: Fact, rank: int) -> list[str | None]:
-    """What the file calls the dims of a value."""
+    """Return the names that the file gives the dims of a value."""
     if not isinstance(claim, TensorFact) or claim.shape is None or len(claim.shape) != rank:
         return [None] * rank
     return [

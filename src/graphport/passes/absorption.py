@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 from graphport.passes.affine import Affine, of_batchnorm
 from graphport.passes.journal import NotApplicable
 from graphport.passes.substitution import Scaled, float_elements, is_real_constant, rounded, set_constant
@@ -90,7 +90,7 @@ def _stored(node: Node, index: int = 1) -> Stored:
         Left: the operand is not a float constant.
     """
     value = node.operand(index)
-    found = numbers(value) if is_real_constant(value) else None
+    found = constant_elements(value) if is_real_constant(value) else None
     if found is None:
         raise NotApplicable(f"the weight {value.name if value else ''} of {node.op} is not a float constant")
     return found
@@ -239,7 +239,7 @@ def _after_matmul(node: Node, affine: Affine) -> None:
     if affine.factor is None:
         return
     for index in (1, 0):
-        w = numbers(node.operand(index)) if is_real_constant(node.operand(index)) else None
+        w = constant_elements(node.operand(index)) if is_real_constant(node.operand(index)) else None
         if w is None:
             continue
         shape = _factor_shape(node, w.shape, index, affine.factor.size)

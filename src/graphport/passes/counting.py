@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops import registry
-from graphport.ops.products import numbers, producer
+from graphport.ops.products import constant_elements, producer
 from graphport.passes.parts import same_dims, shape_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
         return False
     if depth == 1:
         return _counts(indices, (dims[0], 1))
-    positions, counted = numbers(indices), _closed(dims[:depth])
+    positions, counted = constant_elements(indices), _closed(dims[:depth])
     if positions is None or counted is None or shape is None or not same_dims(shape[:-1], counted):
         return False
     return bool((positions == np.moveaxis(np.indices(counted), 0, -1)).all())
@@ -65,7 +65,7 @@ def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
 
 def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
     """Whether the indices along `axis` equal their own position everywhere."""
-    positions, counted = numbers(indices), _closed(dims)
+    positions, counted = constant_elements(indices), _closed(dims)
     if positions is None or counted is None or positions.shape != counted:
         return False
     return bool((positions == np.arange(counted[axis]).reshape(-1, *[1] * (len(counted) - axis - 1))).all())
@@ -76,7 +76,7 @@ def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
     shape = shape_of(indices)
     if indices is None or shape is None or not same_dims(shape, dims):
         return False
-    counted = numbers(indices)
+    counted = constant_elements(indices)
     if counted is not None:
         return bool((counted.reshape(-1) == np.arange(counted.size)).all())
     # Reshapes keep the order of elements.
@@ -87,7 +87,9 @@ def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
             return False
         indices = source
     made = producer(indices, "Range")
-    start, step = (None, None) if made is None else (numbers(made.operand(0)), numbers(made.operand(2)))
+    start, step = (
+        (None, None) if made is None else (constant_elements(made.operand(0)), constant_elements(made.operand(2)))
+    )
     return start is not None and step is not None and not start.any() and bool((step == 1).all())
 
 

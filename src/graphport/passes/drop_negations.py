@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.products import producer, sole_reader
+from graphport.ops.products import producer, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import insert_operator, opset_of
 
@@ -34,7 +34,7 @@ def _drop(node: Node) -> str | None:
     value = node.operand(0)
     compared = None if value is None else value.producer
     opposite = None if compared is None else registry.stating("negation").get(compared.op)
-    if value is None or compared is None or opposite is None or sole_reader(value) is not node:
+    if value is None or compared is None or opposite is None or sole_consumer(value) is not node:
         return None
     types = [each.fact.dtype for each in compared.operands if isinstance(each.fact, TensorFact)]
     if len(types) < len(compared.operands) or any(dtype is None or not dtype.is_integer for dtype in types):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops import registry
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import fill_value
 
@@ -41,7 +41,7 @@ def _is_zero(value: Value) -> bool:
     open_values, seen = [value], {value}
     while open_values:
         each = open_values.pop()
-        array, made = numbers(each), each.producer
+        array, made = constant_elements(each), each.producer
         if array is not None:
             if array.any():
                 return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ir import rewrite
-from graphport.ops.products import sole_reader
+from graphport.ops.products import sole_consumer
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.parts import dims_of
 from graphport.passes.substitution import is_real_constant, take_over
@@ -36,7 +36,7 @@ def _combine(node: Node) -> str | None:
         return None
     if any(len(dims_of(value)) != 2 for value in product.operands):
         return None
-    if sole_reader(found) is not node:
+    if sole_consumer(found) is not node:
         raise NotApplicable(f"{found.name} has another consumer")
     shape, added = dims_of(found), dims_of(summand)
     if len(added) > 2 or any(length not in (1, shape[axis - len(added)]) for axis, length in enumerate(added)):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
-from graphport.ops.products import sole_reader
+from graphport.ops.products import sole_consumer
 from graphport.passes.absorption import absorb_after, absorb_before, is_absorbing, is_foldable_before
 from graphport.passes.affine import Affine, of_batchnorm
 from graphport.passes.journal import Journal, NotApplicable, apply
@@ -49,7 +49,7 @@ def _into_before(node: Node, affine: Affine, journal: Journal) -> str:
     producer = None if value is None else value.producer
     if value is None or producer is None or not (is_absorbing(producer) or producer.op == "Add"):
         raise NotApplicable("the operator before it has no weights to scale")
-    if sole_reader(value) is not node:
+    if sole_consumer(value) is not node:
         raise NotApplicable(
             f"{value.name} has another consumer" if len(value.uses) > 1 else f"{value.name} belongs to an outer graph"
         )
@@ -82,7 +82,7 @@ def _into_sum(node: Node, total: Node, affine: Affine, journal: Journal) -> str:
     if index is None or constant is None or product is None or product.producer is None:
         raise NotApplicable("the operator before it has no weights to scale")
     weighted = product.producer
-    if weighted.op != "MatMul" or sole_reader(product) is not total:
+    if weighted.op != "MatMul" or sole_consumer(product) is not total:
         raise NotApplicable("the operator before it has no weights to scale")
     fact = product.fact
     if product.fact != total.output.fact or affine.factor is None or affine.summand is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops import registry
-from graphport.ops.products import sole_reader
+from graphport.ops.products import sole_consumer
 from graphport.passes.absorption import absorb_after, add_to_gemm, is_absorbing
 from graphport.passes.affine import of_arithmetic
 from graphport.passes.journal import Journal, NotApplicable, apply
@@ -39,7 +39,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
     other = node.operand(1) if node.operand(0) is found else node.operand(0)
     if not is_real_constant(other):
         return None
-    if sole_reader(found) is not node:
+    if sole_consumer(found) is not node:
         raise NotApplicable(f"{found.name} has another consumer")
     if weighted.op == "Gemm" and node.op == "Add":
         _into_gemm(weighted, found, other)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
-from graphport.ops.products import numbers, sole_reader
+from graphport.ops.products import constant_elements, sole_consumer
 from graphport.passes.journal import Journal, NotApplicable, apply
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ def fuse_pads(graph: Graph, journal: Journal) -> None:
 
 
 def _fuse(node: Node) -> str | None:
-    reader = sole_reader(node.output)
+    reader = sole_consumer(node.output)
     if reader is None or reader.op != "Conv" or reader.operand(0) is not node.output:
         return None
     if node.attributes.get("mode", "constant") != "constant":
         raise NotApplicable("its fill value is computed")
     if reader.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         raise NotApplicable("the following Conv uses auto_pad")
-    filler, pads = numbers(node.operand(2)), _pads(node)
+    filler, pads = constant_elements(node.operand(2)), _pads(node)
     if node.operand(2) is not None and (filler is None or filler.any()):
         raise NotApplicable("its fill value is not 0")
     rank = len(pads) // 2
@@ -54,14 +54,14 @@ def _fuse(node: Node) -> str | None:
 
 def _pads(node: Node) -> list[int]:
     """Return the pads of all axes: begins, then ends."""
-    given, value = numbers(node.operand(1)), node.operand(0)
+    given, value = constant_elements(node.operand(1)), node.operand(0)
     fact = None if value is None else value.fact
     if given is None or not isinstance(fact, TensorFact) or fact.shape is None:
         raise NotApplicable("its pads are computed, or the rank is unknown")
     rank = len(fact.shape)
     axes = list(range(rank))
     if node.operand(3) is not None:
-        found = numbers(node.operand(3))
+        found = constant_elements(node.operand(3))
         if found is None:
             raise NotApplicable("its axes are computed")
         axes = [int(axis) % rank for axis in found.reshape(-1)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
-from graphport.ops.products import sole_reader
+from graphport.ops.products import sole_consumer
 from graphport.passes.absorption import absorb_after, is_absorbing
 from graphport.passes.affine import Affine, of_arithmetic
 from graphport.passes.journal import Journal, NotApplicable, apply
@@ -42,7 +42,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
     other = node.operand(1) if node.operand(0) is found else node.operand(0)
     if not is_real_constant(other):
         return None
-    if sole_reader(found) is not node:
+    if sole_consumer(found) is not node:
         raise NotApplicable(f"{found.name} has another consumer")
     _, _, affine = of_arithmetic(node)
     return _absorb(node, found, affine, journal)
@@ -52,7 +52,7 @@ def _negate(node: Node, journal: Journal) -> str | None:
     value = node.operand(0)
     if value is None or value.producer is None or not is_absorbing(value.producer):
         return None
-    if sole_reader(value) is not node:
+    if sole_consumer(value) is not node:
         raise NotApplicable(f"{value.name} has another consumer")
     return _absorb(node, value, Affine(np.array([-1.0]), None), journal)
 
@@ -79,7 +79,7 @@ def _is_scaled_by_all(weight: Value, node: Node, weighted: Node) -> bool:
     while open_values:
         for use in open_values.pop().uses:
             reader = use.user
-            behind = sole_reader(reader.output) if isinstance(reader, Node) and reader.op == weighted.op else None
+            behind = sole_consumer(reader.output) if isinstance(reader, Node) and reader.op == weighted.op else None
             if behind is None or behind.op != node.op or not isinstance(reader, Node):
                 return False
             if [value for value in behind.operands if value.producer is not reader] != given:

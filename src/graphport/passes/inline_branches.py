@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ir.graph import Graph
 from graphport.ops.infer import Inference
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import graph_of
 from graphport.passes.transplant import replace_keeping_name, transplant
@@ -30,7 +30,7 @@ def inline_branches(graph: Graph, journal: Journal) -> None:
 
 
 def _inline(node: Node) -> str | None:
-    condition = numbers(node.operand(0))
+    condition = constant_elements(node.operand(0))
     if condition is None or condition.size != 1:
         return None
     name = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.products import numbers, sole_reader
+from graphport.ops.products import constant_elements, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import add_constant, bypass, float_elements, graph_of, rounded
 
@@ -31,7 +31,7 @@ def _remove(node: Node) -> str | None:
     neutral = registry.stating("neutral")[node.op]
     sides = (1, 0) if node.op in ("Add", "Mul") else (1,)
     for side in sides:
-        constant, value = numbers(node.operand(side)), node.operand(1 - side)
+        constant, value = constant_elements(node.operand(side)), node.operand(1 - side)
         if constant is None or value is None or constant.dtype.kind not in "fiuV":
             continue
         if not (constant == constant.dtype.type(neutral)).all() or value.fact != node.output.fact:
@@ -62,7 +62,7 @@ def _merge(node: Node) -> str | None:
     if (
         before is None
         or before.op not in (node.op, registry.pages()[node.op].inverse)
-        or sole_reader(value) is not node
+        or sole_consumer(value) is not node
     ):
         return None
     inner = _split_constant(before)

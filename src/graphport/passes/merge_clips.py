@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ops.products import entry, numbers, sole_reader
+from graphport.ops.products import constant_elements, scalar_element, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import insert_operator, same_dims, shape_of
 from graphport.passes.substitution import add_constant, graph_of
@@ -41,7 +41,7 @@ def merge_clips(graph: Graph, journal: Journal) -> None:
 def _merge(node: Node) -> str | None:
     outer = _interval(node)
     before = None if outer is None else outer.source.producer
-    if outer is None or before is None or before.op not in _CLIPPING or sole_reader(outer.source) is not node:
+    if outer is None or before is None or before.op not in _CLIPPING or sole_consumer(outer.source) is not node:
         return None
     inner = _interval(before)
     if inner is None:
@@ -91,8 +91,8 @@ def _of_extremum(node: Node) -> _Interval | None:
 
 def _bound(value: Value | None) -> Any:
     """Return a scalar constant in its own type, or None for NaN and for other constants."""
-    array = numbers(value)
-    if array is None or entry(value) is None:
+    array = constant_elements(value)
+    if array is None or scalar_element(value) is None:
         return None
     number = array.reshape(-1)[0]
     return None if number != number else number  # noqa: PLR0124  which NaN alone is not

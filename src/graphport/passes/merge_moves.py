@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops import registry
-from graphport.ops.products import numbers, sole_reader
+from graphport.ops.products import constant_elements, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import shape_of
 from graphport.passes.resolve_shapes import target_shape
@@ -87,7 +87,7 @@ def merge_slices(graph: Graph, journal: Journal) -> None:
 def _merge_slice(node: Node) -> str | None:
     value = node.operand(0)
     before = None if value is None else value.producer
-    if value is None or before is None or before.op != "Slice" or sole_reader(value) is not node:
+    if value is None or before is None or before.op != "Slice" or sole_consumer(value) is not node:
         return None
     one, two = _cuts(before), _cuts(node)
     if one is None or two is None or {cut[2] for cut in one} & {cut[2] for cut in two}:
@@ -103,11 +103,11 @@ def _merge_slice(node: Node) -> str | None:
 def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
     """Return start, end, axis (not negative) and step of each sliced axis."""
     shape = shape_of(node.operand(0))
-    starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
+    starts, ends = constant_elements(node.operand(1)), constant_elements(node.operand(2))
     if shape is None or starts is None or ends is None:
         return None
-    axes = np.arange(starts.size) if node.operand(3) is None else numbers(node.operand(3))
-    steps = np.ones(starts.size, np.int64) if node.operand(4) is None else numbers(node.operand(4))
+    axes = np.arange(starts.size) if node.operand(3) is None else constant_elements(node.operand(3))
+    steps = np.ones(starts.size, np.int64) if node.operand(4) is None else constant_elements(node.operand(4))
     if axes is None or steps is None:
         return None
     rank = len(shape)
@@ -154,7 +154,7 @@ def _is_empty(value: Value | None, node: Node) -> bool:
 
 
 def _is_along(inner: Node, node: Node, value: Value) -> bool:
-    if sole_reader(value) is not node:
+    if sole_consumer(value) is not node:
         return False
     one, two = inner.attributes.get("axis"), node.attributes.get("axis")
     shape = shape_of(value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.ops.products import numbers, sole_reader
+from graphport.ops.products import constant_elements, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import insert_operator, shape_of
 from graphport.passes.substitution import add_constant, graph_of
@@ -33,7 +33,7 @@ def _match_gather(node: Node) -> str | None:
     axis = _squeezed_axis(node)
     if piece is None or made is None or made.op not in {"Slice", "Split"}:
         return None
-    if axis is None or sole_reader(piece) is not node:
+    if axis is None or sole_consumer(piece) is not node:
         return None
     source = made.operand(0)
     shape = shape_of(source)
@@ -50,7 +50,7 @@ def _match_gather(node: Node) -> str | None:
 
 def _squeezed_axis(node: Node) -> int | None:
     """Return the only axis that a Squeeze removes (not negative), or None."""
-    shape, axes = shape_of(node.operand(0)), numbers(node.operand(1))
+    shape, axes = shape_of(node.operand(0)), constant_elements(node.operand(1))
     if not shape or axes is None or axes.size != 1:
         return None
     axis = int(axes.reshape(-1)[0]) % len(shape)
@@ -60,12 +60,12 @@ def _squeezed_axis(node: Node) -> int | None:
 def _slice_index(made: Node, axis: int, extent: int) -> int | None:
     """Return the index that a Slice selects along `axis` of length `extent`, if it slices no other axis."""
     shape = shape_of(made.operand(0)) or ()
-    starts, axes = numbers(made.operand(1)), numbers(made.operand(3))
+    starts, axes = constant_elements(made.operand(1)), constant_elements(made.operand(3))
     if starts is None or starts.size != 1 or (axes is None and (axis or made.operand(3) is not None)):
         return None
     if axes is not None and int(axes.reshape(-1)[0]) % len(shape) != axis:
         return None
-    steps = numbers(made.operand(4))
+    steps = constant_elements(made.operand(4))
     start = int(starts.reshape(-1)[0])
     # The result shape shows that exactly one element is selected; bounds from the end clamp to the last element.
     if start < 0:
@@ -82,7 +82,7 @@ def _split_offset(made: Node, piece: Value, axis: int) -> int | None:
     if not isinstance(along, int) or along % rank != axis or len(made.results) < len(made.outputs):
         return None
     for each in made.results:
-        reader = sole_reader(each)
+        reader = sole_consumer(each)
         if each.uses and (reader is None or reader.op != "Squeeze" or _squeezed_axis(reader) != axis):
             return None
     lengths = [(shape_of(each) or (None,) * rank)[axis] for each in made.results[: piece.index]]

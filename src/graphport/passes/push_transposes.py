@@ -10,7 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.spill import store_array
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ops import registry
-from graphport.ops.products import numbers, sole_reader
+from graphport.ops.products import constant_elements, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import add_constant, graph_of
 
@@ -61,7 +61,7 @@ def _chain(node: Node) -> list[tuple[Node, int]]:
     found: list[tuple[Node, int]] = []
     value, reader = node.operand(0), node
     while value is not None and value.producer is not None and len(found) <= MAX_CHAIN:
-        if sole_reader(value) is not reader:
+        if sole_consumer(value) is not reader:
             return []
         producer = value.producer
         if producer.op == "Transpose":
@@ -84,7 +84,7 @@ def _elementwise_operand(node: Node) -> int | None:
         return None
     if {"axis", "axes", "size"} & page.signature.keywords.keys() or len(node.operands) != len(node.inputs):
         return None
-    computed = [index for index, value in enumerate(node.operands) if numbers(value) is None]
+    computed = [index for index, value in enumerate(node.operands) if constant_elements(value) is None]
     if len(computed) != 1 or len(node.operands) > 2:
         return None
     value = node.operands[computed[0]]
@@ -100,7 +100,7 @@ def _permute_constant(node: Node, index: int, perm: list[int]) -> Storage | None
     """Return the constant operand permuted to the new layout; any value if there is none."""
     if len(node.operands) == 1:
         return ArrayStorage(np.zeros(0, np.float32))
-    array = numbers(node.operands[1 - index])
+    array = constant_elements(node.operands[1 - index])
     if array is None or array.ndim > len(perm):
         return None
     if array.size == 1:

@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops.bind import bind
 from graphport.ops.declare import ShapeError
-from graphport.ops.items import meeting
+from graphport.ops.items import first_batch_coupling
 from graphport.passes.open_axes import set_input_shapes
 
 if TYPE_CHECKING:
@@ -48,7 +48,11 @@ def change_batch(graph: Graph, batch: int) -> Graph:
         errors = [str(error)]
     if errors:
         raise _refusal(f"it does not fit together for a batch of {batch}: {errors[0]}")
-    if fixed and (odd := _find_batch_dependence(graph, twin, fixed.pop(), batch) or meeting(graph, twin)) is not None:
+    if (
+        fixed
+        and (odd := _find_batch_dependence(graph, twin, fixed.pop(), batch) or first_batch_coupling(graph, twin))
+        is not None
+    ):
         raise _refusal(f"the items do not stay apart in {odd.word} {odd.name or odd.results[0].name}")
     return twin
 

@@ -12,14 +12,14 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.products import (
     CLOSE,
-    entry,
+    constant_elements,
     gelu_of,
     is_inner_factor,
-    numbers,
     pairs,
     producer,
     product_of,
-    sole_reader,
+    scalar_element,
+    sole_consumer,
 )
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.parts import insert_operator, is_available, opset_of
@@ -98,7 +98,7 @@ def _match_quotient(node: Node) -> _Quotient | None:
         root, inverses = other, ()
         if node.op == "Mul":
             inverse = producer(other, "Reciprocal") or producer(other, "Div")
-            if inverse is None or (inverse.op == "Div" and entry(inverse.operand(0)) != 1):
+            if inverse is None or (inverse.op == "Div" and scalar_element(inverse.operand(0)) != 1):
                 continue
             root, inverses = inverse.operands[-1], (other,)
         found = _over_root(value, root, inverses)
@@ -113,7 +113,7 @@ def _over_root(value: Value, root: Value, inverses: tuple[Value, ...]) -> _Quoti
     if taken is None or total is None:
         return None
     for mean, constant in pairs(total):
-        epsilon = entry(constant)
+        epsilon = scalar_element(constant)
         reduced = producer(mean, "ReduceMean")
         square = None if reduced is None else reduced.operand(0)
         if epsilon is None or reduced is None or square is None or not _is_square(square, value):
@@ -128,13 +128,15 @@ def _is_square(square: Value, value: Value) -> bool:
     node = square.producer
     if node is None or node.operand(0) is not value:
         return False
-    return (node.op == "Pow" and entry(node.operand(1)) == 2) or (node.op == "Mul" and node.operand(1) is value)
+    return (node.op == "Pow" and scalar_element(node.operand(1)) == 2) or (
+        node.op == "Mul" and node.operand(1) is value
+    )
 
 
 def _last_axes(reduced: Node) -> tuple[int, tuple[int, ...]] | None:
     """Return first axis and lengths of a reduction over the last axes with keepdims and known lengths."""
     value = reduced.operand(0)
-    axes = numbers(reduced.operand(1))
+    axes = constant_elements(reduced.operand(1))
     fact = None if value is None else value.fact
     if axes is None or not reduced.attributes.get("keepdims", 1) or not isinstance(fact, TensorFact):
         return None
@@ -164,7 +166,7 @@ def _layernorm(node: Node) -> str | None:
     if scaled is None:
         return None
     last, scale = scaled
-    shift = sole_reader(last.output)
+    shift = sole_consumer(last.output)
     bias = _constant_operand(shift, last.output, quotient.dims) if shift is not None and shift.op == "Add" else None
     if bias is not None and shift is not None:
         last = shift
@@ -189,7 +191,7 @@ def _match_scale(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[No
     Raises:
         Left: an inner value has another consumer.
     """
-    reader = sole_reader(node.output)
+    reader = sole_consumer(node.output)
     scale = None if reader is None or reader.op != "Mul" else _constant_operand(reader, node.output, quotient.dims)
     last = node if reader is None or scale is None else reader
     inside = {value.producer for value in [*parts, node.output]} | {last}
@@ -236,7 +238,7 @@ def _swish(node: Node) -> str | None:
         return None
     for x, other in (product.factors, product.factors[::-1]):
         gate = other.producer
-        if gate is None or sole_reader(other) is None or x.fact != node.output.fact:
+        if gate is None or sole_consumer(other) is None or x.fact != node.output.fact:
             continue
         # ONNX Runtime 1.31 runs Swish in models of its own opset only.
         is_known = opset_of(node) == registry.pages()["Swish"].since

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isclose
 from typing import TYPE_CHECKING
 
-from graphport.ops.products import CLOSE, entry, pairs, producer, sole_reader
+from graphport.ops.products import CLOSE, pairs, producer, scalar_element, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import insert_operator
 from graphport.passes.substitution import is_real_constant
@@ -61,11 +61,16 @@ def recompose_prelu(graph: Graph, journal: Journal) -> None:
 
 def _softplus(node: Node) -> str | None:
     total = producer(node.operand(0), "Add")
-    if total is None or sole_reader(total.output) is not node:
+    if total is None or sole_consumer(total.output) is not node:
         return None
     for value, one in pairs(total):
         power = producer(value, "Exp")
-        if power is not None and sole_reader(value) is total and entry(one) == 1 and value.fact == total.output.fact:
+        if (
+            power is not None
+            and sole_consumer(value) is total
+            and scalar_element(one) == 1
+            and value.fact == total.output.fact
+        ):
             return insert_operator(node, "Softplus", [power.operand(0)], {})
     return None
 
@@ -73,16 +78,16 @@ def _softplus(node: Node) -> str | None:
 def _mish(node: Node) -> str | None:
     for x, other in pairs(node):
         gate = producer(other, "Tanh")
-        inner = None if gate is None or sole_reader(other) is not node else producer(gate.operand(0), "Softplus")
-        if inner is not None and inner.operand(0) is x and sole_reader(inner.output) is gate:
+        inner = None if gate is None or sole_consumer(other) is not node else producer(gate.operand(0), "Softplus")
+        if inner is not None and inner.operand(0) is x and sole_consumer(inner.output) is gate:
             return insert_operator(node, "Mish", [x], {})
     return None
 
 
 def _hardsigmoid(node: Node) -> str | None:
     for value, constant in pairs(node):
-        number, clip = entry(constant), producer(value, "Clip")
-        if number is None or clip is None or sole_reader(value) is not node:
+        number, clip = scalar_element(constant), producer(value, "Clip")
+        if number is None or clip is None or sole_consumer(value) is not node:
             continue
         x = shifted_by_three(clip)
         if x is not None and isclose(number, 6 if node.op == "Div" else 1 / 6, rel_tol=CLOSE):
@@ -93,23 +98,27 @@ def _hardsigmoid(node: Node) -> str | None:
 def shifted_by_three(clip: Node) -> Value | None:
     """Return `x` if a node is `Clip(x + 3, 0, 6)` and the sum has no other consumer."""
     total = producer(clip.operand(0), "Add")
-    if total is None or clip.op != "Clip" or (entry(clip.operand(1)), entry(clip.operand(2))) != (0, 6):
+    if (
+        total is None
+        or clip.op != "Clip"
+        or (scalar_element(clip.operand(1)), scalar_element(clip.operand(2))) != (0, 6)
+    ):
         return None
-    if sole_reader(total.output) is not clip:
+    if sole_consumer(total.output) is not clip:
         return None
-    return next((one for one, other in pairs(total) if entry(other) == 3), None)
+    return next((one for one, other in pairs(total) if scalar_element(other) == 3), None)
 
 
 def _prelu(node: Node) -> str | None:
     test, x, product = producer(node.operand(0), "Greater"), node.operand(1), producer(node.operand(2), "Mul")
     if test is None or x is None or product is None or x.fact != node.output.fact:
         return None
-    if test.operand(0) is not x or entry(test.operand(1)) != 0:
+    if test.operand(0) is not x or scalar_element(test.operand(1)) != 0:
         return None
     slope = next((other for one, other in pairs(product) if one is x and is_real_constant(other)), None)
     if slope is None:
         return None
-    number = entry(slope)
+    number = scalar_element(slope)
     if number is not None:
         return insert_operator(node, "LeakyRelu", [x], {"alpha": number})
     return insert_operator(node, "PRelu", [x, slope], {})

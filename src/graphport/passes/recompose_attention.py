@@ -13,7 +13,7 @@ from graphport.ir.graph import Node
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
-from graphport.ops.products import entry, numbers, pairs, producer, sole_reader
+from graphport.ops.products import constant_elements, pairs, producer, scalar_element, sole_consumer
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.parts import dims_of, insert_operator, is_available
 from graphport.passes.substitution import graph_of
@@ -88,7 +88,7 @@ def _weighted_sum(softmax: Node) -> Node | None:
     if rank not in (3, 4) or softmax.attributes.get("axis", -1) not in (-1, rank - 1):
         return None
     shares = _without_nan(softmax.output)
-    product = sole_reader(shares)
+    product = sole_consumer(shares)
     if product is None or product.op != "MatMul" or product.operand(0) is not shares:
         return None
     return product
@@ -99,7 +99,7 @@ def _without_nan(shares: Value) -> Value:
     readers = [use.user for use in shares.uses]
     choices = [node for node in readers if isinstance(node, Node) and node.op == "Where"]
     test = next((node for node in readers if isinstance(node, Node) and node.op == "IsNaN"), None)
-    if len(choices) != 1 or choices[0].operand(2) is not shares or entry(choices[0].operand(1)) != 0:
+    if len(choices) != 1 or choices[0].operand(2) is not shares or scalar_element(choices[0].operand(1)) != 0:
         return shares
     condition, softmax = choices[0].operand(0), shares.producer
     if test is not None:
@@ -126,11 +126,11 @@ def _match_masked_rows(condition: Value | None) -> Value | None:
 def _compared_with_minus_inf(test: Node) -> Value | None:
     """Return the operand that an Equal compares with -inf."""
     one, two = test.operands
-    return one if entry(two) == -inf else two if entry(one) == -inf else None
+    return one if scalar_element(two) == -inf else two if scalar_element(one) == -inf else None
 
 
 def _is_by_row(reduced: Node) -> bool:
-    axes, rank = numbers(reduced.operand(1)), len(dims_of(reduced.operand(0)))
+    axes, rank = constant_elements(reduced.operand(1)), len(dims_of(reduced.operand(0)))
     is_last = axes is not None and axes.tolist() in ([-1], [rank - 1])
     return is_last and rank > 0 and reduced.attributes.get("keepdims", 1) == 1
 
@@ -148,7 +148,7 @@ def _scores(softmax: Node) -> _Scores | None:
     if total is None:
         return _scaled_product(value, None)
     for scores, mask in pairs(total):
-        found = _scaled_product(scores, mask) if sole_reader(scores) is total else None
+        found = _scaled_product(scores, mask) if sole_consumer(scores) is total else None
         if found is not None and dims_of(scores) == dims_of(value):
             return found
     return None
@@ -157,7 +157,7 @@ def _scores(softmax: Node) -> _Scores | None:
 def _scaled_product(value: Value, mask: Value | None) -> _Scores | None:
     scores, scale = _strip_scale(value)
     product = producer(scores, "MatMul")
-    if product is None or len(product.operands) != 2 or (scores is not value and sole_reader(scores) is None):
+    if product is None or len(product.operands) != 2 or (scores is not value and sole_consumer(scores) is None):
         return None
     (query, left), (keys, right) = map(_strip_scale, product.operands)
     scale *= left * right
@@ -167,9 +167,9 @@ def _scaled_product(value: Value, mask: Value | None) -> _Scores | None:
 def _strip_scale(value: Value) -> tuple[Value, float]:
     """Remove products and quotients with scalars; return the remaining value and the factor."""
     factor = 1.0
-    while value.producer is not None and value.producer.op in ("Mul", "Div") and sole_reader(value) is not None:
+    while value.producer is not None and value.producer.op in ("Mul", "Div") and sole_consumer(value) is not None:
         node = value.producer
-        found = next(((one, number) for one, two in pairs(node) if (number := entry(two))), None)
+        found = next(((one, number) for one, two in pairs(node) if (number := scalar_element(two))), None)
         if found is None:
             break
         value = found[0]
@@ -232,10 +232,10 @@ def _unsplit_heads(value: Value) -> Value | None:
 
 def _find_concat_of_heads(last: Node) -> Node | None:
     """Return the Reshape that concatenates the heads again."""
-    transpose = sole_reader(last.output)
+    transpose = sole_consumer(last.output)
     if transpose is None or transpose.op != "Transpose" or transpose.attributes.get("perm") != _SPLIT_HEADS:
         return None
-    joined = sole_reader(transpose.output)
+    joined = sole_consumer(transpose.output)
     if joined is None or joined.op != "Reshape" or joined.operand(0) is not transpose.output:
         return None
     return joined if _is_joined(dims_of(joined.output), dims_of(transpose.output)) else None

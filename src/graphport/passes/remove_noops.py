@@ -13,7 +13,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.reshape import Shape
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 from graphport.passes.counting import takes_all, writes_all
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.parts import shape_of
@@ -80,18 +80,18 @@ def _keeps_type(node: Node) -> bool:
 
 
 def _pads_nothing(node: Node) -> bool:
-    pads = numbers(node.operand(1))
+    pads = constant_elements(node.operand(1))
     return pads is not None and not pads.any()
 
 
 def _takes_everything(node: Node) -> bool:
     """Whether slices start at the begin of each axis, end at its end and have step 1."""
-    starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
-    steps = np.ones(1) if node.operand(4) is None else numbers(node.operand(4))
+    starts, ends = constant_elements(node.operand(1)), constant_elements(node.operand(2))
+    steps = np.ones(1) if node.operand(4) is None else constant_elements(node.operand(4))
     shape = shape_of(node.operand(0))
     if starts is None or ends is None or steps is None or shape is None or starts.any() or (steps != 1).any():
         return False
-    axes = np.arange(starts.size) if node.operand(3) is None else numbers(node.operand(3))
+    axes = np.arange(starts.size) if node.operand(3) is None else constant_elements(node.operand(3))
     return axes is not None and all(
         end >= _MIN_OPEN_END or (isinstance(length := shape[axis], int) and end >= length)
         for axis, end in zip(axes.tolist(), ends.tolist(), strict=True)
@@ -113,7 +113,7 @@ def _has_one_part(node: Node) -> bool:
 def _is_not_training(node: Node) -> bool:
     """Whether a Dropout does not train; a mask with consumers becomes a tensor of true."""
     if node.operand(2) is not None:
-        trains, ratio = numbers(node.operand(2)), numbers(node.operand(1))
+        trains, ratio = constant_elements(node.operand(2)), constant_elements(node.operand(1))
         if trains is None:
             raise NotApplicable("training_mode is computed")
         if trains.any() and (node.operand(1) is None or ratio is None or ratio.any()):

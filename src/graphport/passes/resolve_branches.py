@@ -11,7 +11,7 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import add_constant, graph_of
 
@@ -36,7 +36,7 @@ def resolve_branches(graph: Graph, journal: Journal) -> None:
 
 def _resolve(node: Node) -> str | None:
     condition = node.operand(0)
-    if condition is None or numbers(condition) is not None:
+    if condition is None or constant_elements(condition) is not None:
         return None
     possible = {name: _is_possible(node, node.attributes.get(name)) for name in ("then_branch", "else_branch")}
     if all(possible.values()) or not any(possible.values()):

@@ -12,7 +12,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.core.spill import rounded_pieces, store_array, store_converted
 from graphport.ir import rewrite
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def float_elements(value: Value | None) -> NDArray[np.float64] | None:
     """Return the elements of a float constant as float64, or None."""
     if not is_real_constant(value):
         return None
-    found = numbers(value)
+    found = constant_elements(value)
     return None if found is None else found.astype(np.float64)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
-from graphport.ops.products import pairs, producer, sole_reader
+from graphport.ops.products import pairs, producer, sole_consumer
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import dims_of, insert_operator, same_dims
 from graphport.passes.substitution import graph_of, is_real_constant
@@ -64,15 +64,15 @@ def _product(last: Node) -> tuple[Node | None, Value | None]:
     total = producer(value, "Add")
     if total is None:
         product = producer(value, "MatMul")
-        return (product if product is not None and sole_reader(product.output) is last else None), None
+        return (product if product is not None and sole_consumer(product.output) is last else None), None
     for found, bias in pairs(total):
         product = producer(found, "MatMul")
         if (
             product is not None
             and is_real_constant(bias)
             and len(dims_of(bias)) == 1
-            and sole_reader(found) is total
-            and sole_reader(total.output) is last
+            and sole_consumer(found) is total
+            and sole_consumer(total.output) is last
             and same_dims(dims_of(found), dims_of(total.output))
         ):
             return product, bias

@@ -8,7 +8,7 @@ from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import Concat, Unsqueeze
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.substitution import add_constant, graph_of
 from graphport.passes.transplant import replace_keeping_name, transplant
@@ -35,7 +35,7 @@ def unroll_loops(graph: Graph, journal: Journal) -> None:
 
 def _unroll(node: Node) -> str | None:
     body = node.attributes.get("body")
-    turns = numbers(node.operand(0))
+    turns = constant_elements(node.operand(0))
     if not isinstance(body, Graph) or turns is None or turns.size != 1:
         return None
     count = int(turns.reshape(-1)[0])
@@ -61,7 +61,7 @@ def _unroll(node: Node) -> str | None:
 
 def _check(node: Node, body: Graph, count: int) -> None:
     condition = node.operand(1)
-    begins = None if condition is None else numbers(condition)
+    begins = None if condition is None else constant_elements(condition)
     if condition is not None and (begins is None or not begins.all()):
         raise NotApplicable("the initial condition is computed")
     if not 0 < count <= MOST_TURNS or count * sum(map(len, walk(body))) > MAX_NODES:
@@ -71,7 +71,7 @@ def _check(node: Node, body: Graph, count: int) -> None:
     again = body.outputs[0]
     while again.producer is not None and again.producer.op == "Identity" and again.producer.graph is body:
         again = again.producer.operands[0]
-    known = numbers(again)
+    known = constant_elements(again)
     if again is not body.inputs[1] and (known is None or not known.all()):
         raise NotApplicable("the loop condition is computed")
 

@@ -57,9 +57,9 @@ def test_odd_operands_and_attributes_are_found_or_taken(word, tmp_path):
 @pytest.mark.parametrize(
     ("reads", "outputs", "told"),
     [
-        pytest.param([], 1, "its 0 operands are not what it takes", id="too few operands"),
-        pytest.param(["x", "x"], 1, "its 2 operands are not what it takes", id="too many operands"),
-        pytest.param(["x"], 2, "it has 2 results, at most 1 are known", id="too many results"),
+        pytest.param([], 1, "its 0 operands do not match its signature", id="too few operands"),
+        pytest.param(["x", "x"], 1, "its 2 operands do not match its signature", id="too many operands"),
+        pytest.param(["x"], 2, "it has 2 results, expected at most 1", id="too many results"),
     ],
 )
 def test_the_numbers_of_operands_and_results_are_told(reads, outputs, told, tmp_path):

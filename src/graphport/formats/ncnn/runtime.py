@@ -19,7 +19,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.formats.ncnn.rules.annotations import missing_axis, shape_of, stated
 from graphport.ir import rewrite
-from graphport.ops.items import meeting
+from graphport.ops.items import first_batch_coupling
 from graphport.runtimes.worker import RefusedError, Worker, bound, fixed, returned, serve
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _of_items(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
         twin = bound(twin, ones)
     except DiagnosticError as error:
         raise refusal from error
-    if not _is_itemwise(whole, twin, batch) or meeting(whole, twin) is not None:
+    if not _is_itemwise(whole, twin, batch) or first_batch_coupling(whole, twin) is not None:
         raise refusal
     return twin
 

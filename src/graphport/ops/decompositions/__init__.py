@@ -1,1 +1,1 @@
-"""Operators as several canonical operators, for dialects that have no operator for them."""
+"""Decompositions of operators into simpler canonical operators, for dialects without them."""

@@ -1,4 +1,4 @@
-"""Adaptive pooling of axes whose lengths only a run can tell: each region is cut out where it begins and ends."""
+"""Adaptive pooling of dynamic axes: each region is sliced and reduced."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def pooled(b: Builder, x: Value, axis: int, count: int, page: Any) -> Value:
-    """`x` with `axis` in `count` regions, each what `page` makes of it: a mean, or the largest.
+    """Reduce `x` along `axis` in `count` regions, each by `page` (a mean or a maximum).
 
-    Both go axis by axis, for a region is the product of what it is along each.
+    Multi-dimensional pooling is separable: apply it axis by axis.
     """
     at = vector(b, [axis])
     reserve(count, what="regions")
@@ -32,9 +32,9 @@ def pooled(b: Builder, x: Value, axis: int, count: int, page: Any) -> Value:
 
 
 def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
-    """The largest entry of each region, and the first place where it stands, counted over these axes of `x`.
+    """Return the maximum of each region and its first index, counted over `axes` of `x`.
 
-    `axes`, the last ones of `x` in their order, say in how many regions each is.
+    `axes` are the last axes of `x` in order, mapped to their number of regions.
     """
     indices, stride = None, b.constant(np.array(1, np.int64))
     y = x
@@ -54,7 +54,7 @@ def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
 
 
 def _regions(b: Builder, x: Value, axis: int, count: int) -> list[tuple[Callable[[Value], Value], Value]]:
-    """How each region is cut out of a tensor, and where it begins: bounds of equal parts, rounded outwards."""
+    """Yield the slices of a tensor and their starts: equal parts with bounds rounded outwards."""
     length, at = b(Shape, x, start=axis, end=axis + 1), vector(b, [axis])
     found: list[tuple[Callable[[Value], Value], Value]] = []
     for place in range(count):

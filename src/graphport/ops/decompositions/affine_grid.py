@@ -1,4 +1,4 @@
-"""Grids of affine maps where there is no word for them: places of an undistorted one, times each matrix."""
+"""AffineGrid as a matrix product: the coordinates of the identity grid times each affine matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def affine_grid_by_matrix(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> tuple[Value, ...]:
-    """The places of an undistorted grid, times each matrix."""
+    """Multiply the coordinates of the identity grid by each matrix."""
     shape = [int(n) for n in needed(size, "the size of a grid")]
     spatial = shape[2:]
     reserve(*spatial, len(spatial) + 1)

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 _FLOAT32 = 1
-"""ONNX's number of float32."""
+"""ONNX's enum value of float32."""
 _LOWEST = float(np.finfo(np.float32).min)
 _LOWEST_HALF = float(np.finfo(np.float16).min)
 
 
 def attention(b: Builder, op: AttentionView) -> Lifted:
-    """`softmax(scale * Q Kᵀ + bias) V`, with 0 for queries that see no key."""
+    """Compute softmax(scale * Q Kᵀ + bias) V, and 0 for queries that attend to no key."""
     if op.nonpad_kv_seqlen is not None or op.softmax_precision not in (None, _FLOAT32):
-        message = "lengths of sequences and precisions of its softmax have no words there"
+        message = "nonpad_kv_seqlen and softmax_precision are not supported"
         raise UnsupportedError(message)
     heads, keys, values = (
         _with_heads(b, operand, count)
@@ -52,14 +52,14 @@ def attention(b: Builder, op: AttentionView) -> Lifted:
     values = values if op.past_value is None else b(Concat, op.past_value, values, axis=2)
     count, size = sizes(b.dims(heads)[1::2], "the heads")
     factor = 1 / sqrt(size) if op.scale is None else op.scale
-    swapped = transposed(b, _repeated(b, keys, count), (0, 1, 3, 2))
+    swapped = transposed(b, _repeat_heads(b, keys, count), (0, 1, 3, 2))
     raw = b(MatMul, b(Mul, heads, b.like(op.q, factor)), swapped)
     capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, op.softcap))), b.like(raw, op.softcap)) if op.softcap else raw
     bias = _bias(b, raw, op)
-    biased, shares = _shares(b, capped, bias)
-    y = b(MatMul, shares, _repeated(b, values, count))
+    biased, shares = _softmax_of_scores(b, capped, bias)
+    y = b(MatMul, shares, _repeat_heads(b, values, count))
     if len(b.dims(op.q)) == 3:
-        y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (*_kept(b.dims(op.q)[:2]), -1)))
+        y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (*_static_dims(b.dims(op.q)[:2]), -1)))
     return (y, keys, values, (raw, capped, biased, shares)[op.qk_matmul_output_mode])[: b.count]
 
 
@@ -69,33 +69,33 @@ def _with_heads(b: Builder, x: Value, count: int | None) -> Value:
         return x
     (width,) = sizes(dims[2:], "the widths of queries, keys and values")
     heads = count or 1
-    parted = b(Reshape, x, vector(b, (*_kept(dims[:2]), heads, width // heads)))
+    parted = b(Reshape, x, vector(b, (*_static_dims(dims[:2]), heads, width // heads)))
     return transposed(b, parted, (0, 2, 1, 3))
 
 
-def _kept(dims: Sequence[Dim]) -> tuple[int, ...]:
-    """The first extents of a shape for `Reshape`, which leaves those that are open as they are."""
+def _static_dims(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """Return the first `count` dims for `Reshape`, with 0 (copy) for dynamic dims."""
     return tuple(dim if isinstance(dim, int) else 0 for dim in dims)
 
 
-def _repeated(b: Builder, x: Value, count: int) -> Value:
-    """Each head as often as heads of queries share it."""
+def _repeat_heads(b: Builder, x: Value, count: int) -> Value:
+    """Repeat each key/value head for the query heads that share it."""
     batch, _, length, _ = b.dims(x, 4)
     heads, size = sizes(b.dims(x)[1::2], "the heads of keys and values")
     if heads == count:
         return x
-    (items,), rows = _kept([batch]), length if isinstance(length, int) else -1
+    (items,), rows = _static_dims([batch]), length if isinstance(length, int) else -1
     split = b(Reshape, x, vector(b, (items, heads, 1, rows, size)))
     return b(Reshape, b(Tile, split, vector(b, (1, 1, count // heads, 1, 1))), vector(b, (items, count, rows, size)))
 
 
 def _window(op: AttentionView) -> tuple[int, int]:
-    """How many keys before and behind its own place a query sees; negative where it sees all."""
+    """Return how many keys before and after its position a query attends to; negative means no limit."""
     return op.left_window_size, 0 if op.is_causal else op.right_window_size
 
 
-def _seen(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
-    """Which keys each query may see, but for the mask: [queries, keys]."""
+def _visible_keys(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
+    """Return which keys each query attends to, without the mask: [queries, keys]."""
     reserve(keys, queries)
     ahead = np.arange(keys) - (np.arange(queries)[:, None] + past)
     left, right = window
@@ -109,7 +109,7 @@ def _seen(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Bias:
-    """What is added to scores, -inf where a key takes no part; `may_blind` where a query may be left without keys."""
+    """The bias added to the scores, -inf for masked keys; `may_blind` if a query may attend to no key."""
 
     value: Value
     may_blind: bool
@@ -121,11 +121,11 @@ def _bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     past = 0 if op.past_key is None else b.dims(op.past_key, at_least=3)[2]
     if not (isinstance(queries, int) and isinstance(length, int) and isinstance(past, int)):
         return _open_bias(b, scores, op)
-    seen = _seen(queries, length, past, _window(op))
+    seen = _visible_keys(queries, length, past, _window(op))
     hidden = np.where(seen, 0, -np.inf)
     if mask is None:
         return None if seen.all() else _Bias(b.like(scores, hidden), may_blind=not seen.any(1).all())
-    wide = _numbers(b, scores, mask)
+    wide = _additive_mask(b, scores, mask)
     missing = seen.shape[1] - sizes(b.dims(mask)[-1:], "the columns of the mask")[0]
     if missing:
         rows = sizes(b.dims(mask)[:-1], "the rows of the mask")
@@ -135,20 +135,20 @@ def _bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
 
 
 def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
-    """The bias where lengths are open: which keys a query sees is computed of their places.
+    """Return the bias for dynamic lengths: the visible keys are computed from positions.
 
     Before  y = Attention(q, k, v, is_causal=1)
     After   hidden = Range(0, keys) - Range(past, past + queries) > 0;  bias = Where(hidden, -inf, 0) + mask
     """
-    mask = None if op.attn_mask is None else _numbers(b, scores, op.attn_mask)
+    mask = None if op.attn_mask is None else _additive_mask(b, scores, op.attn_mask)
     if mask is not None and b.dims(mask, at_least=1)[-1] != b.dims(scores, at_least=4)[3]:
         message = "the columns of the mask must be known"
         raise UnsupportedError(message)
     left, right = _window(op)
     if left < 0 and right < 0:
         return None if mask is None else _Bias(mask, may_blind=True)
-    queries, keys = _length(b, scores, 2), _length(b, scores, 3)
-    past = b.constant(np.array(0, np.int64)) if op.past_key is None else _length(b, op.past_key, 2)
+    queries, keys = _dim_as_scalar(b, scores, 2), _dim_as_scalar(b, scores, 3)
+    past = b.constant(np.array(0, np.int64)) if op.past_key is None else _dim_as_scalar(b, op.past_key, 2)
     zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
     rows = b(Unsqueeze, b(Range, past, b(Add, past, queries), one), vector(b, (1,)))
     ahead = b(Sub, b(Unsqueeze, b(Range, zero, keys, one), vector(b, (0,))), rows)
@@ -156,20 +156,20 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     parts += [b(Less, ahead, b.constant(np.array([[-left]], np.int64)))] if left >= 0 else []
     is_hidden = parts[0] if len(parts) == 1 else b(Or, *parts)
     bias = b(Where, is_hidden, b.like(scores, -np.inf), b.like(scores, 0.0))
-    # Of as many keys as queries each query sees its own.
+    # With equal numbers of keys and queries, the offset of the positions is 0.
     sees_itself = (
         mask is None and op.past_key is None and b.dims(scores, at_least=3)[2] == b.dims(scores, at_least=4)[3]
     )
     return _Bias(bias if mask is None else b(Add, mask, bias), may_blind=not sees_itself)
 
 
-def _length(b: Builder, x: Value, axis: int) -> Value:
-    """The extent of an axis that a run knows, as a number."""
+def _dim_as_scalar(b: Builder, x: Value, axis: int) -> Value:
+    """Return a dynamic dim as a scalar."""
     return b(Squeeze, b(Shape, x, start=axis, end=axis + 1), vector(b, (0,)))
 
 
-def _numbers(b: Builder, scores: Value, mask: Value) -> Value:
-    """A mask of numbers: 0 where one of truths lets a key take part."""
+def _additive_mask(b: Builder, scores: Value, mask: Value) -> Value:
+    """Convert a boolean mask to an additive one: 0 for true, -inf for false."""
     dtype = dtype_of(mask)
     if dtype is DType.BOOL:
         return b(Where, mask, b.like(scores, 0.0), b.like(scores, -np.inf))
@@ -179,15 +179,15 @@ def _numbers(b: Builder, scores: Value, mask: Value) -> Value:
     return mask
 
 
-def _shares(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value]:
-    """Scores with the bias, and their softmax."""
+def _softmax_of_scores(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value]:
+    """Return softmax(scores + bias)."""
     if bias is None:
         return scores, b(Softmax, scores, axis=-1)
     biased = b(Add, scores, bias.value)
     shares = b(Softmax, biased, axis=-1)
     if not bias.may_blind:
         return biased, shares
-    # Each is asked by itself: tract 0.23.9 says that the largest of numbers below all others is the lowest one.
+    # Each limit is tested by itself: tract 0.23.9 computes the wrong maximum if all elements are below -FLT_MAX.
     lowest = b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST)
     is_blind = b(ReduceMin, b(Less, bias.value, lowest), vector(b, (-1,)), keepdims=1)
     return biased, b(Where, is_blind, b.like(scores, 0.0), shares)

@@ -1,4 +1,4 @@
-"""Sums of products over axes where there is no word for them: products of matrices, and masks."""
+"""Einsum as matrix products, and cumulative products by masks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value, ...]:
-    """Of one operand or two: axes that nobody else has are summed away, the others multiplied as matrices."""
+    """Decompose an Einsum of one or two operands: sum unshared axes, then multiply the rest as matrices."""
     stated = Equation.parse(equation)
     if len(inputs) > 2:
         return _pair_by_pair(b, inputs, stated)
@@ -35,9 +35,9 @@ def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value
     terms = [term.replace("...", rest[len(rest) - r :]) for term, r in zip(stated.operands, ranks, strict=True)]
     result = stated.result.replace("...", rest)
     others = [{*result, *"".join(terms[:place] + terms[place + 1 :])} for place in range(len(terms))]
-    parts = [_summed(b, x, term, wanted) for x, term, wanted in zip(inputs, terms, others, strict=True)]
+    parts = [_sum_unshared_axes(b, x, term, wanted) for x, term, wanted in zip(inputs, terms, others, strict=True)]
     if len(parts) == 1:
-        return (_ordered(b, *parts[0], result),)
+        return (_transpose_letters(b, *parts[0], result),)
     (x, left), (y, right) = parts
     batch = "".join(c for c in left if c in right and c in result)
     inner = "".join(c for c in left if c in right and c not in result)
@@ -47,14 +47,17 @@ def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value
     if any(own[0][c] != own[1][c] for c in batch + inner):
         message = f"axes of {equation} that are broadcast"
         raise UnsupportedError(message)
-    sides = [_matrix(b, x, left, (batch, rows, inner), lengths), _matrix(b, y, right, (batch, inner, columns), lengths)]
+    sides = [
+        _as_matrix(b, x, left, (batch, rows, inner), lengths),
+        _as_matrix(b, y, right, (batch, inner, columns), lengths),
+    ]
     product = b(MatMul, *sides)
     order = batch + rows + columns
-    return (_ordered(b, _shaped(b, product, order, lengths), order, result),)
+    return (_transpose_letters(b, _shaped(b, product, order, lengths), order, result),)
 
 
 def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tuple[Value, ...]:
-    """The first two operands, and what that gives with all others."""
+    """Contract the first two operands, then continue with the result and the other operands."""
     first, second, *others = stated.operands
     if any("..." in term for term in (*stated.operands, stated.result)):
         message = "more than two operands with axes that are not named"
@@ -66,8 +69,8 @@ def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tupl
     return einsum_by_matrices(b, part, *inputs[2:], equation=equation)
 
 
-def _summed(b: Builder, x: Value, term: str, wanted: set[str]) -> tuple[Value, str]:
-    """An operand without the axes that nobody else has."""
+def _sum_unshared_axes(b: Builder, x: Value, term: str, wanted: set[str]) -> tuple[Value, str]:
+    """Sum an operand over the axes that no other operand and not the result has."""
     x, term = _diagonal(b, x, term)
     gone = [place for place, letter in enumerate(term) if letter not in wanted]
     if not gone:
@@ -77,7 +80,7 @@ def _summed(b: Builder, x: Value, term: str, wanted: set[str]) -> tuple[Value, s
 
 
 def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
-    """An operand with each letter once: of two axes of one letter the elements that have one place on both."""
+    """Take the diagonal of repeated axes, so that each letter occurs once."""
     repeated = next((letter for letter in term if term.count(letter) > 1), None)
     if repeated is None:
         return x, term
@@ -94,7 +97,7 @@ def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
     return _diagonal(b, picked, "".join(term[place] for place in others) + repeated)
 
 
-def _ordered(b: Builder, x: Value, term: str, wanted: str) -> Value:
+def _transpose_letters(b: Builder, x: Value, term: str, wanted: str) -> Value:
     return b(Identity, x) if term == wanted else transposed(b, x, [term.index(letter) for letter in wanted])
 
 
@@ -102,20 +105,20 @@ def _shaped(b: Builder, x: Value, order: str, lengths: dict[str, Dim]) -> Value:
     return b(Reshape, x, vector(b, sizes([lengths[letter] for letter in order], "the axes")))
 
 
-def _matrix(b: Builder, x: Value, term: str, groups: Sequence[str], lengths: dict[str, Dim]) -> Value:
-    """x [batch..., rows, columns], each of the last two several axes in one."""
+def _as_matrix(b: Builder, x: Value, term: str, groups: Sequence[str], lengths: dict[str, Dim]) -> Value:
+    """Reshape to [batch..., rows, columns]; rows and columns may combine several axes."""
     batch, first, second = groups
     moved = transposed(b, x, [term.index(letter) for letter in batch + first + second])
     wide = [prod(sizes([lengths[letter] for letter in group], "the axes")) for group in (first, second)]
     return b(Reshape, moved, vector(b, [*sizes([lengths[letter] for letter in batch], "the axes"), *wide]))
 
 
-_LONGEST = 256
-"""Entries that are multiplied up to each, under a mask of that many squared."""
+_MAX_MASK_LENGTH = 256
+"""The maximum length of an axis for cumulative products; the mask has this length squared."""
 
 
 def _products_along_any(b: Builder, x: Value, axis: Value, rank: int, exclusive: int, reverse: int) -> Value:
-    """Those along each axis, of which an axis that is given later chooses."""
+    """Compute the cumulative product along each axis and select one by the dynamic axis."""
     at = b(Where, b(Less, axis, b.like(axis, 0)), b(Add, axis, b.like(axis, rank)), axis)
     found: Value | None = None
     for place in range(rank):
@@ -127,19 +130,19 @@ def _products_along_any(b: Builder, x: Value, axis: Value, rank: int, exclusive:
 def products_under_mask(
     b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0
 ) -> tuple[Value, ...]:
-    """The product over each run, under a mask: entries behind the run count as 1."""
+    """Compute each cumulative product under a mask; elements beyond the prefix count as 1."""
     place, dims = integers(axis), sizes(b.dims(x), "what is multiplied")
     if place is None:
         return (_products_along_any(b, x, axis, len(dims), exclusive, reverse),)
     at = place[0] % len(dims)
     length = dims[at]
-    if length > _LONGEST:
+    if length > _MAX_MASK_LENGTH:
         message = f"products of {length} entries"
         raise UnsupportedError(message)
     ahead = np.arange(length)[None, :] - np.arange(length)[:, None]
     ahead = -ahead if reverse else ahead
     mask = (ahead < 0) if exclusive else (ahead <= 0)
-    # [.., 1, n, ..] under [n, n, 1..] is [.., n, n, ..], and its product along the second is the run.
+    # [.., 1, n, ..] masked by [n, n, 1..] is [.., n, n, ..]; its product over the second axis is the prefix product.
     seen = b.constant(mask.reshape(length, length, *[1] * (len(dims) - at - 1)))
     kept = b(Where, seen, b(Unsqueeze, x, vector(b, [at])), b.like(x, 1))
     return (b(ReduceProd, kept, vector(b, [at + 1]), keepdims=0),)

@@ -1,4 +1,4 @@
-"""Transforms of signals where there is no word for them: products with matrices of sines and cosines."""
+"""Fourier transforms as products with matrices of sines and cosines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.views.signal import DFTView, STFTView
 
-MOST_ENTRIES = 1 << 22
-"""Of the matrix, which is the square of the length."""
+MAX_MATRIX_ELEMENTS = 1 << 22
+"""The maximum number of elements of the matrix, which is length squared."""
 
 
 def dft_by_matrix(b: Builder, op: DFTView) -> tuple[Value, ...]:
-    """The axis and the parts of its numbers side by side, times what the transform makes of each unit vector."""
+    """Compute a DFT as the product of the axis (with real and imaginary parts joined) and the DFT matrix."""
     dims = sizes(b.dims(op.input), "the shape of the signal")
     place = (-2,) if op.axis is None else integers(op.axis)
     length = () if op.dft_length is None else integers(op.dft_length)
@@ -36,7 +36,7 @@ def dft_by_matrix(b: Builder, op: DFTView) -> tuple[Value, ...]:
     at, rank = place[0] % len(dims), len(dims)
     n, parts = dims[at], dims[-1]
     wanted = None if not length else np.array(length[0])
-    if (n * parts) ** 2 > MOST_ENTRIES or (length and (n * parts) * 2 * length[0] > MOST_ENTRIES):
+    if (n * parts) ** 2 > MAX_MATRIX_ELEMENTS or (length and (n * parts) * 2 * length[0] > MAX_MATRIX_ELEMENTS):
         message = f"a matrix for {n} entries would be too large"
         raise UnsupportedError(message)
     units = np.eye(n * parts).reshape(n * parts, n, parts)
@@ -51,7 +51,7 @@ def dft_by_matrix(b: Builder, op: DFTView) -> tuple[Value, ...]:
 
 
 def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
-    """Each bin's sine and cosine under the window is a kernel that is moved along the signal."""
+    """Compute an STFT as a convolution whose kernels are the windowed sines and cosines of each bin."""
     batch, total, parts = sizes(b.dims(op.signal), "the shape of the signal")
     step, length = integers(op.frame_step), None if op.frame_length is None else integers(op.frame_length)
     stored = None if op.window is None else folded(op.window)
@@ -61,7 +61,7 @@ def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     weights = None if stored is None else stored.numpy()
     (own,) = (total,) if op.window is None else sizes(b.dims(op.window), "the length of the window")
     n = length[0] if length else own
-    if 2 * n * n * parts > MOST_ENTRIES:
+    if 2 * n * n * parts > MAX_MATRIX_ELEMENTS:
         message = f"kernels for frames of {n} entries would be too large"
         raise UnsupportedError(message)
     reserve(n * parts, n, 2)

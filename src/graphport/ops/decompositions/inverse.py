@@ -1,4 +1,4 @@
-"""Inverses and determinants of small matrices by their minors, where there is no word for them."""
+"""Inverse and determinant of small matrices by cofactor expansion."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-LARGEST = 4
-"""Rows of the largest matrix whose minors are written out."""
+MAX_ROWS = 4
+"""The number of rows of the largest matrix that is expanded."""
 
 
 def determinant(b: Builder, x: Value) -> tuple[Value, ...] | None:
-    """That of each matrix in the last two axes; `None` of a matrix with more rows than minors are written out for."""
+    """Return the determinant of each matrix in the last two axes; `None` if the matrices are too large."""
     rank = len(b.dims(x))
     rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
-    if rows != columns or not 0 < rows <= LARGEST:
+    if rows != columns or not 0 < rows <= MAX_ROWS:
         return None
     lines = [b(Gather, x, scalar(b, i, DType.INT64), axis=rank - 2) for i in range(rows)]
     entries = [[b(Gather, line, scalar(b, j, DType.INT64), axis=rank - 2) for j in range(columns)] for line in lines]
-    return (_written_out(b, entries, list(range(rows)), list(range(columns))),)
+    return (_expand_determinant(b, entries, list(range(rows)), list(range(columns))),)
 
 
 def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
-    """The inverse of each matrix in the last two axes, turned if told so.
+    """Return the inverse of each matrix in the last two axes, optionally of its transpose.
 
     Raises:
-        UnsupportedError: a matrix has more rows than minors are written out for.
+        UnsupportedError: the matrices are too large.
     """
     rank = len(b.dims(x))
     rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
-    if rows != columns or not 0 < rows <= LARGEST:
+    if rows != columns or not 0 < rows <= MAX_ROWS:
         message = f"the inverse of a matrix of {rows} rows"
         raise UnsupportedError(message)
-    entries = [[_taken(b, x, rank, i, j) for j in range(rows)] for i in range(rows)]
+    entries = [[_matrix_element(b, x, rank, i, j) for j in range(rows)] for i in range(rows)]
     one = b(Div, entries[0][0], entries[0][0]) if rows == 1 else None
-    minors = [[_minor(b, entries, i, j, one) for j in range(rows)] for i in range(rows)]
+    minors = [[_cofactor(b, entries, i, j, one) for j in range(rows)] for i in range(rows)]
     transposed = minors if adjoint else [list(line) for line in zip(*minors, strict=True)]
     adjugate = b(Concat, *[b(Concat, *line, axis=-1) for line in transposed], axis=-2)
     total = b(Mul, entries[0][0], minors[0][0])
@@ -52,28 +52,28 @@ def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
     return b(Div, adjugate, total)
 
 
-def _taken(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
-    """One entry of each matrix, both axes kept."""
+def _matrix_element(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
+    """Slice one element of each matrix; both axes are kept."""
     axes = vector(b, [rank - 2, rank - 1])
     return b(Slice, x, vector(b, [row, column]), vector(b, [row + 1, column + 1]), axes)
 
 
-def _minor(b: Builder, entries: list[list[Value]], row: int, column: int, one: Value | None) -> Value:
-    """The determinant without one row and one column, with its sign."""
+def _cofactor(b: Builder, entries: list[list[Value]], row: int, column: int, one: Value | None) -> Value:
+    """Return the cofactor of one row and one column."""
     if one is not None:
         return one
     rows = [i for i in range(len(entries)) if i != row]
-    found = _written_out(b, entries, rows, [j for j in range(len(entries)) if j != column])
+    found = _expand_determinant(b, entries, rows, [j for j in range(len(entries)) if j != column])
     return b(Neg, found) if (row + column) % 2 else found
 
 
-def _written_out(b: Builder, entries: list[list[Value]], rows: list[int], columns: list[int]) -> Value:
-    """The determinant of these rows and columns, by the first row and the determinants of what is left."""
+def _expand_determinant(b: Builder, entries: list[list[Value]], rows: list[int], columns: list[int]) -> Value:
+    """Return the determinant of the given rows and columns, expanded along the first row."""
     total = entries[rows[0]][columns[0]]
     if len(rows) == 1:
         return total
     for number, column in enumerate(columns):
-        rest = _written_out(b, entries, rows[1:], columns[:number] + columns[number + 1 :])
+        rest = _expand_determinant(b, entries, rows[1:], columns[:number] + columns[number + 1 :])
         part = b(Mul, entries[rows[0]][column], rest)
         total = part if number == 0 else b(Sub if number % 2 else Add, total, part)
     return total

@@ -1,4 +1,4 @@
-"""A loss in canonical operators, for dialects that have no words for them: what stands at each answer is gathered."""
+"""NegativeLogLikelihoodLoss as Gather and reductions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
 def register(dialect: str) -> None:
-    """Let `dialect` write the loss so."""
+    """Register the decomposition as the export rule of `dialect`."""
 
     @NegativeLogLikelihoodLossView.lift(dialect)
     def lifted(b: Builder, op: NegativeLogLikelihoodLossView) -> Lifted:
@@ -32,7 +32,7 @@ def register(dialect: str) -> None:
 def _negative_log_likelihood(
     b: Builder, logarithms: Value, target: Value, weight: Value | None, ignore_index: int | None, reduction: str
 ) -> Value:
-    """What stands at each answer, negated, times the weight of its class; what is ignored weighs nothing."""
+    """Gather the negated input at each target and multiply it by the class weight; an ignored target has weight 0."""
     target = cast(b, target, DType.INT64)
     ignored = None if ignore_index is None else b(Equal, target, b.like(target, ignore_index))
     place = target if ignored is None else b(Where, ignored, b.like(target, 0), target)
@@ -56,7 +56,7 @@ def _negative_log_likelihood(
 def _factor(
     b: Builder, logarithms: Value, place: Value, weight: Value | None, ignored: Value | None, reduction: str
 ) -> Value | None:
-    """The weight of each answer; `None` where all are 1 and nobody needs to know."""
+    """Return the weight of each target; `None` if all weights are 1 and not used otherwise."""
     zero = b.like(logarithms, 0)
     if weight is not None:
         factor = b(Gather, cast(b, weight, dtype_of(logarithms)), place, axis=0)

@@ -1,4 +1,4 @@
-"""Means of regions by position, which several formats have."""
+"""Position-sensitive region pooling, which several formats have."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def position_sensitive_mean(
     b: Builder, x: Value, rois: Value, *, output_dim: int, group_size: int, spatial_scale: float
 ) -> Value:
-    """The mean of each cell of a region, of a map of its own for each cell.
+    """Average each cell of a region over the channel map of that cell.
 
-    Shapes: x [n, output_dim * group_size ** 2, h, w]; rois [r, 5], each the number of its picture and two corners in
-    pixels of it, which are `1 / spatial_scale` to a pixel of x; the result [r, output_dim, group_size, group_size].
+    Shapes: x [n, output_dim * group_size ** 2, h, w]; rois [r, 5], each a batch index and two corners in image
+    coordinates, which `spatial_scale` maps to x; the result [r, output_dim, group_size, group_size].
     """
     *_, height, width = sizes(b.dims(x), "the shape that is pooled")
     owners = cast(b, _column(b, rois, 0), DType.INT64)
@@ -46,7 +46,7 @@ def _column(b: Builder, rois: Value, place: int) -> Value:
 
 
 def _cells(b: Builder, rois: Value, first: int, count: int, scale: float, length: int) -> Value:
-    """Which entries of an axis each cell of each region covers: [regions, cells, length] of ones and zeros."""
+    """Return a 0/1 mask of the indices that each cell of each region covers: [regions, cells, length]."""
     dtype = dtype_of(rois)
     half, factor, one = b.like(rois, 0.5), b.like(rois, scale), b.like(rois, 1)
     begin = b(Mul, b(Floor, b(Add, _column(b, rois, first), half)), factor)

@@ -1,4 +1,4 @@
-"""Recurrent layers whose steps stand one behind the other, or as one loop in dialects that have loops."""
+"""Recurrent layers unrolled over their steps, or as a loop for dialects with loops."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ State: TypeAlias = "tuple[Value, ...]"
 Step: TypeAlias = "Callable[[Value, State], State]"
 Function: TypeAlias = "Callable[[Builder, Value], Value]"
 
-MOST_STEPS = 512
-"""More would make a text that nobody reads; each step takes some twenty lines."""
+MAX_UNROLLED_STEPS = 512
+"""The maximum number of unrolled steps; each step needs about twenty nodes."""
 
 
 _SCANNING = frozenset(["tract"])
-"""Dialects that have a loop for it."""
+"""The dialects with a loop operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer of `gates` gates over `steps` steps: its operands, and how its activations are said."""
+    """A recurrent layer with `gates` gates over `steps` steps: operands and activations."""
 
     b: Builder
     x: Value
@@ -68,13 +68,13 @@ class _Layer:
     layout: int
 
     def gated(self, value: Value) -> list[Value]:
-        """The parts of [N, gates * hidden] that belong to each gate, as many as there are."""
+        """Split [N, gates * hidden] into the parts of each gate."""
         hidden = self.hidden
         (width,) = sizes(self.b.dims(value)[-1:])
         return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
 
     def activations(self, way: int, count: int) -> list[Callable[[Value], Value]]:
-        """The activations of a direction that has `count` of them."""
+        """Return the activations of a direction, `count` of them."""
         return [partial(function, self.b) for function in self.functions[count * way : count * (way + 1)]]
 
     @property
@@ -87,7 +87,7 @@ class _Layer:
         return self.b(Clip, value, self.b.like(value, -self.clip), self.b.like(value, self.clip))
 
     def rows(self, operand: Value, way: int, start: int, stop: int, *, is_transposed: bool = False) -> Value:
-        """A range of rows of what an operand has for a direction; `is_transposed` to be multiplied from the right."""
+        """Slice rows of an operand for a direction; `is_transposed` prepares it for multiplication from the right."""
         b, storage = self.b, folded(operand)
         if storage is not None:
             change = partial(_rows, way, start, stop, is_transposed)
@@ -110,8 +110,8 @@ def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
 
 
-def _projected(layer: _Layer, way: int, kept: int) -> Value:
-    """What all steps give to the gates: [S, N, gates * hidden]; of the first `kept`, with the biases of the state."""
+def _project_inputs(layer: _Layer, way: int, kept: int) -> Value:
+    """Project the inputs of all steps: [S, N, gates * hidden]. The first `kept` gates include the state biases."""
     b, (w, _, bias) = layer.b, layer.weights
     x = transposed(b, layer.x, (1, 0, 2)) if layer.layout else layer.x
     width = layer.gates * layer.hidden
@@ -120,33 +120,33 @@ def _projected(layer: _Layer, way: int, kept: int) -> Value:
         return total
     shift = layer.rows(bias, way, width, 2 * width)
     if kept < layer.gates:
-        shift = _computed(b, Mul, np.multiply, shift, b.like(shift, np.arange(width) < kept * layer.hidden))
-    return b(Add, total, _computed(b, Add, np.add, layer.rows(bias, way, 0, width), shift))
+        shift = _fold_or_emit(b, Mul, np.multiply, shift, b.like(shift, np.arange(width) < kept * layer.hidden))
+    return b(Add, total, _fold_or_emit(b, Add, np.add, layer.rows(bias, way, 0, width), shift))
 
 
-def _computed(b: Builder, page: Page, function: Callable[..., Any], x: Value, y: Value) -> Value:
-    """A result of two tensors of one shape; of constants a constant."""
+def _fold_or_emit(b: Builder, page: Page, function: Callable[..., Any], x: Value, y: Value) -> Value:
+    """Compute a result of two tensors of one shape; constants are folded."""
     first, second = x.storage, y.storage
     if first is None or second is None:
         return b(page, x, y)
     return b.constant(Computed(function, (first, second), first.dtype, first.shape), name=x.name)
 
 
-def _unrolled(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
-    """The first states of all steps, and the last of each of `count` states."""
+def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
+    """Unroll all steps. Return the first state of each step and the final value of each of `count` states."""
     b = layer.b
     if b.dialect in _SCANNING:
-        return _scanned(layer, cell, kept, count)
+        return _emit_loop(layer, cell, kept, count)
     dims = b.dims(layer.x)
     (steps,) = sizes(dims[layer.layout : layer.layout + 1], "the steps, which stand one behind the other,")
     batch = dims[1 - layer.layout]
-    if not 0 < steps <= MOST_STEPS:
-        message = f"its {steps} steps would stand one behind the other, and {MOST_STEPS} are the most"
+    if not 0 < steps <= MAX_UNROLLED_STEPS:
+        message = f"{steps} steps cannot be unrolled: at most {MAX_UNROLLED_STEPS}"
         raise UnsupportedError(message)
     every: list[list[Value]] = []
     last: list[State] = []
     for way, backwards in enumerate(DIRECTIONS[layer.direction]):
-        entries = _projected(layer, way, kept)
+        entries = _project_inputs(layer, way, kept)
         step = cell(layer, way)
         state = tuple(_before(layer, value, way, batch) for value in layer.initial)
         found: list[Value] = []
@@ -156,33 +156,33 @@ def _unrolled(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, 
             found.append(state[0])
         every.append(found[::-1] if backwards else found)
         last.append(state)
-    return _results(layer, [_stacked(b, found, 0) for found in every], last, count)
+    return _assemble_results(layer, [_stacked(b, found, 0) for found in every], last, count)
 
 
-def _scanned(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
-    """The same by a loop over the steps, for dialects that have one."""
+def _emit_loop(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
+    """As `_unrolled`, by a loop over the steps."""
     b = layer.b
     batch = b.dims(layer.x)[0 if layer.layout else 1]
     every: list[Value] = []
     last: list[State] = []
     for way, backwards in enumerate(DIRECTIONS[layer.direction]):
-        entries = _projected(layer, way, kept)
+        entries = _project_inputs(layer, way, kept)
         initial = [_before(layer, value, way, batch) for value in layer.initial]
         widths = (*[layer.hidden] * count, layer.gates * layer.hidden)
         facts = [TensorFact(dtype_of(layer.x), (batch, width)) for width in widths]
         inner, body, (*state, entry) = step_body(b, facts)
         new = cell(replace(layer, b=inner), way)(entry, tuple(state))
-        # A body returns a value once.
+        # A body must not return one value twice.
         body.set_outputs([*new, inner(Identity, new[0])])
         directions = {"scan_input_directions": (int(backwards),), "scan_output_directions": (int(backwards),)}
         found = b.results(Scan, count + 1, *initial, entries, body=body, num_scan_inputs=1, **directions)
         every.append(found[-1])
         last.append(found[:-1])
-    return _results(layer, every, last, count)
+    return _assemble_results(layer, every, last, count)
 
 
-def _results(layer: _Layer, every: Sequence[Value], last: Sequence[State], count: int) -> tuple[Value, ...]:
-    """All steps of all directions, and their last states."""
+def _assemble_results(layer: _Layer, every: Sequence[Value], last: Sequence[State], count: int) -> tuple[Value, ...]:
+    """Assemble all steps of all directions and their final states."""
     b = layer.b
     y = _stacked(b, every, 1)
     finals = [_stacked(b, [state[index] for state in last], 0) for index in range(count)]
@@ -215,18 +215,18 @@ def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> 
         return
     storage, extent = folded(lengths), b.dims(x)[layout]
     if storage is not None and not isinstance(extent, int):
-        message = "sequences of which only a run knows how many steps they have"
+        message = "the number of steps is dynamic"
         raise UnsupportedError(message)
     found, (steps,) = integers(lengths), sizes(b.dims(x)[layout : layout + 1], "the number of steps")
     if found is None or any(length != steps for length in found):
-        message = "sequences of one batch may end at different steps"
+        message = "sequence_lens is not supported: sequences of one batch end at different steps"
         raise UnsupportedError(message)
 
 
-def _functions(
+def _activation_functions(
     names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None
 ) -> tuple[Function, ...]:
-    """Each activation with what scales it: the next entries of `alpha` and `beta`."""
+    """Return the activation functions, each with its next parameters from `alpha` and `beta`."""
     alphas, betas = iter(alpha or ()), iter(beta or ())
     without_unit_axes = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu, "softsign": Softsign, "softplus": Softplus}
     sloped = {"leakyrelu": (LeakyRelu, 0.01), "thresholdedrelu": (ThresholdedRelu, 1.0), "elu": (Elu, 1.0)}
@@ -259,14 +259,14 @@ def _scaled_tanh(alpha: float, beta: float, b: Builder, x: Value) -> Value:
 
 
 def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
-    """Unroll LSTM, or make it a loop where the dialect has loops."""
+    """Unroll LSTM, or convert it to a loop if the dialect has loops."""
     _check_lengths(b, op.x, op.sequence_lens, op.layout)
     names = op.activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[op.direction])
-    stated = _functions(names, op.activation_alpha, op.activation_beta)
+    stated = _activation_functions(names, op.activation_alpha, op.activation_beta)
     layer = _Layer(
         b, op.x, (op.w, op.r, op.b), (op.initial_h, op.initial_c), 4, stated, op.clip, op.direction, op.layout
     )
-    return _unrolled(layer, lambda at, way: _lstm_step(at, op.p, way, couples=bool(op.input_forget)), 4, 2)[: b.count]
+    return _unroll(layer, lambda at, way: _lstm_step(at, op.p, way, couples=bool(op.input_forget)), 4, 2)[: b.count]
 
 
 def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
@@ -291,13 +291,13 @@ def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> St
 
 
 def gru_in_steps(b: Builder, op: GRUView) -> tuple[Value, ...]:
-    """Unroll GRU, or make it a loop where the dialect has loops."""
+    """Unroll GRU, or convert it to a loop if the dialect has loops."""
     _check_lengths(b, op.x, op.sequence_lens, op.layout)
     names = op.activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[op.direction])
-    stated = _functions(names, op.activation_alpha, op.activation_beta)
+    stated = _activation_functions(names, op.activation_alpha, op.activation_beta)
     layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 3, stated, op.clip, op.direction, op.layout)
     kept = 2 if op.linear_before_reset else 3
-    return _unrolled(layer, lambda at, way: _gru_step(at, way, resets_after=bool(op.linear_before_reset)), kept, 1)[
+    return _unroll(layer, lambda at, way: _gru_step(at, way, resets_after=bool(op.linear_before_reset)), kept, 1)[
         : b.count
     ]
 
@@ -326,9 +326,9 @@ def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
 
 
 def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
-    """Unroll RNN, or make it a loop where the dialect has loops."""
+    """Unroll RNN, or convert it to a loop if the dialect has loops."""
     _check_lengths(b, op.x, op.sequence_lens, op.layout)
-    stated = _functions(op.activations, op.activation_alpha, op.activation_beta)
+    stated = _activation_functions(op.activations, op.activation_alpha, op.activation_beta)
     layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout)
 
     def cell(at: _Layer, way: int) -> Step:
@@ -340,16 +340,16 @@ def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
 
         return step
 
-    return _unrolled(layer, cell, 1, 1)[: b.count]
+    return _unroll(layer, cell, 1, 1)[: b.count]
 
 
 Recurrent: TypeAlias = GRUView | LSTMView | RNNView
 
 
 def unsupported_parts(op: Recurrent, activations: Sequence[str]) -> str:
-    """What an operator says that a layer with these activations has no parameter for; empty where that is nothing."""
+    """Return why a layer with these activations cannot represent the operator; empty if it can."""
     ways = len(DIRECTIONS[op.direction])
-    # ONNX has one activation of a plain recurrence for each direction, and two by default.
+    # ONNX's RNN has one activation per direction, and two by default.
     stated = op.activations or ()
     if (
         stated
@@ -366,10 +366,10 @@ RESETS_STATE = "the layer resets the product, and this operator the state (linea
 
 
 def in_steps(b: Builder, op: Recurrent, reason: str) -> tuple[Value, ...]:
-    """The steps of an operator that a layer of the dialect does not compute for a reason.
+    """Unroll an operator that a layer of the dialect cannot compute for a reason.
 
     Raises:
-        UnsupportedError: they cannot stand one behind the other; the reason is told, too.
+        UnsupportedError: it cannot be unrolled either; the message contains both reasons.
     """
     try:
         match op:

@@ -1,4 +1,4 @@
-"""Resizing where there is no word for it: along one axis after the other, entries that are chosen or a matrix."""
+"""Resize as one Gather or matrix product per axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, reals, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, float_elements, sizes, transposed, vector
 from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def is_there(value: Value | None) -> bool:
-    """Whether an operand is given; an empty one is not."""
+def is_present(value: Value | None) -> bool:
+    """Whether an operand is present; an empty tensor counts as absent."""
     return value is not None and value.shape not in (None, (0,))
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How places are chosen and what is read there."""
+    """The sampling options of a Resize."""
 
     coordinates: str
     mode: str
@@ -49,11 +49,11 @@ def resized_by_axes(
     policy: str,
     extrapolation: float = 0.0,
 ) -> Value:
-    """Each axis on its own: of what the page makes of unit vectors, places or a matrix.
+    """Resize each axis by a Gather or a matrix whose columns are the operator definition applied to unit vectors.
 
-    What lies beyond the ends of a region along any axis is `extrapolation`.
+    Coordinates outside of a region, along any axis, give `extrapolation`.
     """
-    roi, scales, wanted = (None if not is_there(each) else reals(each) for each in given)
+    roi, scales, wanted = (None if not is_present(each) else float_elements(each) for each in given)
     rank = len(b.dims(x))
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
     lengths = list(sizes([b.dims(x)[axis] for axis in chosen], "the image"))
@@ -83,7 +83,7 @@ def resized_by_axes(
             antialiases=stated.antialias,
             extrapolation=np.nan,
         )
-        # Zeros are told apart from no place at all: a column of the latter is none of numbers.
+        # Distinguish a zero weight from a missing coordinate: the column of a missing coordinate is NaN.
         is_outside = np.isnan(units).any(axis=0)
         outside = outside or bool(is_outside.any())
         masks.append(np.reshape(is_outside, (-1, *[1] * (rank - axis - 1))))
@@ -91,15 +91,15 @@ def resized_by_axes(
         if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
             x = b(Gather, x, vector(b, units.argmax(axis=0).tolist()), axis=axis)
         else:
-            x = mixed(b, x, b.constant(units.astype(np.float32)), axis)
+            x = multiply_axis(b, x, b.constant(units.astype(np.float32)), axis)
     if not outside or not extrapolation:
         return x
     reserve(*np.broadcast_shapes(*(mask.shape for mask in masks)))
     return b(Where, b.constant(reduce(np.logical_or, masks)), b.like(x, extrapolation), x)
 
 
-def mixed(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
-    """x times a matrix [n, out] along an axis."""
+def multiply_axis(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
+    """Multiply an axis of x by a matrix [n, out]."""
     own, rank = dtype_of(x), len(b.dims(x))
     if not own.is_floating:
         message = f"{own} is not interpolated"

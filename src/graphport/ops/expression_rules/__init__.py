@@ -1,1 +1,1 @@
-"""The expressions of PNNX."""
+"""The rules of PNNX expressions."""

@@ -1,4 +1,4 @@
-"""Activation functions as expressions; the functions of `ops.arithmetic.expression` are what they are made of."""
+"""Activation functions as expressions of the functions in `ops.arithmetic.expression`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def _emitted(b: Builder, word: str, *operands: Value | float) -> Value:
     return b.word(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
-def _word(b: Builder, word: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object) -> Value:
-    """Numbers are what they are in the text."""
+def _function_name(
+    b: Builder, word: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object
+) -> Value:
+    """Numbers are written unchanged."""
     return b.word(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
-ROWS = Rows("expression", emit=_word)
+ROWS = Rows("expression", emit=_function_name)
 ROWS.lift("""
 Relu -> maximum(x, 0)
 LeakyRelu -> add(maximum(x, 0), mul(minimum(x, 0), alpha))

@@ -1,6 +1,6 @@
-"""What functions of the expression language are in canonical words, where no single operator is the function.
+"""Functions of the expression language without a single canonical operator.
 
-Each computes as PyTorch does, in the element type that its arguments share, for special values too.
+Each computes what PyTorch computes, in the promoted dtype of its arguments, special values included.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _kind(x: Value) -> str:
+def _number_kind(x: Value) -> str:
     dtype = x.dtype
     if dtype is None:
         message = "the element type of an operand is not known"
@@ -42,7 +42,7 @@ def _kind(x: Value) -> str:
     return dtype.kind
 
 
-Rows("expression", {"kind": lambda _b, x: _kind(x)}).lower("""
+Rows("expression", {"kind": lambda _b, x: _number_kind(x)}).lower("""
 square(x) -> Mul(x, x)
 rsqrt(x) -> Reciprocal(Sqrt(x))
 log10(x) -> Div(Log(x), math.log(10))
@@ -84,7 +84,7 @@ rshift(x, y)
 
 @lower("expression", "expm1")
 def expm1(b: Builder, x: Value) -> Value:
-    """exp(x) - 1, precise near 0 in the same way."""
+    """Compute exp(x) - 1 without cancellation near 0."""
     one = b.like(x, 1.0)
     grown = b(Exp, x)
     less = b(Sub, grown, one)
@@ -95,8 +95,8 @@ def expm1(b: Builder, x: Value) -> Value:
 
 @lower("expression", "remainder")
 def remainder(b: Builder, x: Value, y: Value) -> Value:
-    """x - y * floor(x / y)."""
-    if _kind(x) != "f":
+    """Compute x - y * floor(x / y)."""
+    if _number_kind(x) != "f":
         return b(Mod, x, y)
     rest, is_below = _divided(b, x, y)
     return b(Where, is_below, b(Add, rest, y), rest)
@@ -104,8 +104,8 @@ def remainder(b: Builder, x: Value, y: Value) -> Value:
 
 @lower("expression", "floor_divide")
 def floor_divide(b: Builder, x: Value, y: Value) -> Value:
-    """The quotient without the remainder, so that rounding it to a whole number does no harm."""
-    if _kind(x) != "f":
+    """Compute floor((x - remainder) / y): subtracting the remainder first makes the rounding exact."""
+    if _number_kind(x) != "f":
         return b(Div, b(Sub, x, b(Mod, x, y)), y)
     rest, is_below = _divided(b, x, y)
     whole = b(Round, b(Div, b(Sub, x, rest), y))
@@ -114,7 +114,7 @@ def floor_divide(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _divided(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """The remainder of a quotient cut off, and where it has not the sign of `y`: there the quotient is one less."""
+    """Divide without the remainder; subtract 1 if the remainder and `y` have different signs."""
     zero = b.like(x, 0.0)
     rest = b(Mod, x, y, fmod=1)
     has_other_sign = b(Xor, b(Less, rest, zero), b(Less, y, zero))
@@ -123,7 +123,7 @@ def _divided(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 @lower("expression", "atan2")
 def atan2(b: Builder, y: Value, x: Value) -> Value:
-    """The angle of the point (x, y): that of (|x|, |y|), mirrored; both zeros and both infinities have a side."""
+    """Compute the angle of the point (x, y) from that of (|x|, |y|), with signed zeros and infinities."""
     zero, one = b.like(x, 0.0), b.like(x, 1.0)
     are_endless = b(And, b(IsInf, x), b(IsInf, y))
     wide, high = (b(Where, are_endless, one, b(Abs, each)) for each in (x, y))
@@ -131,18 +131,18 @@ def atan2(b: Builder, y: Value, x: Value) -> Value:
     mirrored = b(Where, _is_negative(b, x), b(Sub, b.like(x, math.pi), angle), angle)
     is_undefined = b(Add, b(Mul, x, zero), b(Mul, y, zero))
     signed = b(Where, _is_negative(b, y), b(Neg, mirrored), mirrored)
-    # An infinity times 0 is NaN too, and that is not meant: only what is not equal to itself is.
+    # An infinity times 0 is NaN too, so test whether the value is unequal to itself.
     is_number = b(And, b(Equal, x, x), b(Equal, y, y))
     return b(Where, is_number, signed, is_undefined)
 
 
 def _is_negative(b: Builder, x: Value) -> Value:
-    """Whether the sign of `x` is minus; -0 tells by its reciprocal."""
+    """Whether the sign of `x` is negative; the reciprocal distinguishes -0."""
     zero = b.like(x, 0.0)
     return b(Or, b(Less, x, zero), b(And, b(Equal, x, zero), b(Less, b(Reciprocal, x), zero)))
 
 
-Rows("expression", {"is_logical": lambda _b, x: _kind(x) == "b"}).lower("""
+Rows("expression", {"is_logical": lambda _b, x: _number_kind(x) == "b"}).lower("""
 and(x, y)
     -> is_logical(x): And(x, y)
     -> BitwiseAnd(x, y)
@@ -155,7 +155,7 @@ xor(x, y)
 """)
 
 
-# How operators are said whose function takes another number of arguments, or is made of several
+# Operators whose function has another number of arguments or needs several operators
 
 
 @Max.lift("expression")

@@ -1,1 +1,1 @@
-"""Loops over time that are recurrent layers."""
+"""Recognition of loops over time steps that compute recurrent layers."""

@@ -1,4 +1,4 @@
-"""Which cell of a recurrent layer the body of a loop computes."""
+"""Recognition of the recurrent cell (RNN, LSTM, GRU) that a loop body computes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
-from graphport.ops.loops.rows import Part, Rows, matrix_of, pairs, producer
+from graphport.ops.loops.rows import ColumnPart, Rows, matrix_of, pairs, producer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 _ACTIVATIONS = frozenset(("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"))
-"""Those of ONNX's layers that take no numbers of their own."""
+"""The activations of ONNX's recurrent layers that have no parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What the activation of a gate is of: sums of what the step gives, a product of the state, shifts."""
+    """The argument of a gate's activation: input products, the product of the state, and biases."""
 
-    entries: tuple[Part, ...]
-    recurrent: Part
-    shifts: tuple[Part, ...]
-    late: tuple[Part, ...] = ()
-    """Shifts that belong to the product of the state, which is scaled with them."""
+    entries: tuple[ColumnPart, ...]
+    recurrent: ColumnPart
+    shifts: tuple[ColumnPart, ...]
+    late: tuple[ColumnPart, ...] = ()
+    """Biases inside the product of the state, which are scaled by the reset gate together with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An operator of ONNX, its gates in its order, and which states it has as h and c."""
+    """An ONNX recurrent operator, its gates in ONNX's order, and the states that are h and c."""
 
     op: str
     gates: tuple[Gate, ...]
@@ -40,7 +40,7 @@ class Cell:
 
 
 def cell_of(body: Graph, count: int, rows: Rows, hidden: int) -> Cell | None:
-    """The cell that a body with `count` states of `hidden` columns computes; `None` where it is none."""
+    """Return the cell that a body with `count` states of `hidden` columns computes; `None` if it is not a cell."""
     finder = _Finder(body, count, rows, hidden)
     if count == 1:
         return finder.simple() or finder.gated()
@@ -59,12 +59,12 @@ class _Finder:
         self._results = [rows.without_unit_axes(value) for value in body.outputs[:count]]
 
     def simple(self) -> Cell | None:
-        """h = f(x w + h r)."""
+        """Match h = f(x w + h r)."""
         found = self._gate(self._results[0], 0)
         return None if found is None else Cell("RNN", (found[1],), (found[0],), (0,))
 
     def long_short(self, h: int, c: int) -> Cell | None:
-        """c = f(F) c + f(I) g(G), h = f(O) k(c)."""
+        """Match c = f(F) c + f(I) g(G), h = f(O) k(c)."""
         total = producer(self._results[c], "Add")
         for opened, shown in self._factors(self._results[h]):
             k = self._activated(shown)
@@ -89,7 +89,7 @@ class _Finder:
         return None
 
     def gated(self) -> Cell | None:
-        """h = (1 - f(Z)) n + f(Z) h, where n = g(N) is reset by f(R)."""
+        """Match h = (1 - f(Z)) n + f(Z) h, where the state inside n = g(N) is reset by f(R)."""
         for gate, new in self._mixed(self._results[0]):
             z, shown = self._gate(gate, 0), self._activated(new)
             if z is None or shown is None or shown[2]:
@@ -101,10 +101,10 @@ class _Finder:
                 return Cell("GRU", (z[1], r, n), kinds, (0,), {"linear_before_reset": int(is_late)})
         return None
 
-    # ── parts of cells ──
+    # Parts of cells
 
     def _mixed(self, result: Value) -> Iterator[tuple[Value, Value]]:
-        """Pairs of z and n of which `result` may be the mixture (1 - z) n + z h, in the forms that it is written in."""
+        """Yield the pairs of z and n for which `result` can be (1 - z) n + z h or n + z (h - n)."""
         node = producer(result, "Add")
         if node is None:
             return
@@ -120,13 +120,13 @@ class _Finder:
                         yield z, n
 
     def _unlike(self, value: Value, z: Value) -> Iterator[Value]:
-        """Each n of which `value` is (1 - z) n, or n - z n."""
+        """Yield each n for which `value` is (1 - z) n or n - z n."""
         for one, n in self._factors(value):
             difference = producer(one, "Sub")
             if (
                 difference is not None
                 and self._rows.without_unit_axes(difference.operands[1]) is z
-                and _is_one(difference)
+                and _subtracts_from_one(difference)
             ):
                 yield n
         difference = producer(self._rows.without_unit_axes(value), "Sub")
@@ -136,7 +136,7 @@ class _Finder:
                 yield n
 
     def _reset(self, total: Value, kind: str) -> tuple[Gate, Gate, bool] | None:
-        """The gates r and n, and whether the product of the state is reset, not the state."""
+        """Return the gates r and n, and whether the product of the state is reset (linear_before_reset)."""
         addends = self._rows.addends(total)
         for place, each in enumerate(addends or ()):
             others = [other for at, other in enumerate(addends or ()) if at != place]
@@ -156,16 +156,16 @@ class _Finder:
                 r = self._gate(gate, 0)
                 if r is None or r[0] != kind or not self._is_state(state, 0):
                     continue
-                product = Part(self._states[0], matrix[0], matrix[1], 0, self._hidden)
+                product = ColumnPart(self._states[0], matrix[0], matrix[1], 0, self._hidden)
                 n = self._with(others, Gate((), product, ()))
                 if n is not None:
                     return r[1], n, False
         return None
 
     def _with(self, others: Sequence[Value], product: Gate) -> Gate | None:
-        """A gate of sums that have no product of a state, beside one."""
-        entries: list[Part] = []
-        shifts: list[Part] = []
+        """Add the input products and biases of `others` to a gate that has a state product."""
+        entries: list[ColumnPart] = []
+        shifts: list[ColumnPart] = []
         for each in others:
             parts = self._rows.sum_of(each, 0, self._hidden)
             if parts is None:
@@ -177,14 +177,14 @@ class _Finder:
         return Gate(tuple(entries), product.recurrent, tuple(shifts), product.shifts)
 
     def _gate(self, value: Value, state: int) -> tuple[str, Gate] | None:
-        """The activation that gives `value`, and what it is of."""
+        """Return the activation that computes `value` and the gate that it is applied to."""
         found = self._activated(value)
         parts = None if found is None else self._rows.sum_of(found[1], found[2], found[2] + self._hidden)
         gate = None if parts is None else self._split(parts, state)
         return None if found is None or gate is None else (found[0], gate)
 
     def _activated(self, value: Value) -> tuple[str, Value, int] | None:
-        """An activation, its operand, and the first column of it that counts, if gates are cut apart behind it."""
+        """Return the activation, its operand, and the first column of its result that `value` selects."""
         value, start = self._rows.without_unit_axes(value), 0
         if self._rows.width(value) != self._hidden:
             return None
@@ -195,7 +195,7 @@ class _Finder:
             return None
         return node.word, node.operands[0], start
 
-    def _split(self, parts: Sequence[Part], state: int) -> Gate | None:
+    def _split(self, parts: Sequence[ColumnPart], state: int) -> Gate | None:
         entries = tuple(part for part in parts if part.value in self._entries)
         products = [part for part in parts if part.value is self._states[state] and part.matrix is not None]
         shifts = tuple(part for part in parts if part.value is None)
@@ -216,8 +216,8 @@ def _multiplies(node: Node) -> bool:
     return node.word in ("MatMul", "Gemm", "Einsum")
 
 
-def _is_one(difference: Node) -> bool:
-    """Whether something is subtracted from 1."""
+def _subtracts_from_one(difference: Node) -> bool:
+    """Whether the minuend is the constant 1."""
     first = difference.operands[0]
     known = first.fact.reals if isinstance(first.fact, TensorFact) else None
     if known is None and first.storage is not None and first.is_constant and first.storage.count == 1:

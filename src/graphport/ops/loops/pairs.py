@@ -1,4 +1,4 @@
-"""Two recurrent layers that go over one input in both directions, as one layer."""
+"""Fusion of two recurrent layers over one input, one per direction, into a bidirectional layer."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _FIRST_STATE = 5
-"""The operand that the first state is."""
+"""The index of the operand with the initial state."""
 
 
 def join_directions(graph: Graph, layers: Sequence[Node]) -> None:
-    """Let each forward layer of `layers` and the reverse one over the same input be one of both directions.
+    """Fuse each pair of a forward and a reverse layer in `layers` over the same input into a bidirectional layer.
 
     Before  y, h = GRU(x, w, r, b, , h0);  z, k = GRU[reverse](x, v, s, c, , k0)
     After   yz, hk = GRU[bidirectional](x, [w, v], [r, s], [b, c], , Concat(h0, k0));  y and z are slices of yz
 
-    Runtimes join what is not joined, and not all of them as it is meant.
+    Some runtimes fuse such pairs themselves, and not all of them do so correctly.
     """
     waiting: dict[Hashable, Node] = {}
     is_moved = False
@@ -59,13 +59,13 @@ def _key(node: Node) -> tuple[Hashable, ...]:
 
 
 def _weights(node: Node) -> list[Storage]:
-    """The stored weights and biases; none where they are not all stored."""
+    """Return the constant weights and biases; `None` if one of them is not constant."""
     found = [value.storage for value in node.inputs[1:4] if value is not None]
     return [storage for storage in found if storage is not None] if None not in found else []
 
 
 def _depends(node: Node, other: Node) -> bool:
-    """Whether what a layer begins with comes of the other one."""
+    """Whether the initial state of one layer depends on the other layer."""
     pending = [value for value in node.inputs if value is not None]
     seen: set[Node] = set()
     while pending:

@@ -1,4 +1,4 @@
-"""A Scan whose body is the cell of a recurrent layer becomes the operator."""
+"""Replacement of a Scan whose body is a recurrent cell by the recurrent operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphport.ops.folded import Computed
 from graphport.ops.infer import Inference
 from graphport.ops.loops.cells import Cell, Gate, cell_of
 from graphport.ops.loops.pairs import join_directions
-from graphport.ops.loops.rows import Part, Rows, columns, dims_of, matrix_of, row_of
+from graphport.ops.loops.rows import ColumnPart, Rows, columns, dims_of, matrix_of, row_of
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import vector
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LAYER = 3
-"""Axes of what a layer is given: steps, batch, columns."""
+"""The number of axes of a layer's input: steps, batch, columns."""
 
 
 def recognize(graph: Graph) -> int:
-    """Let each Scan of `graph` and of its bodies that is a recurrent layer be the operator; returns how many were.
+    """Replace each Scan of `graph` and its bodies that computes a recurrent layer. Return the number of replacements.
 
     Before  p = MatMul(x, w) + b;  h, y = Scan(h0, p) { s = Tanh(p[t] + MatMul(s, r)) }
     After   y, h = RNN(x, w, r, b, , h0)
 
-    Bodies of LSTM, GRU (reset before or behind the product) and RNN, gates together or apart, forwards or backwards.
-    Leaves alone: weights that are no constants or stay in blocks, states of which every step is wanted but the first,
-    steps of which the batch is not one axis.
+    Matches LSTM, GRU (reset before or after the product) and RNN, with joined or separate gates, in both directions.
+    Does not apply if weights are not constant or are quantized in blocks, if all steps of a state other than the first
+    are used, or if the batch is not one axis.
     """
     found = 0
     for inner in list(walk(graph)):
@@ -58,7 +58,7 @@ def recognize(graph: Graph) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A tensor that all gates multiply: its axes of steps and of the batch."""
+    """A tensor that all gates multiply, with its step axis and its batch axis."""
 
     value: Value
     steps: int
@@ -69,8 +69,8 @@ class _Source:
 class _Layer:
     cell: Cell
     source: _Source
-    weights: tuple[Part, ...]
-    shifts: tuple[tuple[Part, ...], ...]
+    weights: tuple[ColumnPart, ...]
+    shifts: tuple[tuple[ColumnPart, ...], ...]
     hidden: int
     is_backwards: bool
 
@@ -82,8 +82,8 @@ def _layer(node: Node) -> _Layer | None:
         return None
     count = len(node.inputs) - scans
     ways = [
-        *_numbers(node, "scan_input_directions", scans),
-        *_numbers(node, "scan_output_directions", len(node.outputs) - count),
+        *_axis_attribute(node, "scan_input_directions", scans),
+        *_axis_attribute(node, "scan_output_directions", len(node.outputs) - count),
     ]
     dims = dims_of(body.inputs[0]) if count else None
     if not dims or len(dims) < 2 or len(set(ways)) > 1 or not isinstance(dims[-1], int):
@@ -98,7 +98,7 @@ def _layer(node: Node) -> _Layer | None:
     cell = cell_of(body, count, rows, hidden)
     if cell is None or not _returns(node, body, rows, cell, count):
         return None
-    found = [_fed(node, body, gate, batch, count) for gate in cell.gates]
+    found = [_gate_input(node, body, gate, batch, count) for gate in cell.gates]
     known = [each for each in found if each is not None]
     if len(known) < len(found) or any(each[0] != known[0][0] for each in known):
         return None
@@ -106,14 +106,14 @@ def _layer(node: Node) -> _Layer | None:
     return _Layer(cell, known[0][0], weights, tuple(each[2] for each in known), hidden, bool(ways and ways[0]))
 
 
-def _numbers(node: Node, name: str, count: int) -> tuple[int, ...]:
-    """An attribute that has a number for each of `count` operands or results; zeros where it is left out."""
+def _axis_attribute(node: Node, name: str, count: int) -> tuple[int, ...]:
+    """Return an attribute with one integer per operand or result, `count` in total; zeros if it is absent."""
     found = cast("tuple[int, ...] | None", node.attributes.get(name))
     return tuple(found) if found else (0,) * count
 
 
 def _returns(node: Node, body: Graph, rows: Rows, cell: Cell, count: int) -> bool:
-    """Whether all that is read of the steps is the first state."""
+    """Whether the first state is the only per-step result that has consumers."""
     first = rows.without_unit_axes(body.outputs[cell.states[0]])
     for value, result in zip(body.outputs[count:], node.outputs[count:], strict=False):
         is_wanted = result is not None and (result.uses or result.is_output)
@@ -122,14 +122,16 @@ def _returns(node: Node, body: Graph, rows: Rows, cell: Cell, count: int) -> boo
     return True
 
 
-# ── what the steps are given ──
+# Inputs of the steps
 
 
-def _fed(node: Node, body: Graph, gate: Gate, batch: Dim, count: int) -> tuple[_Source, Part, tuple[Part, ...]] | None:
-    """The tensor that a gate multiplies over all steps, its matrix, and what is added."""
-    products: list[tuple[_Source, Part]] = []
+def _gate_input(
+    node: Node, body: Graph, gate: Gate, batch: Dim, count: int
+) -> tuple[_Source, ColumnPart, tuple[ColumnPart, ...]] | None:
+    """Return the tensor that a gate multiplies over all steps, its matrix, and its biases."""
+    products: list[tuple[_Source, ColumnPart]] = []
     shifts = list(gate.shifts)
-    axes = _numbers(node, "scan_input_axes", len(node.inputs) - count)
+    axes = _axis_attribute(node, "scan_input_axes", len(node.inputs) - count)
     for entry in gate.entries:
         place = body.inputs.index(entry.value) if entry.value is not None else 0
         outer, axis = node.operand(place), axes[place - count]
@@ -143,7 +145,7 @@ def _fed(node: Node, body: Graph, gate: Gate, batch: Dim, count: int) -> tuple[_
         if entry.matrix is not None:
             products.append((source, entry))
             continue
-        parts = _projected(source, entry.start, entry.stop)
+        parts = _input_sum(source, entry.start, entry.stop)
         if parts is None:
             return None
         products += parts[0]
@@ -151,10 +153,15 @@ def _fed(node: Node, body: Graph, gate: Gate, batch: Dim, count: int) -> tuple[_
     return (*products[0], tuple(shifts)) if len(products) == 1 else None
 
 
-def _projected(source: _Source, start: int, stop: int) -> tuple[list[tuple[_Source, Part]], list[Part]] | None:
-    """Products and shifts that columns of a tensor [steps, batch, columns], in either order, are the sum of."""
-    products: list[tuple[_Source, Part]] = []
-    shifts: list[Part] = []
+def _input_sum(
+    source: _Source, start: int, stop: int
+) -> tuple[list[tuple[_Source, ColumnPart]], list[ColumnPart]] | None:
+    """Return the products and biases whose sum is the given columns of a tensor [steps, batch, columns].
+
+    The first two axes may be in either order.
+    """
+    products: list[tuple[_Source, ColumnPart]] = []
+    shifts: list[ColumnPart] = []
     waiting = [(source, start, stop)]
     while waiting:
         at, begin, end = waiting.pop()
@@ -174,30 +181,30 @@ def _projected(source: _Source, start: int, stop: int) -> tuple[list[tuple[_Sour
             case "Add":
                 for each in node.operands:
                     own = dims_of(each)
-                    if own is not None and len(own) == len(dims) and _same(own, dims):
+                    if own is not None and len(own) == len(dims) and _equal_dims(own, dims):
                         waiting.append((_Source(each, at.steps, at.batch), begin, end))
                         continue
                     row = row_of(each, dims[-1])
                     if row is None:
                         return None
-                    shifts.append(Part(None, row, False, begin, end))
+                    shifts.append(ColumnPart(None, row, False, begin, end))
             case "MatMul" | "Einsum":
                 matrix, x = matrix_of(node), node.operands[0]
                 own = dims_of(x)
-                if matrix is None or own is None or len(own) != _LAYER or not _same(own[:-1], dims[:-1]):
+                if matrix is None or own is None or len(own) != _LAYER or not _equal_dims(own[:-1], dims[:-1]):
                     return None
-                part = Part(x, matrix[0], matrix[1], begin, end)
+                part = ColumnPart(x, matrix[0], matrix[1], begin, end)
                 products.append((_Source(x, at.steps, at.batch), part))
             case _:
                 return None
     return products, shifts
 
 
-def _same(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
+def _equal_dims(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
     return all(decide_equal(a, b) is True for a, b in zip(one, other, strict=True))
 
 
-# ── the operator ──
+# The operator
 
 
 def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
@@ -207,11 +214,11 @@ def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
     x = source.value
     if (source.steps, source.batch) != (0, 1):
         x = emit("Transpose", x, perm=(source.steps, source.batch, 2))
-    w = _stacked(b, layer.weights)
-    r = _stacked(b, [gate.recurrent for gate in cell.gates])
-    bias = _biases(b, layer, w.storage)
+    w = _stack_matrices(b, layer.weights)
+    r = _stack_matrices(b, [gate.recurrent for gate in cell.gates])
+    bias = _concat_biases(b, layer, w.storage)
     count = len(cell.states)
-    initial = [_laid_out(b, node.operands[place]) for place in cell.states]
+    initial = [_to_layer_state(b, node.operands[place]) for place in cell.states]
     given: dict[str, Any] = {"hidden_size": layer.hidden, **cell.attributes}
     given["direction"] = "reverse" if layer.is_backwards else "forward"
     if cell.activations != _USUAL[cell.op]:
@@ -219,23 +226,23 @@ def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
     page = registry.pages()[cell.op]
     every, *last = b.results(page, count + 1, x, w, r, bias, None, *initial, **given)
     body = next(iter(node.bodies()))
-    axes = _numbers(node, "scan_output_axes", len(node.outputs) - count)
+    axes = _axis_attribute(node, "scan_output_axes", len(node.outputs) - count)
     taken: set[Value] = set()
     for place, old in enumerate(node.outputs):
         if old is None:
             continue
         if place < count:
-            new = _back(b, last[cell.states.index(place)], node.operands[place])
+            new = _to_loop_state(b, last[cell.states.index(place)], node.operands[place])
         else:
-            new = _in_order(b, every, body.outputs[place], axes[place - count])
-        # One value has one name.
+            new = _to_loop_results(b, every, body.outputs[place], axes[place - count])
+        # A value has only one name.
         new = emit("Identity", new) if new in taken else new
         taken.add(new)
-        _stand_in(old, new)
+        _replace_value(old, new)
     operands = node.operands
     made = every.producer
     graph.remove(node)
-    _remove_unread(operands)
+    _remove_unused(operands)
     if made is None:
         message = "a layer was not made"
         raise RuntimeError(message)
@@ -245,8 +252,8 @@ def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
 _USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
 
-def _stacked(b: Builder, parts: Sequence[Part]) -> Value:
-    """The matrices of all gates, one below another: [1, gates * hidden, columns of the operand]."""
+def _stack_matrices(b: Builder, parts: Sequence[ColumnPart]) -> Value:
+    """Stack the matrices of all gates: [1, gates * hidden, columns of the operand]."""
     storages = tuple(part.matrix for part in parts if part.matrix is not None)
     first = storages[0]
     columns_of_x = first.shape[-1] if parts[0].is_transposed else first.shape[-2]
@@ -255,23 +262,23 @@ def _stacked(b: Builder, parts: Sequence[Part]) -> Value:
     return b.constant(Computed(change, storages, first.dtype, (1, height, columns_of_x)))
 
 
-def _rows_of(parts: tuple[Part, ...], *arrays: Array) -> Array:
+def _rows_of(parts: tuple[ColumnPart, ...], *arrays: Array) -> Array:
     return np.concatenate([columns(part, array) for part, array in zip(parts, arrays, strict=True)])[None]
 
 
-def _biases(b: Builder, layer: _Layer, like: Storage | None) -> Value | None:
-    """What is added to the products of all gates, then what is added to those of the state."""
+def _concat_biases(b: Builder, layer: _Layer, like: Storage | None) -> Value | None:
+    """Concatenate the biases of all input products, then those of all state products."""
     early, late = layer.shifts, [gate.late for gate in layer.cell.gates]
     parts = tuple(part for group in (*early, *late) for part in group)
     if not parts or like is None:
         return None
     counts = tuple(len(group) for group in (*early, *late))
     storages = tuple(part.matrix for part in parts if part.matrix is not None)
-    change = partial(_sums_of, parts, counts, layer.hidden)
+    change = partial(_bias_sum, parts, counts, layer.hidden)
     return b.constant(Computed(change, storages, like.dtype, (1, len(counts) * layer.hidden)))
 
 
-def _sums_of(parts: tuple[Part, ...], counts: tuple[int, ...], width: int, *arrays: Array) -> Array:
+def _bias_sum(parts: tuple[ColumnPart, ...], counts: tuple[int, ...], width: int, *arrays: Array) -> Array:
     found, rows = [], iter(zip(parts, arrays, strict=True))
     for count in counts:
         total = np.zeros(width, arrays[0].dtype)
@@ -282,17 +289,17 @@ def _sums_of(parts: tuple[Part, ...], counts: tuple[int, ...], width: int, *arra
     return np.concatenate(found)[None]
 
 
-def _place(dims: Sequence[Dim]) -> int:
-    """The axis of the batch among others of length 1, before the last one."""
+def _batch_axis_position(dims: Sequence[Dim]) -> int:
+    """Return the batch axis among axes of length 1, before the last one."""
     return next((axis for axis, dim in enumerate(dims[:-1]) if dim != 1), len(dims) - 2)
 
 
 def _units(dims: Sequence[Dim]) -> list[int]:
-    return [axis for axis in range(len(dims) - 1) if axis != _place(dims)]
+    return [axis for axis in range(len(dims) - 1) if axis != _batch_axis_position(dims)]
 
 
-def _laid_out(b: Builder, state: Value) -> Value:
-    """A state as the layer takes it: [1, batch, hidden]."""
+def _to_layer_state(b: Builder, state: Value) -> Value:
+    """Reshape a state to the layout of the layer: [1, batch, hidden]."""
     dims, emit = b.dims(state), OpBuilder(b)
     if _units(dims) == [0]:
         return state
@@ -301,8 +308,8 @@ def _laid_out(b: Builder, state: Value) -> Value:
     return emit("Unsqueeze", state, vector(b, [0]))
 
 
-def _back(b: Builder, state: Value, given: Value) -> Value:
-    """A state of the layer with the axes that the loop's had."""
+def _to_loop_state(b: Builder, state: Value, given: Value) -> Value:
+    """Reshape a state of the layer to the axes of the loop's state."""
     units, emit = _units(b.dims(given)), OpBuilder(b)
     if units == [0]:
         return state
@@ -310,8 +317,8 @@ def _back(b: Builder, state: Value, given: Value) -> Value:
     return emit("Unsqueeze", state, vector(b, units)) if units else state
 
 
-def _in_order(b: Builder, every: Value, step: Value, axis: int) -> Value:
-    """All steps of the layer, [steps, 1, batch, hidden], with the axes that the loop stacked them on."""
+def _to_loop_results(b: Builder, every: Value, step: Value, axis: int) -> Value:
+    """Return all steps of the layer, [steps, 1, batch, hidden], with the axes of the loop's stacked result."""
     dims, emit = b.dims(step), OpBuilder(b)
     units, axis = _units(dims), axis % (len(dims) + 1)
     if axis == 0 and units == [0]:
@@ -326,8 +333,8 @@ def _in_order(b: Builder, every: Value, step: Value, axis: int) -> Value:
     return emit("Unsqueeze", found, vector(b, wanted)) if wanted else found
 
 
-def _stand_in(old: Value, new: Value) -> None:
-    """Let `new` be what `old` was, name and notes included."""
+def _replace_value(old: Value, new: Value) -> None:
+    """Replace `old` by `new`, including name and notes."""
     rewrite.swap_names(old, new)
     new.origin = old.unasked_origin
     if old.has_notes:
@@ -337,8 +344,8 @@ def _stand_in(old: Value, new: Value) -> None:
     old.replace_uses(new)
 
 
-def _remove_unread(values: Sequence[Value]) -> None:
-    """Remove the nodes that made values nobody reads any more, and what those alone read."""
+def _remove_unused(values: Sequence[Value]) -> None:
+    """Remove the producers of unused values, recursively."""
     waiting = list(values)
     while waiting:
         node = waiting.pop().producer

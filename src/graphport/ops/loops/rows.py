@@ -1,4 +1,4 @@
-"""Values of a loop as rows [batch, width], and the sums of products and shifts that gates are made of."""
+"""Values of a loop as matrices [batch, width], and the sums of products and biases that are inputs of gates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
 
-_MOST_ADDENDS = 64
-"""More make no cell."""
+_MAX_ADDENDS = 64
+"""The maximum number of addends; no cell has more."""
 _MATRIX = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Columns `start` to `stop` of a row: a value alone, times a matrix, or of a constant where `value` is `None`."""
+class ColumnPart:
+    """Columns `start` to `stop` of a value, of a value times a matrix, or of a constant (`value` is `None`)."""
 
     value: Value | None
     matrix: Storage | None
@@ -37,23 +37,23 @@ class Part:
 
 
 def _reshapes(node: Node) -> bool:
-    """Whether entries stay in their order."""
+    """Whether the node keeps the order of elements."""
     return not node.dialect and (node.word == "Identity" or node.word in registry.stating("reshapes"))
 
 
 def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
-    """The extents of a value; `None` where its rank is not known."""
+    """Return the dims of a value; `None` if its rank is unknown."""
     return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
 
 
 def producer(value: Value | None, op: str) -> Node | None:
-    """The node that computes `value`, if its operator is `op`."""
+    """Return the producer of `value` if its operator is `op`."""
     node = None if value is None else value.producer
     return node if node is not None and not node.dialect and node.word == op else None
 
 
 def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The two operands, in both orders."""
+    """Return the two operands in both orders."""
     if len(node.operands) == 2:
         one, two = node.operands
         yield one, two
@@ -61,14 +61,14 @@ def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
 
 
 class Rows:
-    """Reads values of one graph as rows of a batch, which has `batch` of them; other axes have length 1."""
+    """Interprets values of one graph as rows of a batch of size `batch`; all other axes have length 1."""
 
     def __init__(self, graph: Graph, batch: Dim) -> None:
         self.graph = graph
         self.batch = batch
 
     def without_unit_axes(self, value: Value) -> Value:
-        """What `value` is but for axes of length 1."""
+        """Follow `value` through nodes that only add or remove axes of length 1."""
         while True:
             node = value.producer
             if node is None or not _reshapes(node) or value.graph is not self.graph:
@@ -81,7 +81,7 @@ class Rows:
             value = source
 
     def is_row(self, value: Value) -> bool:
-        """Whether `value` has one row for each entry of the batch, whichever axis that is."""
+        """Whether `value` has one row per batch index, on any axis."""
         dims = dims_of(value)
         if not dims or not isinstance(dims[-1], int):
             return False
@@ -91,12 +91,12 @@ class Rows:
         return len(others) == 1 and decide_equal(others[0], self.batch) is True
 
     def width(self, value: Value) -> int | None:
-        """The columns of rows."""
+        """Return the number of columns."""
         dims = dims_of(value)
         return dims[-1] if dims and isinstance(dims[-1], int) else None
 
     def addends(self, value: Value) -> list[Value] | None:
-        """What a sum adds up; `None` where that is too much, or not rows of one width."""
+        """Return the addends of a sum; `None` if there are too many or if one is not a matrix of the same width."""
         found: list[Value] = []
         waiting = [value]
         while waiting:
@@ -106,63 +106,63 @@ class Rows:
                 found.append(each)
             else:
                 waiting += node.operands
-            if len(found) + len(waiting) > _MOST_ADDENDS:
+            if len(found) + len(waiting) > _MAX_ADDENDS:
                 return None
         return found
 
-    def sum_of(self, value: Value, start: int, stop: int) -> list[Part] | None:
-        """The parts that columns of rows are the sum of; `None` where there is anything else in it."""
-        found: list[Part] = []
+    def sum_of(self, value: Value, start: int, stop: int) -> list[ColumnPart] | None:
+        """Return the parts whose sum is the given columns; `None` if another operation is involved."""
+        found: list[ColumnPart] = []
         addends = self.addends(value)
         for each in addends or ():
-            parts = self._parts(each, start, stop)
+            parts = self._column_parts(each, start, stop)
             if parts is None:
                 return None
             found += parts
         return None if addends is None else found
 
-    def _parts(self, value: Value, start: int, stop: int) -> list[Part] | None:
+    def _column_parts(self, value: Value, start: int, stop: int) -> list[ColumnPart] | None:
         constant = row_of(value, self.width(value))
         if constant is not None:
-            return [Part(None, constant, False, start, stop)] if stop <= constant.count else None
+            return [ColumnPart(None, constant, False, start, stop)] if stop <= constant.count else None
         if not self.is_row(value):
             return None
         node = value.producer
         if node is None or node.dialect or value.graph is not self.graph:
-            return [Part(value, None, False, start, stop)]
+            return [ColumnPart(value, None, False, start, stop)]
         if (cut := self.cut(value)) is not None:
             source, begin = cut
             return self.sum_of(source, begin + start, begin + stop)
         if node.word in ("MatMul", "Gemm", "Einsum"):
             return self._product(node, start, stop)
-        return [Part(value, None, False, start, stop)]
+        return [ColumnPart(value, None, False, start, stop)]
 
     def cut(self, value: Value) -> tuple[Value, int] | None:
-        """The wider rows that `value` is columns of, and the first of these."""
+        """Return the wider value that `value` is a column slice of, and the index of its first column."""
         node = value.producer
         if node is None or node.dialect or node.word not in ("Slice", "Split") or value.graph is not self.graph:
             return None
-        begin, source = _first(node, value), node.operand(0)
+        begin, source = _first_column(node, value), node.operand(0)
         return (
             None
             if begin is None or source is None or not self.is_row(source)
             else (self.without_unit_axes(source), begin)
         )
 
-    def _product(self, node: Node, start: int, stop: int) -> list[Part] | None:
+    def _product(self, node: Node, start: int, stop: int) -> list[ColumnPart] | None:
         found = matrix_of(node)
         x = node.operand(0)
         if found is None or x is None or not self.is_row(x):
             return None
         matrix, is_transposed = found
-        parts = [Part(self.without_unit_axes(x), matrix, is_transposed, start, stop)]
+        parts = [ColumnPart(self.without_unit_axes(x), matrix, is_transposed, start, stop)]
         shift = node.operand(2) if node.word == "Gemm" else None
         more = [] if shift is None else self.sum_of(shift, start, stop)
         return None if more is None else parts + more
 
 
 def row_of(value: Value, width: Dim | None) -> Storage | None:
-    """The numbers of a constant that has one row."""
+    """Return the elements of a constant that has one row."""
     dims = dims_of(value)
     if not dims or dims[-1] != width or any(dim != 1 for dim in dims[:-1]):
         return None
@@ -170,7 +170,7 @@ def row_of(value: Value, width: Dim | None) -> Storage | None:
 
 
 def matrix_of(node: Node) -> tuple[Storage, bool] | None:
-    """The constant matrix that rows are multiplied by, and whether it is stored with columns first."""
+    """Return the constant matrix that rows are multiplied by, and whether it is stored transposed."""
     weights = node.operand(1)
     is_transposed = False
     if node.word == "Gemm":
@@ -183,7 +183,7 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
         if transposes is None:
             return None
         is_transposed = transposes
-    # What is turned where it stands is read as it is stored.
+    # Read a transposed constant in its stored layout.
     move = producer(weights, "Transpose")
     while move is not None and weights is not None:
         dims, order = dims_of(weights), move.attributes.get("perm")
@@ -203,7 +203,7 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
 
 
 def _is_transposed(equation: str) -> bool | None:
-    """Whether a sum of products is rows times a matrix whose columns come first; `None` where it is something else."""
+    """Whether an Einsum equation multiplies rows by a transposed matrix; `None` if it is not a matrix product."""
     text, _, result = equation.replace(" ", "").partition("->")
     rows, _, matrix = text.partition(",")
     if len(matrix) < _MATRIX or len(rows) != len(result) or rows[:-1] != result[:-1] or "." in equation:
@@ -216,8 +216,8 @@ def _is_transposed(equation: str) -> bool | None:
     return False if pair == rows[-1] + result[-1] else None
 
 
-def _first(node: Node, value: Value) -> int | None:
-    """The first column that a Slice or Split takes of its operand; `None` where it takes others than these in a row."""
+def _first_column(node: Node, value: Value) -> int | None:
+    """Return the first column that a Slice or Split selects; `None` if the columns are not contiguous."""
     dims = dims_of(node.operand(0))
     if not dims or not isinstance(dims[-1], int):
         return None
@@ -238,8 +238,8 @@ def _first(node: Node, value: Value) -> int | None:
     return min(max(begin, 0), dims[-1])
 
 
-def columns(part: Part, array: np.ndarray) -> np.ndarray:
-    """The rows of an ONNX matrix of a part: an output each."""
+def columns(part: ColumnPart, array: np.ndarray) -> np.ndarray:
+    """Return the rows of an ONNX weight matrix for a part, one per output."""
     if part.value is None:
         return array.reshape(-1)[part.start : part.stop]
     matrix = array.reshape(array.shape[-_MATRIX:])

@@ -1,4 +1,4 @@
-"""Branches where a dialect has none: what both compute, of which one is chosen element by element."""
+"""Export of `If` to dialects without branches: compute both branches and select element by element."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _HELP = "write both branches as models of their own, or the one that is taken"
 
 
 def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
-    """The branch that is taken, where that is known; else a choice between what both compute.
+    """Return the branch taken if the condition is constant, else a `Where` of the results of both branches.
 
     Raises:
-        UnsupportedError: a branch may fail where it is not taken, or their results have different shapes.
+        UnsupportedError: a branch can fail when it is not taken, or the branches have results of different shapes.
     """
     if b.before is None:
         message = "a branch within another"
@@ -40,11 +40,11 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     for body in (then_branch, else_branch):
         odd = next((node for inner in walk(body) for node in inner if not _is_total(node)), None)
         if odd is not None:
-            message = f"one of two branches is run, and {odd.word} in a branch may fail where the other one is taken"
+            message = f"both branches would be computed, and {odd.word} can fail in the branch that is not taken"
             raise UnsupportedError(message, help=_HELP)
     for one, other in zip(then_branch.outputs, else_branch.outputs, strict=True):
         if not _are_alike(one.fact, other.fact):
-            message = f"one of two branches is run, and they return {one.fact} and {other.fact}"
+            message = f"the branches return different types: {one.fact} and {other.fact}"
             raise UnsupportedError(message, help=_HELP)
     found = [transplant(body, b.before, {}) for body in (then_branch, else_branch)]
     scalar = cond if b.dims(cond) == () else b(Reshape, cond, vector(b, []))
@@ -59,20 +59,20 @@ def _are_alike(one: Fact, other: Fact) -> bool:
 
 
 def _is_total(node: Node) -> bool:
-    """Whether a node has a result whatever the numbers of its operands are."""
+    """Whether a node cannot fail, whatever the elements of its operands are."""
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None or page.is_random or node.has_bodies:
         return page is If
     names = [operand.name for operand in page.signature.operands]
-    if any(not _is_known(node.operand(names.index(name))) for name in page.index_operands):
+    if any(not _has_known_elements(node.operand(names.index(name))) for name in page.index_operands):
         return False
     kinds = {dtype.kind for each in node.results if (dtype := each.dtype) is not None}
-    # Integers are divided by zero, and shifted too far.
+    # Integer division by zero and shifts beyond the width can fail.
     is_real = bool(kinds) and kinds <= {"f", "b"} and page.role in ("weighted", "pointwise", "passive")
     return page.moves_data or kinds == {"b"} or is_real
 
 
-def _is_known(value: Value | None) -> bool:
+def _has_known_elements(value: Value | None) -> bool:
     if value is None or value.storage is not None:
         return True
     return isinstance(value.fact, TensorFact) and value.fact.elements is not None

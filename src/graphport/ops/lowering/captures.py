@@ -1,4 +1,4 @@
-"""What a body reads from the graphs around it, made inputs for languages whose bodies are given all that they read."""
+"""Conversion of captured values to body inputs, for dialects whose bodies have no access to outer values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def copied(b: Builder, body: Graph) -> Graph:
-    """A body to be edited, in which new values are called like none around it."""
+    """Copy a body for editing; new values get names that are unique in the outer graphs too."""
     twin = rewrite.copy(body)
     if b.graph is not None:
         b.graph.share_names(twin)
@@ -25,7 +25,7 @@ def copied(b: Builder, body: Graph) -> Graph:
 
 
 def step_body(b: Builder, facts: Sequence[Fact]) -> tuple[Builder, Graph, list[Value]]:
-    """What builds in a new body of a loop, the body, in which values are called like none around it, and its inputs."""
+    """Create a loop body whose names are unique in the outer graphs. Return its builder, the body and its inputs."""
     body = Graph(f"{b.stem}.step")
     if b.graph is not None:
         b.graph.share_names(body)
@@ -34,13 +34,13 @@ def step_body(b: Builder, facts: Sequence[Fact]) -> tuple[Builder, Graph, list[V
 
 
 def facts_of_results(b: Builder) -> list[Fact]:
-    """The facts that the results of the node that is lifted have."""
+    """Return the facts of the results of the node that is exported."""
     node = b.before
     return [] if node is None else [TensorFact(None, None) if value is None else value.fact for value in node.outputs]
 
 
 def captured(body: Graph) -> dict[Value, None]:
-    """Values that are computed or given outside, which a body or one inside of it reads; constants are copied in."""
+    """Return the outer values that a body or a nested body uses; constants are copied into the body."""
     inside = set(walk(body))
     found: dict[Value, None] = {}
     copies: dict[Value, Value] = {}
@@ -70,7 +70,7 @@ def _constant_in(body: Graph, value: Value, copies: dict[Value, Value]) -> Value
 
 
 def close(body: Graph, given: list[Value]) -> list[int]:
-    """Make inputs of what a body reads from outside; return which of `given` each input is."""
+    """Turn the outer values `given` that a body uses into inputs. Return their indices in `given`."""
     inside = set(walk(body))
     positions: list[int] = []
     for place, value in enumerate(given):

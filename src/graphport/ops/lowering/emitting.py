@@ -1,4 +1,4 @@
-"""Words inside a lifting, with the facts that their own lowerings find."""
+"""Emission of dialect op types inside an export rule; their facts are inferred by the import rules of the dialect."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-"""What a lifting makes: a value for each result, or `None` where it has no words for a node."""
+"""The return type of an export rule: a value for each result, or `None` if the rule does not apply."""
 
 
 def emit(b: Builder, word: str, *operands: Value | float | None, **attributes: Attribute) -> Value:
-    """The first result of a word; numbers become constants of rank 0 of the element type of the first tensor."""
+    """Emit an op type and return its first result. Numbers become scalar constants of the first tensor's dtype."""
     return emits(b, word, 1, *operands, **attributes)[0]
 
 
 def emits(
     b: Builder, word: str, count: int, *operands: Value | float | None, **attributes: Attribute
 ) -> tuple[Value, ...]:
-    """The first `count` results of a word.
+    """Emit an op type and return its first `count` results.
 
     Raises:
-        Unknown: there are numbers, and nobody knows the element type.
+        Unknown: there are numbers, and the dtype is not known.
     """
     values = numbered(b, operands)
     return b.word(word, *values, facts=_facts(b, word, count, values, attributes), **attributes)
 
 
 def numbered(b: Builder, operands: Sequence[Value | float | None]) -> list[Value | None]:
-    """Operands with numbers as constants of rank 0 of the element type of the first tensor.
+    """Convert numbers among the operands to scalar constants of the first tensor's dtype.
 
     Raises:
-        Unknown: nobody knows it.
+        Unknown: the dtype is not known.
     """
     first = next((operand for operand in operands if isinstance(operand, Value)), None)
     values: list[Value | None] = []

@@ -1,4 +1,4 @@
-"""Extents that a run may tell, and what canonical operators are made with of them: shapes, places, parts of an axis."""
+"""Construction of shapes, indices and slices from dims that may be dynamic, in canonical operators."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 
 
 def extent(b: Builder, x: Value, axis: int) -> Value:
-    """The length of one axis: int64 [1]."""
+    """Return the length of one axis: int64 [1]."""
     return b(Shape, x, start=axis, end=axis + 1) if axis != -1 else b(Shape, x, start=axis)
 
 
 def joined(b: Builder, *parts: Value | int) -> Value:
-    """A shape of lengths [1] and numbers."""
+    """Concatenate lengths [1] and integers to a shape."""
     return b(Concat, *(vector(b, [part]) if isinstance(part, int) else part for part in parts), axis=0)
 
 
 def counted(b: Builder, length: Value) -> Value:
-    """0, 1, 2, … below a length."""
+    """Return the range 0, 1, 2, … below a length."""
     return b(Range, index(b, 0), as_scalar(b, length), index(b, 1))
 
 
-def entry(b: Builder, x: Value, place: int, axis: int = -1) -> Value:
-    """One entry along an axis, without the axis."""
+def gather_index(b: Builder, x: Value, place: int, axis: int = -1) -> Value:
+    """Gather one index along an axis; the axis is removed."""
     return b(Gather, x, index(b, place), axis=axis)
 
 
 def cut(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -> Value:
-    """Entries `start` to `stop` along an axis, in steps."""
+    """Slice `start` to `stop` along an axis with a step."""
     steps = [] if step == 1 else [vector(b, [step])]
     return b(Slice, x, *(vector(b, [n]) for n in (start, stop, axis)), *steps)
 
 
 def fill(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
-    """A tensor of one number."""
+    """Create a tensor filled with one number."""
     return b(Expand, scalar(b, number, dtype), joined(b, *parts))
 
 
 def mixed(b: Builder, x: Value, axis: int, matrix: Value) -> Value:
-    """One axis by the product with a matrix, which has the shares of each old entry in the new ones."""
+    """Multiply one axis by a matrix [out, in]."""
     order = [*(other for other in range(len(b.dims(x))) if other != axis), axis]
     return transposed(b, b(MatMul, transposed(b, x, order), matrix), np.argsort(order).tolist())

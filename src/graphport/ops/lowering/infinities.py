@@ -1,4 +1,4 @@
-"""Which infinite numbers a mask may have left in a value, for targets whose kernels take them for others."""
+"""Detection of infinities that a mask can leave in a value, for targets whose kernels do not support them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _MOST_ASKED = 24
 _MOST_ELEMENTS = 1 << 22
-"""Numbers of the largest constant that is searched: masks have fewer."""
+"""The size of the largest constant that is searched; masks are smaller."""
 
 
 def infinities(value: Value, keeps: Collection[str]) -> list[float]:
-    """Those, the negative one first, among the constants that a real `value` may be made of.
+    """Return the infinities, negative first, in the constants that a float `value` may consist of.
 
-    `keeps` are the words, without their set, of nodes that give numbers they are given.
+    `keeps` lists the op types, without their set, of nodes that only move or select elements.
     """
     dtype = dtype_of(value).numpy
     asked, found = [value], set[float]()

@@ -1,4 +1,4 @@
-"""Bodies put where the node stands that has them."""
+"""Inlining of a body at its node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def inlined(b: Builder, body: Graph, given: Sequence[Value]) -> list[Value]:
-    """What a body returns for these operands, computed where the builder builds."""
+    """Copy a body to the builder's position with these operands. Return its results."""
     if b.graph is None:
         return [Value(value.name, value.fact) for value in body.outputs]
     graph = b.graph

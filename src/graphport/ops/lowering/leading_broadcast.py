@@ -1,4 +1,4 @@
-"""Broadcasting that aligns first dims, as NNEF has it, in terms of ONNX's, which aligns the last ones."""
+"""Broadcasting that aligns the first dims (NNEF), expressed by ONNX's, which aligns the last dims."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def trailed(b: Builder, *operands: Value) -> list[Value]:
-    """The operands with axes of 1 behind their last one, so that all have the highest rank among them.
+def append_axes(b: Builder, *operands: Value) -> list[Value]:
+    """Append axes of length 1 to the operands up to the highest rank among them.
 
-    Tensors of rank 0 stay: they align anywhere.
+    Scalars are unchanged: they broadcast in both conventions.
     """
     rank = max(len(b.dims(operand)) for operand in operands)
-    return [_padded(b, operand, rank) for operand in operands]
+    return [_append_axes_to_rank(b, operand, rank) for operand in operands]
 
 
-def _padded(b: Builder, operand: Value, rank: int) -> Value:
+def _append_axes_to_rank(b: Builder, operand: Value, rank: int) -> Value:
     count = len(b.dims(operand))
-    return operand if count == 0 else _trailed_by(b, operand, rank - count)
+    return operand if count == 0 else _append_axes(b, operand, rank - count)
 
 
-def led(b: Builder, *operands: Value) -> list[Value]:
-    """The other way round: NNEF operands with axes of 1 in front of their first one; a constant number becomes rank 0.
+def prepend_axes(b: Builder, *operands: Value) -> list[Value]:
+    """Prepend axes of length 1 to NNEF operands up to the highest rank; a one-element constant becomes a scalar.
 
-    A number keeps its axes if nothing else gives the result its rank.
+    A one-element constant keeps its axes if no other operand determines the rank of the result.
     """
     rank = max(len(b.dims(operand)) for operand in operands)
-    is_free = any(len(b.dims(operand)) == rank and not _is_number(operand) for operand in operands)
-    return [_led(b, operand, rank, is_free=is_free) for operand in operands]
+    is_free = any(len(b.dims(operand)) == rank and not _is_one_element_constant(operand) for operand in operands)
+    return [_prepend_axes(b, operand, rank, is_free=is_free) for operand in operands]
 
 
-def _is_number(operand: Value) -> bool:
+def _is_one_element_constant(operand: Value) -> bool:
     return operand.storage is not None and operand.storage.count == 1 and operand.is_constant
 
 
-def _led(b: Builder, operand: Value, rank: int, *, is_free: bool) -> Value:
+def _prepend_axes(b: Builder, operand: Value, rank: int, *, is_free: bool) -> Value:
     dims = b.dims(operand)
-    if is_free and dims and _is_number(operand):
+    if is_free and dims and _is_one_element_constant(operand):
         return b.reshaped(operand, ()) or operand
     if len(dims) in (0, rank):
         return operand
@@ -63,43 +63,43 @@ def _reshaped(b: Builder, operand: Value, shape: tuple[object, ...]) -> Value | 
     return b.reshaped(operand, numbers) if len(numbers) == len(shape) else None
 
 
-def emitted(b: Builder, word: str, *operands: Value, dtype: DType | None = None) -> tuple[Value, ...]:
-    """One elementwise word of NNEF on operands that align at the last dim; its element type is that of the last one."""
+def emit_elementwise(b: Builder, word: str, *operands: Value, dtype: DType | None = None) -> tuple[Value, ...]:
+    """Emit an element-wise NNEF op type on operands aligned at the last dim; the dtype is that of the last operand."""
     last = operands[-1].fact
     own = last.dtype if isinstance(last, TensorFact) else None
     shape = broadcast(*(b.dims(operand) for operand in operands))
-    return b.word(word, *led(b, *operands), facts=[TensorFact(dtype or own, shape)])
+    return b.word(word, *prepend_axes(b, *operands), facts=[TensorFact(dtype or own, shape)])
 
 
-def chained(b: Builder, word: str, *operands: Value) -> tuple[Value, ...]:
-    """A binary word on any number of operands, one after another; of one, a copy."""
+def emit_chain(b: Builder, word: str, *operands: Value) -> tuple[Value, ...]:
+    """Apply a binary op type to any number of operands from left to right; a single operand is copied."""
     if not operands:
-        message = f"{word} of nothing"
+        message = f"{word} has no operands"
         raise UnsupportedError(message)
     if len(operands) == 1:
         return b.word("copy", operands[0], facts=[operands[0].fact])
     total = operands[0]
     for operand in operands[1:]:
-        (total,) = emitted(b, word, total, operand)
+        (total,) = emit_elementwise(b, word, total, operand)
     return (total,)
 
 
-def from_axis(b: Builder, operand: Value, x: Value, axis: int) -> Value:
-    """An operand with axes of 1 behind, so that it begins at `axis` of `x`, as ONNX had it at first.
+def align_from_axis(b: Builder, operand: Value, x: Value, axis: int) -> Value:
+    """Append axes of length 1 to an operand so that it begins at `axis` of `x` (the `axis` of old ONNX opsets).
 
     Raises:
-        ShapeError: it has more axes than are left there.
+        ShapeError: the operand has more axes than `x` from `axis` on.
     """
     rank, dims = len(b.dims(x)), b.dims(operand)
     behind = rank - (axis + rank if axis < 0 else axis) - len(dims)
     if behind < 0:
         message = f"the {len(dims)} axes of b do not fit into rank {rank} from axis {axis} on"
         raise ShapeError(message)
-    return _trailed_by(b, operand, behind)
+    return _append_axes(b, operand, behind)
 
 
-def _trailed_by(b: Builder, operand: Value, count: int) -> Value:
-    """`operand` with `count` axes of 1 behind its last one."""
+def _append_axes(b: Builder, operand: Value, count: int) -> Value:
+    """Append `count` axes of length 1 to `operand`."""
     dims = b.dims(operand)
     if not count:
         return operand

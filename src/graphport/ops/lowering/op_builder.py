@@ -1,4 +1,4 @@
-"""Canonical operators by name, for rules whose family must not import the families of what they are made of."""
+"""Construction of canonical operators by name, for rules that must not import other operator families."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class OpBuilder:
-    """Makes canonical operations with a builder: `say("Add", x, y)`; numbers become int64 constants of rank 0."""
+    """Creates canonical nodes by name: `say("Add", x, y)`; numbers become int64 scalars."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
         self._pages = registry.pages()
 
     def constant(self, data: object) -> Value:
-        """A constant where the operations are."""
+        """Create a constant."""
         return self._builder.constant(data)
 
     def __call__(self, operator: str, *operands: Value | int | None, **attributes: Attribute) -> Value:
-        """The first result of an operation."""
+        """Create a node and return its first result."""
         values = [self._builder.constant(x) if isinstance(x, int) else x for x in operands]
         return self._builder(self._pages[operator], *values, **attributes)

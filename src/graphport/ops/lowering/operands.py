@@ -1,4 +1,4 @@
-"""What rules between dialects ask of an operand, and the small conversions that they make of one."""
+"""Queries and small conversions of operands for rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBERS = frozenset((int,))
 
 
 def dtype_of(value: Value) -> DType:
-    """The element type; raises `Unknown` where it is not known."""
+    """Return the dtype; raises `Unknown` if it is not known."""
     dtype = value.dtype
     if dtype is None:
         raise Unknown
@@ -32,21 +32,21 @@ def dtype_of(value: Value) -> DType:
 
 
 def integers(value: Value | None) -> tuple[int, ...] | None:
-    """The numbers of a short integer tensor, flat; `None` where they are not known."""
+    """Return the elements of a short integer tensor, flattened; `None` if they are not known."""
     found = _flat(value)
     if found is None or _NUMBERS.issuperset(map(type, found)):
         return as_type("tuple[int, ...] | None", found)
     return None if any(isinstance(x, float) for x in found) else tuple(int(x) for x in found)
 
 
-def reals(value: Value | None) -> tuple[float, ...] | None:
-    """The numbers of a short tensor, flat; `None` where they are not known."""
+def float_elements(value: Value | None) -> tuple[float, ...] | None:
+    """Return the elements of a short tensor as floats, flattened; `None` if they are not known."""
     found = _flat(value)
     return None if found is None else tuple(float(x) for x in found)
 
 
-def real(value: Value | None) -> float | None:
-    """The one number of a tensor that has one element and is known."""
+def float_element(value: Value | None) -> float | None:
+    """Return the element of a known one-element tensor as a float; `None` for other values."""
     found = _flat(value)
     return None if found is None or len(found) != 1 else float(found[0])
 
@@ -69,7 +69,7 @@ def _flat(value: Value | None) -> tuple[float, ...] | None:
 
 
 def needed(value: Value | None, what: str) -> tuple[int, ...]:
-    """The integers of an operand that must be constant for a rule to apply.
+    """Return the integers of an operand that must be constant.
 
     Raises:
         UnsupportedError: they are not known.
@@ -82,10 +82,10 @@ def needed(value: Value | None, what: str) -> tuple[int, ...]:
 
 
 def sizes(dims: Sequence[Dim], what: str = "a shape") -> tuple[int, ...]:
-    """`dims` as plain numbers.
+    """Return `dims` as integers.
 
     Raises:
-        UnsupportedError: one is symbolic.
+        UnsupportedError: a dim is symbolic.
     """
     found = tuple(dim for dim in dims if isinstance(dim, int))
     if len(found) != len(dims):
@@ -95,23 +95,23 @@ def sizes(dims: Sequence[Dim], what: str = "a shape") -> tuple[int, ...]:
 
 
 def vector(b: Builder, numbers: Sequence[int]) -> Value:
-    """A constant of rank 1 of int64."""
+    """Create an int64 constant of rank 1."""
     return b.constant(np.array(numbers, np.int64))
 
 
 def index(b: Builder, number: int) -> Value:
-    """A constant of rank 0 of int64: one place, or one axis."""
+    """Create an int64 scalar: an index or an axis."""
     return b.constant(np.array(number, np.int64))
 
 
 def scalar(b: Builder, number: float, dtype: DType) -> Value:
-    """A constant of rank 0."""
+    """Create a scalar constant."""
     with np.errstate(over="ignore"):
         return b.constant(np.asarray(number).astype(dtype.numpy), dtype)
 
 
 def ends_of(dtype: DType) -> tuple[float, float]:
-    """What lies below and above all numbers of an element type: infinity, or the least and largest integer."""
+    """Return the limits of a dtype: infinities, or the smallest and largest integer."""
     if dtype.is_floating:
         return -np.inf, np.inf
     limits = np.iinfo(dtype.numpy)
@@ -119,18 +119,18 @@ def ends_of(dtype: DType) -> tuple[float, float]:
 
 
 def cast(b: Builder, value: Value, dtype: DType) -> Value:
-    """`value` in an element type; itself if it has that."""
+    """Cast `value` to a dtype; return it unchanged if it has that dtype."""
     own = value.dtype
     return value if own is dtype else b(Cast, value, to=dtype)
 
 
 def as_index(b: Builder, value: Value) -> Value:
-    """`value` in one of the two types that ONNX counts with: as it is, or in int64."""
+    """Return `value` unchanged if it is int32 or int64, else cast it to int64."""
     return value if dtype_of(value) in (DType.INT32, DType.INT64) else as_int64(b, value)
 
 
 def as_int64(b: Builder, value: Value) -> Value:
-    """`value` in int64; of a constant, a constant."""
+    """Cast `value` to int64; a constant is folded."""
     if dtype_of(value) is DType.INT64:
         return value
     found = integers(value)
@@ -140,7 +140,7 @@ def as_int64(b: Builder, value: Value) -> Value:
 
 
 def as_vector(b: Builder, value: Value) -> Value:
-    """A number or a vector as a vector of int64."""
+    """Return a scalar or a vector as an int64 vector."""
     found = integers(value)
     if found is not None:
         return vector(b, found)
@@ -149,16 +149,16 @@ def as_vector(b: Builder, value: Value) -> Value:
 
 
 def as_scalar(b: Builder, value: Value) -> Value:
-    """A tensor of one element with rank 0."""
+    """Reshape a one-element tensor to rank 0."""
     return b(Reshape, value, vector(b, [])) if b.dims(value) else value
 
 
 def transposed(b: Builder, x: Value, perm: Sequence[int]) -> Value:
-    """`x` with its axes in another order; itself if it is the same."""
+    """Permute the axes of `x`; return it unchanged for the identity."""
     return x if list(perm) == list(range(len(perm))) else b(Transpose, x, perm=tuple(perm))
 
 
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """`x` in another shape, with -1 and 0 as `Reshape` has them; a constant stays one."""
+    """Reshape `x`; -1 and 0 have the meaning of `Reshape`. A constant is folded."""
     known = all(n > 0 for n in shape)
     return (b.reshaped(x, shape) if known else None) or b(Reshape, x, vector(b, shape))

@@ -1,4 +1,4 @@
-"""Tables of rows, as the modules of a dialect have them."""
+"""Registration of rule tables for a dialect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphport.ops import registry
 from graphport.ops.declare import PAGES, lift, lower
 from graphport.ops.lowering.emitting import emit, numbered
 from graphport.ops.rows.rule import Alias, Lifting, Lowering, Mirror
-from graphport.ops.rows.text import RowError, alias_of, of_each_word, operator_of, row_of, rows
+from graphport.ops.rows.text import RowError, alias_of, expand_op_types, operator_of, row_of, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,36 +23,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the rows of a dialect have in common."""
+    """The options that all tables of a dialect share."""
 
     dialect: str
     functions: Mapping[str, Function] = field(default_factory=dict[str, "Function"])
-    """Small words of its own: `(builder, *arguments)` by name."""
+    """The functions that rows of the dialect may call: `(builder, *arguments)` by name."""
     emit: Callable[..., Any] | None = None
-    """`(builder, word, is_last, operands, attributes)` makes a word while an operator is written;
-    `None`: as the row has it."""
+    """`(builder, word, is_last, operands, attributes)` emits an op type during export; `None` for the default."""
     has_pages: bool = True
-    """Whether rows on the way back name operators beside words; not where words have names of operators."""
+    """Whether export rows may use canonical operators too; false if the dialect has op types of the same names."""
     other: str = ""
-    """A dialect whose words, too, rows may name behind the arrow."""
+    """A second dialect whose op types rows may also name after the arrow."""
     register: Callable[..., Any] | None = None
-    """`(*words, **options)` gives what registers a rule of these words, where `lower` does not."""
+    """`(*words, **options)` returns the decorator that registers an import rule; default `lower`."""
     register_alias: Callable[..., Any] | None = None
-    """The same for words that are read as another one, with all that they are given."""
+    """As `register`, for aliases."""
     register_lift: Callable[[str], Callable[..., Any]] | None = None
-    """`(operator)` gives what registers a rule that writes it, where `lift` does not."""
+    """`(operator)` returns the decorator that registers an export rule; default `lift`."""
     by_name: bool = False
-    """Whether words take all that they are given by name, on the way back of rows that are read in both directions."""
+    """Whether export rules inverted from import rows pass all operands by keyword."""
 
     def having(self, **functions: Function) -> Rows:
-        """The same with more small words, those of a module."""
+        """Return a copy that also permits the functions of a module."""
         return replace(self, functions={**self.functions, **functions})
 
     def lower(self, table: str, **options: Any) -> None:
-        """Register rows that say words of the dialect in operators: `word, other(x, alpha=1.0) -> Operator(…)`.
+        """Register import rows: `word, other(x, alpha=1.0) -> Operator(…)`.
 
         Raises:
-            RowError: a row is malformed as far as that is seen without its terms, which are read when they are needed.
+            RowError: a row is malformed. Expressions are compiled, and checked, at their first use.
         """
         for row in _rows(table):
             is_alias = bool(alias_of(row))
@@ -67,7 +66,7 @@ class Rows:
                 self._lift_back(row)
 
     def decompose(self, *operators: str) -> None:
-        """Register operators of ONNX, for opsets that have not got them, as their pages take them apart."""
+        """Register decompositions of ONNX operators for opsets that lack them, from the operator definitions."""
         for name in operators:
             page = PAGES[name]
             rule = Lifting(row_of(f"{name} -> {page.decomposes}"), page, {})
@@ -86,10 +85,10 @@ class Rows:
         return PAGES[name]
 
     def lift(self, table: str, *, until: int | None = None) -> None:
-        """Register rows that say operators in words of the dialect: `Operator -> alpha > 0: word(x, alpha)`.
+        """Register export rows: `Operator -> alpha > 0: word(x, alpha)`.
 
         Raises:
-            RowError: as `lower`; or there is no such operator.
+            RowError: as `lower`; or the operator is unknown.
         """
         for row in _rows(table):
             for name in row.words:
@@ -99,14 +98,14 @@ class Rows:
                 (lift(self.dialect, name, until=until) if register is None else register(name))(rule)
 
     def read(self, word: str, b: Builder, *operands: Any, **attributes: Any) -> Any:
-        """The first result of a word, for functions that are made of others; raises `RowError` where there is none."""
+        """Import an op type inside a row function. Return its first result; raises `RowError` if it has no rule."""
         rule = self._read(word)
         if rule is None:
             raise RowError(word, "this is no word")
         return rule(b, False, operands, attributes)
 
     def _read(self, word: str) -> Callable[..., Any] | None:
-        """Another word, which is said in operators by its own rule."""
+        """Return the import rule of another op type as a row function."""
         rule = registry.lowering(self.dialect, word)
         if rule is None and self.other:
             rule = registry.lowering(self.other, word)
@@ -115,12 +114,12 @@ class Rows:
         return partial(_read, rule)
 
     def _emitted(self, word: str) -> Callable[..., Any]:
-        emit = self.emit or _word
+        emit = self.emit or _emit_op_type
         return lambda b, is_last, operands, attributes: emit(b, word, is_last, operands, attributes)
 
 
-def _word(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """A word with what the row gives it; what comes last has the fact of the operator that it is written for."""
+def _emit_op_type(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    """Emit an op type with the arguments of the row; the final node gets the facts of the exported operator."""
     if is_last:
         return b.word(word, *numbered(b, operands), **attributes)[0]
     return emit(b, word, *operands, **attributes)
@@ -128,13 +127,13 @@ def _word(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attribu
 
 def _rows(table: str) -> Iterator[Row]:
     for row in rows(table):
-        yield from of_each_word(row)
+        yield from expand_op_types(row)
 
 
 def _read(
     rule: Callable[..., Any], b: Builder, is_last: bool, operands: Sequence[Any], attributes: Mapping[str, Any]
 ) -> Any:
-    """What a rule makes of another word; on the way that is its first result alone."""
+    """Import another op type; an intermediate call returns only the first result."""
     if is_last:
         return rule(b, *operands, **attributes)
     wanted = b.count, b.absent

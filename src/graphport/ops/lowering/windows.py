@@ -1,4 +1,4 @@
-"""The windows of convolutions and poolings: padding as numbers, the kernel from the weights, steps of 1 filled in."""
+"""Windows of convolution and pooling: explicit padding, kernel size from the weights, default strides and dilations."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Pool: TypeAlias = AveragePoolView | LpPoolView | MaxPoolView
 
 
 def window_of(op: Convolution | Pool) -> Window:
-    """The window of a convolution or pooling.
+    """Return the window of a convolution or pooling.
 
     Raises:
-        ShapeError: as `window` has it.
-        Unknown: nobody knows the rank of what it slides over, or of the weights.
+        ShapeError: as `window`.
+        Unknown: the rank of the input or of the weights is not known.
     """
     kernel = _dims(op.w)[2:] if isinstance(op, Convolution) else op.kernel_shape
     return window(_dims(op.x)[2:], kernel, **window_options(op))
 
 
 def transposed_window_of(op: ConvTransposeView) -> Window:
-    """The window that paints a transposed convolution, as `transposed_window` has it.
+    """Return the window of a transposed convolution, see `transposed_window`.
 
     Raises:
-        ShapeError: as there.
-        Unknown: nobody knows the rank of the input, or of the weights.
+        ShapeError: as `transposed_window`.
+        Unknown: the rank of the input or of the weights is not known.
     """
     return transposed_window(_dims(op.x)[2:], _dims(op.w)[2:], **window_options(op))
 
 
 def window_options(op: Convolution | ConvTransposeView | Pool) -> dict[str, Any]:
-    """The attributes that `window`, or `transposed_window`, takes."""
+    """Return the attributes that `window` or `transposed_window` accepts."""
     stated = {"auto_pad": op.auto_pad, "dilations": op.dilations, "pads": op.pads, "strides": op.strides}
     match op:
         case ConvTransposeView():
@@ -51,10 +51,10 @@ def window_options(op: Convolution | ConvTransposeView | Pool) -> dict[str, Any]
 
 
 def padding_of(slid: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The padding before and behind each axis, as numbers.
+    """Return the padding at the start and end of each axis as integers.
 
     Raises:
-        UnsupportedError: some of it is not known before a run.
+        UnsupportedError: a padding is dynamic.
     """
     begins, ends = zip(*slid.pads, strict=True)
     return sizes(begins, "padding"), sizes(ends, "padding")

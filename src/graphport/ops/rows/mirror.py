@@ -1,6 +1,6 @@
-"""The way back of a row that is read in both directions.
+"""The inversion of rows that are valid in both directions: an import row gives an export row.
 
-word(x, a=0.5) <-> Operator(x, alpha=a, mode="none")    says    Operator -> mode == "none": word(x, a=alpha)
+word(x, a=0.5) <-> Operator(x, alpha=a, mode="none")    gives    Operator -> mode == "none": word(x, a=alpha)
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from graphport.ops.rows.text import Parameter, Row
 
 
-def mirrored(row: Row, *, by_name: bool) -> Row:
-    """The row that says the operator in the first word of another; `by_name` with the names of all parameters.
+def mirror_row(row: Row, *, by_name: bool) -> Row:
+    """Return the export row of an import row for its first op type. `by_name` passes all parameters by keyword.
 
     Raises:
-        RowError: what it has behind the arrow is more than one operator of parameters and constants.
+        RowError: the expression is not a single operator applied to parameters and constants.
     """
     begin, text = row.alternatives[0].meaning
     try:
@@ -44,13 +44,13 @@ def mirrored(row: Row, *, by_name: bool) -> Row:
             guards.append(f"{keyword.arg} == {ast.unparse(keyword.value)}")
         else:
             sources[name] = str(keyword.arg)
-    given = [_given(each, sources[each.name], by_name=by_name) for each in stated.values() if each.name in sources]
+    given = [_argument(each, sources[each.name], by_name=by_name) for each in stated.values() if each.name in sources]
     guard = f"{' and '.join(guards)}: " if guards else ""
     return row_of(f"{operator_of(row)} -> {guard}{row.words[0]}({', '.join(given)})")
 
 
 def _operands(call: ast.Call) -> list[ast.expr]:
-    """The operands; of those that small words bring to the operator, what these are given."""
+    """Return the operands; a call of a row function such as `cast(x, …)` is replaced by its argument."""
     found: list[ast.expr] = []
     for each in call.args:
         match each:
@@ -72,5 +72,5 @@ def _parameter(row: Row, begin: int, node: ast.expr, stated: dict[str, Parameter
     return inner.id
 
 
-def _given(parameter: Parameter, source: str, *, by_name: bool) -> str:
+def _argument(parameter: Parameter, source: str, *, by_name: bool) -> str:
     return f"{parameter.name}={source}" if by_name or parameter.is_keyword else source

@@ -1,4 +1,4 @@
-"""The rules that rows are: called as functions would be, compiled when they are first needed."""
+"""Compiled rows: callable rules that are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.sequences import is_sequence
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.rows.mirror import mirrored
-from graphport.ops.rows.terms import Reader, number, real
+from graphport.ops.rows.mirror import mirror_row
+from graphport.ops.rows.terms import TermCompiler, constant_scalar, float_scalar
 from graphport.ops.rows.text import RowError, parameters
 
 if TYPE_CHECKING:
@@ -22,59 +22,59 @@ if TYPE_CHECKING:
     from graphport.ops.rows.terms import Function, Names, Term, Words
     from graphport.ops.rows.text import Parameter, Row
 
-_FORMS = {"float": real, "number": number}
+_FORMS = {"float": float_scalar, "number": constant_scalar}
 _ABSENT: Any = object()
 
 
-class _Way(NamedTuple):
-    """What is behind one arrow: what is computed first, the guard, and the meaning where it holds."""
+class _Alternative(NamedTuple):
+    """One alternative of a row: bindings, guard and expression."""
 
     bindings: tuple[Term, ...]
     guard: Term | None
     meaning: Term
 
 
-class _Meaning(NamedTuple):
-    """What is behind the arrows of a row, and the operators and names in it."""
+class _Compiled(NamedTuple):
+    """The alternatives of a row, and the operators and names that they use."""
 
-    ways: tuple[_Way, ...]
+    ways: tuple[_Alternative, ...]
     operators: tuple[str, ...]
     always: frozenset[str]
-    """Those of them that stand behind each arrow."""
+    """The operators that every alternative uses."""
     used: frozenset[str]
 
     def answer(self, b: Builder, names: Names) -> Any:
-        """What the first alternative makes whose guard holds."""
+        """Evaluate the first alternative whose guard is true; `_ABSENT` if there is none."""
         for bindings, guard, meaning in self.ways:
             for each in bindings:
                 each(b, names)
-            if guard is None or number(guard(b, names)):
+            if guard is None or constant_scalar(guard(b, names)):
                 return meaning(b, names)
         return _ABSENT
 
 
-def _meaning(
+def _compile_row(
     row: Row, names: set[str], functions: Mapping[str, Function], words: Words | None, *, has_pages: bool = True
-) -> _Meaning:
+) -> _Compiled:
     used: set[str] = set()
     operators: list[tuple[str, ...]] = []
-    ways: list[_Way] = []
+    ways: list[_Alternative] = []
     known = set(names)
     for each in row.alternatives:
-        reader = Reader(row, set(known), functions, words, has_pages)
+        reader = TermCompiler(row, set(known), functions, words, has_pages)
         bindings = tuple(reader.binding(stated) for stated in each.bindings)
-        # What is computed before a guard has its name behind the next arrows, too.
+        # Names bound before a guard are also defined in the alternatives that follow.
         known |= reader.names
         guard = None if each.guard is None else reader.term(each.guard)
-        ways.append(_Way(bindings, guard, reader.term(each.meaning, is_last=True)))
+        ways.append(_Alternative(bindings, guard, reader.term(each.meaning, is_last=True)))
         used |= reader.used
         operators.append(tuple(reader.operators))
     stated = tuple(dict.fromkeys(name for each in operators for name in each))
-    return _Meaning(tuple(ways), stated, frozenset(stated).intersection(*operators), frozenset(used))
+    return _Compiled(tuple(ways), stated, frozenset(stated).intersection(*operators), frozenset(used))
 
 
 class _Rule(ABC):
-    """A row with what it is made of."""
+    """A row with its compiled alternatives."""
 
     row: Row
 
@@ -83,25 +83,25 @@ class _Rule(ABC):
 
     @cached_property
     @abstractmethod
-    def _meaning(self) -> _Meaning:
-        """The row, held against the pages; raises `RowError` where it is wrong."""
+    def _compiled(self) -> _Compiled:
+        """The row compiled and checked against the operator definitions; raises `RowError` for an invalid row."""
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The words and operators that it is made of; raises `RowError` where the row is wrong."""
-        return self._meaning.operators
+        """The op types and operators that the row uses; raises `RowError` for an invalid row."""
+        return self._compiled.operators
 
     @property
     def always(self) -> frozenset[str]:
-        """Those of them that it makes in every case."""
-        return self._meaning.always
+        """The operators that every alternative uses."""
+        return self._compiled.always
 
 
 class Lowering(_Rule):
-    """A row that says words of a dialect in operators."""
+    """An import rule written as a row: op types of a dialect as canonical operators."""
 
     def __init__(self, row: Row, functions: Mapping[str, Function], words: Words | None = None) -> None:
-        """A row, the small words that it may use, and other words of the dialect."""
+        """Create a rule from a row, the functions that it may call, and other op types of the dialect."""
         self.row = row
         self._functions = functions
         self._words = words
@@ -123,12 +123,12 @@ class Lowering(_Rule):
         return next((each.name for each in self._parameters if each.is_variadic), None)
 
     @cached_property
-    def _numbers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    def _number_parameters(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
         return tuple((each.name, _FORMS[each.kind]) for each in self._parameters if each.kind in _FORMS)
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        """That of a function that does the same."""
+        """The signature of the equivalent function."""
         kinds = inspect.Parameter
         found = [kinds("builder", kinds.POSITIONAL_ONLY)]
         for each in self._parameters:
@@ -140,34 +140,35 @@ class Lowering(_Rule):
         return inspect.Signature(found)
 
     @cached_property
-    def _meaning(self) -> _Meaning:
-        """The row, held against the pages.
+    def _compiled(self) -> _Compiled:
+        """The row compiled and checked against the operator definitions.
 
         Raises:
-            RowError: it is malformed, does not fit them, or takes what is of no account.
+            RowError: the row is malformed, does not match a definition, or has an unused parameter that is not
+                `ignored`.
         """
-        found = _meaning(self.row, set(self._defaults), self._functions, self._words)
+        found = _compile_row(self.row, set(self._defaults), self._functions, self._words)
         kept = {each.name for each in self._parameters if each.kind != "ignored"}
         if dropped := sorted(kept - found.used):
-            message = f"{', '.join(dropped)} is taken and not used; where it is of no account: `{dropped[0]}: ignored`"
+            message = f"{', '.join(dropped)} is not used; declare an ignored parameter as `{dropped[0]}: ignored`"
             raise RowError(self.row.text, message)
         return found
 
     @property
     def is_operand(self) -> bool:
-        """Whether it gives one of its operands as it is, where it gives anything."""
+        """Whether each alternative that returns a value returns an operand unchanged."""
         stated = [each.meaning[1].strip() for each in self.row.alternatives]
         return all(text in self._positions or text.startswith("unsupported(") for text in stated)
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-        """The results in operators.
+        """Return the results as canonical operators.
 
         Raises:
-            UnsupportedError: none of the guards holds.
-            ShapeError: operands or attributes are not those of the row.
+            UnsupportedError: no guard is true.
+            ShapeError: the operands or attributes do not match the row's parameters.
         """
-        meaning, names = self._meaning, self._bound(b, operands, attributes)
-        for name, form in self._numbers:
+        meaning, names = self._compiled, self._bound(b, operands, attributes)
+        for name, form in self._number_parameters:
             names[name] = form(names[name])
         answer = meaning.answer(b, names)
         if answer is _ABSENT:
@@ -190,13 +191,13 @@ class Lowering(_Rule):
             try:
                 self.__signature__.bind(b, *operands, **attributes)
             except TypeError as error:
-                message = f"its {len(operands)} operands are not what it takes: {error}"
+                message = f"its {len(operands)} operands do not match its signature: {error}"
                 raise ShapeError(message) from error
         return names
 
 
 class Alias(Lowering):
-    """A row that says a word is read as another one is, with all that it is given: `word -> other`."""
+    """A row that imports an op type by the rule of another one, with unchanged arguments: `word -> other`."""
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
@@ -205,28 +206,28 @@ class Alias(Lowering):
         return inspect.Signature([kinds("builder", kinds.POSITIONAL_ONLY), *more])
 
     @cached_property
-    def _meaning(self) -> _Meaning:
-        """The other word.
+    def _compiled(self) -> _Compiled:
+        """The rule of the other op type.
 
         Raises:
-            RowError: there is none.
+            RowError: it does not exist.
         """
         place, name = self.row.alternatives[0].meaning
         other = None if self._words is None else self._words(name)
         if other is None:
             raise RowError(self.row.text, f"{name} is no word", place)
-        way = _Way((), None, lambda b, given: other(b, True, given["operands"], given["attributes"]))
-        return _Meaning((way,), (name,), frozenset((name,)), frozenset())
+        way = _Alternative((), None, lambda b, given: other(b, True, given["operands"], given["attributes"]))
+        return _Compiled((way,), (name,), frozenset((name,)), frozenset())
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-        """What the rule of the other word makes."""
-        return self._meaning.answer(b, {"operands": operands, "attributes": attributes})
+        """Return the result of the other op type's rule."""
+        return self._compiled.answer(b, {"operands": operands, "attributes": attributes})
 
 
 class Lifting(_Rule):
-    """A row that says an operator in words of a dialect, or in other operators, where a guard holds.
+    """An export rule written as a row: an operator as op types of a dialect or as other operators, under a guard.
 
-    The names in it are those of the operator's page. What a row does not name has to be absent, or as it is by default.
+    The names in it are those of the operator definition. Attributes that a row does not name must have their default.
     """
 
     def __init__(
@@ -238,7 +239,10 @@ class Lifting(_Rule):
         *,
         has_pages: bool = True,
     ) -> None:
-        """A row of a page; `words` makes words of a dialect, beside which it names operators if it `has_pages`."""
+        """Create a rule from a row and its operator definition.
+
+        `words` emits op types of the dialect; with `has_pages` the row may also use canonical operators.
+        """
         self._has_pages = has_pages
         self.row = row
         self.page = page
@@ -252,18 +256,18 @@ class Lifting(_Rule):
         return found | {name: each.default for name, each in signature.keywords.items()}
 
     @cached_property
-    def _meaning(self) -> _Meaning:
+    def _compiled(self) -> _Compiled:
         stated = parameters(self.row)
         if any(each.kind != "ignored" or each.name not in self._defaults for each in stated):
-            message = f"what {self.page.name} takes its page says, and only what is `ignored` is said here"
+            message = f"{self.page.name} has its parameters from its definition; a row may only list `ignored` ones"
             raise RowError(self.row.text, message, self.row.parameters[0] if self.row.parameters else 0)
         names = set(self._defaults)
-        found = _meaning(self.row, names, self._functions, self._words, has_pages=self._has_pages)
+        found = _compile_row(self.row, names, self._functions, self._words, has_pages=self._has_pages)
         return found._replace(used=found.used | {each.name for each in stated})
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-        """The results, or `None` where no guard holds or the node says more than the row."""
-        meaning, names = self._meaning, dict(self._defaults)
+        """Return the results; `None` if no guard is true or the node has attributes that the row does not cover."""
+        meaning, names = self._compiled, dict(self._defaults)
         signature = self.page.signature
         for place, value in enumerate(operands):
             own = signature.operand(place)
@@ -282,12 +286,12 @@ class Lifting(_Rule):
 
 
 class Mirror(Lifting):
-    """The way back of a row that is read in both directions."""
+    """The export rule that inverts a row valid in both directions."""
 
     by_name = False
-    """Whether words take their operands by name."""
+    """Whether op types receive their operands by keyword."""
 
     @cached_property
-    def _meaning(self) -> _Meaning:
-        self.row = mirrored(self.row, by_name=self.by_name)
-        return super()._meaning
+    def _compiled(self) -> _Compiled:
+        self.row = mirror_row(self.row, by_name=self.by_name)
+        return super()._compiled

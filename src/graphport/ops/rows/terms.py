@@ -1,13 +1,14 @@
-"""What stands right of an arrow as a function: operators nested, names bound, numbers computed, guards.
+"""The expression after the arrow of a row, compiled to a function: nested operators, bindings, arithmetic and guards.
 
-Mul(d := Sub(x, y), d)          operators by their ONNX names; a name is bound where it first stands
-Clip(x, 0, max=2 * scale)       a number is a constant of the type that the operand has, or an attribute
-cast(floating(x), int64)        small letters: a function of the dialect or one of `FUNCTIONS`; an element type
-Concat(*inputs, axis=-1)        all that is left
+Mul(d := Sub(x, y), d)          operators by their ONNX names; a name is bound at its first occurrence
+Clip(x, 0, max=2 * scale)       a number is a constant of the operand's dtype, or an attribute
+cast(floating(x), int64)        lower case: a function of the dialect or one of `FUNCTIONS`; a dtype
+Concat(*inputs, axis=-1)        all remaining operands
 (Sin(x), Cos(x))                several results
-a, b = Split(x, [1, 1], axis=0) names for several results, in front of the guard
+a, b = Split(x, [1, 1], axis=0) names for several results, before the guard
 
-Nothing here is run as Python: the tree is walked, and what is not in it raises `RowError` with its place.
+The text is not executed as Python: the syntax tree is walked, and an unsupported node raises `RowError` with its
+position.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ if TYPE_CHECKING:
 Names: TypeAlias = "dict[str, Any]"
 Term: TypeAlias = "Callable[[Builder, Names], Any]"
 Function: TypeAlias = Callable[..., Any]
-"""`(builder, *arguments)` of a small word in rows."""
+"""The type of a row function: `(builder, *arguments)`."""
 Words: TypeAlias = Callable[[str], "Callable[[Builder, bool, list[Any], dict[str, Any]], Any] | None"]
-"""What makes a word of operands and attributes, in the end or on the way; `None` where there is no such word."""
+"""Emits an op type from operands and attributes, as a final or an intermediate node; `None` for an unknown op type."""
 
 
-def number(value: Any) -> Any:
-    """A number that is given as such or as a constant tensor; anything else as it is.
+def constant_scalar(value: Any) -> Any:
+    """Return the number in a constant tensor; return anything else unchanged.
 
     Raises:
-        UnsupportedError: it is computed.
+        UnsupportedError: the value is not constant.
     """
     if not isinstance(value, Value):
         return value
@@ -61,10 +62,10 @@ def number(value: Any) -> Any:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """The result of an arithmetic or comparison operator.
+    """Return the result of an arithmetic or comparison operator.
 
     Raises:
-        ShapeError: there is none: a division by zero, a number that is too large, a list in place of a number.
+        ShapeError: the result does not exist: division by zero, overflow, or a list instead of a number.
     """
     try:
         return function(x, y)
@@ -73,9 +74,9 @@ def _arithmetic(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         raise ShapeError(message) from error
 
 
-def real(value: Any) -> Any:
-    """As `number`, and a float where it is one; `None` stays."""
-    found = number(value)
+def float_scalar(value: Any) -> Any:
+    """As `number`, converted to float; `None` is returned unchanged."""
+    found = constant_scalar(value)
     if found is not None and not isinstance(found, bool | int | float):
         message = f"{found!r} is no number"
         raise ShapeError(message)
@@ -83,7 +84,7 @@ def real(value: Any) -> Any:
 
 
 def dtype(b: Builder, x: Value) -> DType:
-    """The element type of a tensor; raises `Unknown` where it is not known."""
+    """Return the dtype of a tensor; raises `Unknown` if it is not known."""
     del b
     found = x.dtype
     if found is None:
@@ -92,22 +93,22 @@ def dtype(b: Builder, x: Value) -> DType:
 
 
 def cast(b: Builder, x: Value, to: DType) -> Value:
-    """A tensor in an element type; itself if it has that."""
+    """Cast a tensor to a dtype; return it unchanged if it has that dtype."""
     return x if isinstance(x.fact, TensorFact) and x.fact.dtype is to else b(PAGES["Cast"], x, to=to)
 
 
 def rank(b: Builder, x: Value) -> int:
-    """The number of axes; raises `Unknown` where it is not known."""
+    """Return the rank; raises `Unknown` if it is not known."""
     return len(b.dims(x))
 
 
 def axis(b: Builder, place: Any, x: Value) -> int:
-    """An axis of `x`, which may count from the end, counted from 0.
+    """Return an axis of `x` normalized to [0, rank).
 
     Raises:
-        ShapeError: there is no such axis.
+        ShapeError: it is outside of [-rank, rank).
     """
-    count, found = max(rank(b, x), 1), int(number(place))
+    count, found = max(rank(b, x), 1), int(constant_scalar(place))
     if not -count <= found < count:
         message = f"axis {found} is outside of a tensor of rank {rank(b, x)}"
         raise ShapeError(message)
@@ -115,15 +116,15 @@ def axis(b: Builder, place: Any, x: Value) -> int:
 
 
 def like(b: Builder, x: Value, data: Any) -> Value:
-    """A constant of the element type of `x`."""
-    return b.like(x, number(data))
+    """Return a constant of the dtype of `x`."""
+    return b.like(x, constant_scalar(data))
 
 
 def const(b: Builder, x: Value) -> Any:
-    """The number or numbers of a constant.
+    """Return the elements of a constant.
 
     Raises:
-        UnsupportedError: they are computed.
+        UnsupportedError: the value is not constant.
     """
     del b
     found = constant_numbers(x)
@@ -134,13 +135,13 @@ def const(b: Builder, x: Value) -> Any:
 
 
 def unsupported(b: Builder, message: str) -> Any:
-    """Give up on a form of a word, and say which."""
+    """Refuse a form of an op type, with the reason."""
     del b
     raise UnsupportedError(message)
 
 
 def is_floating(b: Builder, x: Value) -> bool:
-    """Whether the elements of a tensor are real numbers."""
+    """Whether the dtype is a floating-point type."""
     return dtype(b, x).is_floating
 
 
@@ -150,16 +151,16 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "cast": cast,
         "const": const,
         "dtype": dtype,
-        "index": lambda b, place: b.constant(np.array(number(place), np.int64)),
+        "index": lambda b, place: b.constant(np.array(constant_scalar(place), np.int64)),
         "is_floating": is_floating,
         "like": like,
-        "math.log": lambda _b, x: math.log(number(x)),
-        "math.sqrt": lambda _b, x: math.sqrt(number(x)),
+        "math.log": lambda _b, x: math.log(constant_scalar(x)),
+        "math.sqrt": lambda _b, x: math.sqrt(constant_scalar(x)),
         "rank": rank,
         "unsupported": unsupported,
     }
 )
-"""Small words that the rows of every dialect have."""
+"""The functions that rows of every dialect may call."""
 
 _CONSTANTS = MappingProxyType({"math.inf": math.inf, "math.pi": math.pi})
 _TYPES = MappingProxyType({each.text: each for each in DType})
@@ -193,15 +194,15 @@ _KEYWORDS = re.compile(r"(^|[(,=]\s*)(and|or)(?=\()")
 
 
 def _in_python(text: str) -> str:
-    """A text of the same length that Python parses: names, which are read from the first one, may have `::` in them."""
+    """Replace `::` in names by characters that Python parses; the length of the text does not change."""
     return _KEYWORDS.sub(lambda found: found[1] + found[2].upper(), text.replace("::", "__"))
 
 
 @dataclass(slots=True)
-class Reader:
-    """Makes functions of the terms of one row, and holds them against pages while it does.
+class TermCompiler:
+    """Compiles the expressions of one row and checks them against the operator definitions.
 
-    `words` has the words of a dialect beside the pages; `None` where there are pages alone.
+    `words` emits op types of a dialect in addition to canonical operators; `None` permits canonical operators only.
     """
 
     row: Row
@@ -209,18 +210,18 @@ class Reader:
     functions: Mapping[str, Function]
     words: Words | None = None
     has_pages: bool = True
-    """Whether names of pages are those: a dialect may have words of the same names."""
+    """Whether operator names denote canonical operators; false for dialects whose op types have the same names."""
     begin: int = 0
     text: str = ""
     used: set[str] = field(default_factory=set[str])
     operators: list[str] = field(default_factory=list[str])
-    """The operators or words that it names."""
+    """The operators and op types that the row names."""
 
     def term(self, place: tuple[int, str], *, is_last: bool = False) -> Term:
-        """The function of a term that stands at a place of the row.
+        """Compile the expression at a position of the row.
 
         Raises:
-            RowError: it is malformed, or does not fit the operators that it names.
+            RowError: it is malformed or does not match the operators that it names.
         """
         self.begin, self.text = place
         try:
@@ -233,10 +234,10 @@ class Reader:
         return self._term(tree, is_last=is_last)
 
     def binding(self, place: tuple[int, str]) -> Term:
-        """What gives names to one value or to several: `x, y = promoted(input, other)`.
+        """Compile an assignment of one or several names: `x, y = promoted(input, other)`.
 
         Raises:
-            RowError: it is malformed, or does not fit the operators that it names.
+            RowError: it is malformed or does not match the operators that it names.
         """
         self.begin, self.text = place
         try:
@@ -284,12 +285,12 @@ class Reader:
             case ast.IfExp():
                 test = self._term(node.test)
                 then, other = (self._term(each, is_last=is_last) for each in (node.body, node.orelse))
-                return lambda b, names: (then if number(test(b, names)) else other)(b, names)
+                return lambda b, names: (then if constant_scalar(test(b, names)) else other)(b, names)
             case ast.Tuple() | ast.List():
                 items = [self._term(each) for each in node.elts]
-                return lambda b, names: tuple(number(item(b, names)) for item in items)
+                return lambda b, names: tuple(constant_scalar(item(b, names)) for item in items)
             case _:
-                return self._number(node)
+                return self._arithmetic_term(node)
 
     def _name(self, node: ast.expr, name: str) -> Term:
         if name in self.names:
@@ -311,27 +312,29 @@ class Reader:
 
         return bound
 
-    def _number(self, node: ast.expr) -> Term:
-        """Arithmetic on numbers, and what is true of them."""
+    def _arithmetic_term(self, node: ast.expr) -> Term:
+        """Compile arithmetic and comparisons of numbers."""
         match node:
             case ast.Attribute() if (text := ast.unparse(node)) in _CONSTANTS:
                 constant = _CONSTANTS[text]
                 return lambda _b, _names: constant
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 term = self._term(inner)
-                return lambda b, names: -number(term(b, names))
+                return lambda b, names: -constant_scalar(term(b, names))
             case ast.UnaryOp(op=ast.Not(), operand=inner):
                 term = self._term(inner)
-                return lambda b, names: not number(term(b, names))
+                return lambda b, names: not constant_scalar(term(b, names))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 function, x, y = _BINARY[type(op)], self._term(left), self._term(right)
-                return lambda b, names: _arithmetic(function, number(x(b, names)), number(y(b, names)))
+                return lambda b, names: _arithmetic(
+                    function, constant_scalar(x(b, names)), constant_scalar(y(b, names))
+                )
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
                 return self._compared(type(op), self._term(left), self._term(right))
             case ast.BoolOp(op=op, values=values):
                 parts, decided = [self._term(each) for each in values], isinstance(op, ast.Or)
                 holds = any if decided else all
-                return lambda b, names: holds(bool(number(part(b, names))) for part in parts)
+                return lambda b, names: holds(bool(constant_scalar(part(b, names))) for part in parts)
             case _:
                 raise self._fault(node, f"{ast.unparse(node)} is nothing that a row can say")
 
@@ -339,10 +342,10 @@ class Reader:
         function = _COMPARED[op]
         if op in (ast.Is, ast.IsNot):
             return lambda b, names: function(x(b, names), y(b, names))
-        return lambda b, names: _arithmetic(function, number(x(b, names)), number(y(b, names)))
+        return lambda b, names: _arithmetic(function, constant_scalar(x(b, names)), constant_scalar(y(b, names)))
 
     def _call(self, node: ast.expr, *, is_last: bool = False, count: int | None = None) -> Term:
-        """A call; `count` of its results are wanted, or one, or in the end those that the node has."""
+        """Compile a call that has `count` results; `None` means the number of results of the node."""
         if not isinstance(node, ast.Call):
             raise self._fault(node, "several names are given to what is called")
         name = self.text[node.func.col_offset : node.func.end_col_offset]
@@ -363,7 +366,7 @@ class Reader:
         return lambda b, names: word(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
 
     def _check_numbers(self, node: ast.Call, page: Page) -> None:
-        """Hold numbers against what stands beside them: they have the element type of a tensor of the same variable."""
+        """Check that numbers can get their dtype from a tensor operand of the same type variable."""
         operands = [(each, page.signature.operand(place)) for place, each in enumerate(node.args)]
         variables = {
             own.types.name for each, own in operands if own and own.types and not isinstance(each, ast.Constant)
@@ -440,7 +443,7 @@ def _flat(operands: Sequence[tuple[bool, Term]], b: Builder, names: Names) -> li
 
 
 def _operands(b: Builder, page: Page, given: list[Any]) -> list[Value | None]:
-    """Operands of a page: numbers as constants of the type that the operand has."""
+    """Compile the operands of an operator; numbers become constants of the operand's dtype."""
     if all(value is None or isinstance(value, Value) for value in given):
         return given
     signature = page.signature
@@ -470,11 +473,11 @@ def _constant(
 
 
 def _attribute(b: Builder, value: Any, keyword: Keyword) -> Any:
-    """An attribute: the numbers of a constant, in the kind that the page has."""
+    """Compile an attribute: the elements of a constant, converted to the declared type."""
     if isinstance(value, Value):
         value = const(b, value)
     if value is None:
         return value
     if keyword.annotation is float:
-        return real(value)
+        return float_scalar(value)
     return int(value) if keyword.annotation is int and isinstance(value, bool) else value

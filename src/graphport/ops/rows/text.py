@@ -1,13 +1,13 @@
-"""Tables of rows as text: heads, parameters, and the alternatives behind arrows.
+"""The parser of rule tables: op types, parameters, and the alternatives after arrows.
 
-A row begins at the margin; what is further in belongs to it. Lines that begin with `#` are remarks.
+A row begins in the first column; indented lines continue it. Lines that begin with `#` are comments.
 
     word, other word(x, y=None, *, alpha: float = 1.0) -> guard: meaning
-        -> meaning where no guard above holds
-    word(x, y) -> a, b = names for what is computed first; guard: meaning
-    word(x, y) <-> Operator(x, y)        read in both directions
-    opset1.Sin, opset1.Cos(x) -> _(x)    the operator that is called as the word
-    word, word -> other word             with all that it is given; `_` is a word of the same name
+        -> meaning if no guard above is true
+    word(x, y) -> a, b = bound names; guard: meaning
+    word(x, y) <-> Operator(x, y)        valid in both directions
+    opset1.Sin, opset1.Cos(x) -> _(x)    `_` is the operator with the name of the op type
+    word, word -> other word             an alias with unchanged arguments
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ARROW = "->"
-BOTH = "<->"
-"""The arrow of a row that is read in both directions."""
+TWO_WAY_ARROW = "<->"
+"""The arrow of a row that is valid in both directions."""
 _WORD = re.compile(r"[A-Za-z_][\w.:\-]*")
 _KINDS = ("float", "number", "any", "ignored")
 
 Kind = Literal["float", "number", "any", "ignored"]
-"""What a parameter is: a float or any number, also where a constant tensor has it; anything; of no account."""
+"""The kind of a parameter: a float or any number, possibly as a constant tensor; any value; or ignored."""
 
 
 class RowError(ValueError):
-    """A row is malformed, or does not fit the operators that it names."""
+    """A row is malformed or does not match the operators that it names."""
 
     def __init__(self, row: str, message: str, at: int = 0) -> None:
-        """A fault at place `at` of the text of a row."""
+        """Create an error at position `at` of the text of a row."""
         super().__init__(f"{message}\n    {row}\n    {' ' * at}^")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a row takes under a name."""
+    """A parameter of a row."""
 
     name: str
     kind: Kind = "any"
@@ -52,31 +52,31 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A meaning, and when it holds; `None` for always. The numbers are places in the text of the row."""
+    """One alternative with its guard (`None` means always). The integers are positions in the text of the row."""
 
     guard: tuple[int, str] | None
     meaning: tuple[int, str]
     bindings: tuple[tuple[int, str], ...] = ()
-    """What is given names before the guard is asked."""
+    """Assignments evaluated before the guard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its text in one line, the words in front of the parameters, and what is behind each arrow."""
+    """A row: its text in one line, its op types, and the alternatives after its arrows."""
 
     text: str
     words: tuple[str, ...]
     parameters: tuple[int, str] | None
     alternatives: tuple[Alternative, ...]
     is_both: bool = False
-    """Whether it is read in both directions."""
+    """Whether the row is valid in both directions."""
 
 
 def rows(table: str) -> Iterator[Row]:
-    """The rows of a table.
+    """Parse the rows of a table.
 
     Raises:
-        RowError: one has no word, no arrow, or nothing behind an arrow.
+        RowError: a row has no op type, no arrow, or an empty alternative.
     """
     whole: list[str] = []
     for line in table.splitlines():
@@ -91,13 +91,13 @@ def rows(table: str) -> Iterator[Row]:
 
 
 def row_of(text: str) -> Row:
-    """A row that is given in one line.
+    """Parse a single row.
 
     Raises:
         RowError: as `rows`.
     """
     marks = list(_outer(text))
-    arrows = [each for each in marks if each[2] == BOTH] or [each for each in marks if each[2] == ARROW]
+    arrows = [each for each in marks if each[2] == TWO_WAY_ARROW] or [each for each in marks if each[2] == ARROW]
     if not arrows:
         raise RowError(text, f"there is no {ARROW} behind the word", len(text))
     words, opened, rest = text[: arrows[0][0]].partition("(")
@@ -111,17 +111,17 @@ def row_of(text: str) -> Row:
     ends = [each[0] for each in arrows[1:]] + [len(text)]
     spans = [(begin, end) for (_, begin, _), end in zip(arrows, ends, strict=True)]
     alternatives = tuple(_alternative(text, *span, marks) for span in spans)
-    is_both = arrows[0][2] == BOTH
+    is_both = arrows[0][2] == TWO_WAY_ARROW
     if is_both and (len(arrows) > 1 or alternatives[0].guard or alternatives[0].bindings):
-        raise RowError(text, f"a row that is read in both directions has one {BOTH} and no guard", spans[0][0])
+        raise RowError(text, f"a row that is read in both directions has one {TWO_WAY_ARROW} and no guard", spans[0][0])
     return Row(text, names, parameters, alternatives, is_both)
 
 
 _SAME = re.compile(r"(?<![\w.])_(?=\()")
 
 
-def of_each_word(row: Row) -> Iterator[Row]:
-    """The row; where `_` stands in it for what is called as the word, one for each of its words."""
+def expand_op_types(row: Row) -> Iterator[Row]:
+    """Expand `_` to the name of each op type: return one row per op type, or the row itself if it contains no `_`."""
     if row.parameters is None and row.alternatives[0].meaning[1] == "_":
         yield from (row_of(f"{word} {ARROW} {word}") for word in row.words)
         return
@@ -135,19 +135,19 @@ def of_each_word(row: Row) -> Iterator[Row]:
 
 
 def operator_of(row: Row) -> str:
-    """The operator that stands behind the first arrow."""
+    """Return the operator after the first arrow."""
     return row.alternatives[0].meaning[1].partition("(")[0]
 
 
 def alias_of(row: Row) -> str:
-    """The word that stands behind the arrow of a row without parameters, as which its own are read; or nothing."""
+    """Return the op type that a row without parameters is an alias of; empty if it is not an alias."""
     first = row.alternatives[0]
     is_alias = row.parameters is None and len(row.alternatives) == 1 and first.guard is None and not first.bindings
     return first.meaning[1] if is_alias and _WORD.fullmatch(first.meaning[1]) else ""
 
 
 def _alternative(text: str, begin: int, end: int, marks: Sequence[Mark]) -> Alternative:
-    """What is between two arrows: bindings, a guard, and the meaning."""
+    """Parse the text between two arrows: bindings, a guard, and the expression."""
     inside = [each for each in marks if begin <= each[0] < end and each[2] in (";", ":")]
     bindings: list[tuple[int, str]] = []
     while inside and any(each[2] == ";" for each in inside):
@@ -171,20 +171,20 @@ def _meaning(text: str, mark: str, begin: int, end: int, start: int) -> tuple[in
 
 
 def _stripped(text: str, begin: int, end: int) -> tuple[int, str]:
-    """What is between two places, and where it begins."""
+    """Strip the text between two positions. Return it with its start."""
     part = text[begin:end]
     return begin + len(part) - len(part.lstrip()), part.strip()
 
 
 _MARKS = re.compile(r"""'[^']*'|"[^"]*"|[(\[]|[)\]]|<->|->|:=|::|:|;""")
 _DEPTHS = {"(": 1, "[": 1, ")": -1, "]": -1}
-_OUTER = frozenset((BOTH, ARROW, ":", ";"))
+_OUTER = frozenset((TWO_WAY_ARROW, ARROW, ":", ";"))
 Mark: TypeAlias = "tuple[int, int, str]"
-"""Where a mark begins and ends, and the mark."""
+"""The start, the end and the text of a separator."""
 
 
 def _outer(text: str) -> Iterator[Mark]:
-    """The marks outside of brackets and quotes; `:=` and `::` are none."""
+    """Yield the separators outside of brackets and quotes; `:=` and `::` are not separators."""
     depth = 0
     for match in _MARKS.finditer(text):
         depth += _DEPTHS.get(match[0], 0)
@@ -193,12 +193,12 @@ def _outer(text: str) -> Iterator[Mark]:
 
 
 def parameters(row: Row) -> tuple[Parameter, ...]:
-    """The parameters of a row: positional ones, then, behind `*`, those that have no place.
+    """Parse the parameters of a row: positional ones, then keyword-only ones after `*`.
 
-    A default that is a number says that the parameter is one.
+    A number as default declares a number parameter.
 
     Raises:
-        RowError: they are no list of parameters, or one has a kind or default that there is not.
+        RowError: it is not a parameter list, or a kind or default is unknown.
     """
     if row.parameters is None:
         return ()
@@ -239,7 +239,7 @@ def _parameter(row: Row, begin: int, argument: ast.arg, default: ast.expr | None
 
 
 def _literal(node: ast.expr) -> Any:
-    """A literal, or a quotient of two numbers."""
+    """Evaluate a literal or a quotient of two numbers."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return ast.literal_eval(node.left) / ast.literal_eval(node.right)
     return ast.literal_eval(node)

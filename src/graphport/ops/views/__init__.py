@@ -1,1 +1,1 @@
-"""Views of the operators with many parameters, made from their pages by `tools/operator_views.py`."""
+"""Views of operators with many parameters, generated from their definitions by `tools/operator_views.py`."""

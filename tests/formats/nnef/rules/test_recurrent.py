@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.decompositions.recurrent_in_steps import MOST_STEPS
+from graphport.ops.decompositions.recurrent_in_steps import MAX_UNROLLED_STEPS
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from tests.ops.oracle import there_and_back
 
@@ -80,4 +80,4 @@ def test_sequences_of_different_lengths_cannot_be_said():
 
 
 def test_very_many_steps_are_not_said():
-    assert said("RNN", operands("RNN", 1, steps=MOST_STEPS + 1), activations=("Tanh",)) is None
+    assert said("RNN", operands("RNN", 1, steps=MAX_UNROLLED_STEPS + 1), activations=("Tanh",)) is None

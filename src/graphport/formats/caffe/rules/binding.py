@@ -23,7 +23,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.folded import LARGEST_READ
+from graphport.ops.folded import MAX_COMPUTED_BYTES
 from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:
@@ -296,6 +296,6 @@ def reshaped_in_caffe(b: Builder, x: Value, fact: Fact | None = None) -> tuple[V
 
 def small_numbers(value: Value | None) -> np.ndarray[Any, Any] | None:
     """The numbers of a small constant; `None` where they are not at hand."""
-    if value is None or value.storage is None or not value.is_constant or value.storage.nbytes > LARGEST_READ:
+    if value is None or value.storage is None or not value.is_constant or value.storage.nbytes > MAX_COMPUTED_BYTES:
         return None
     return value.storage.numpy()

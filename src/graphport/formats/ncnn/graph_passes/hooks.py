@@ -36,7 +36,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
-from graphport.ops.items import meeting
+from graphport.ops.items import first_batch_coupling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -217,7 +217,7 @@ def _bind_batch(graph: Graph) -> None:
     twin = rewrite.copy(graph)
     bind(twin, sizes)
     Inference().graph(twin)
-    if not is_open or meeting(graph, twin) is None:
+    if not is_open or first_batch_coupling(graph, twin) is None:
         bind(graph, sizes)
         Inference().graph(graph)
 

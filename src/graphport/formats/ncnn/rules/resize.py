@@ -21,9 +21,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.affine_grid import affine_grid_by_matrix
-from graphport.ops.decompositions.resize_by_axes import Sampling, is_there, resized_by_axes
+from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
 from graphport.ops.folded import folded
-from graphport.ops.lowering.operands import reals
+from graphport.ops.lowering.operands import float_elements
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze
 from graphport.ops.pages.resize import AffineGrid, Resize
@@ -145,12 +145,12 @@ def lift_resize(b: Builder, op: ResizeView) -> Value:
     if found is not None:
         return found
     way = op.coordinate_transformation_mode
-    if way == "tf_crop_and_resize" and (op.extrapolation_value or not is_there(op.roi)):
+    if way == "tf_crop_and_resize" and (op.extrapolation_value or not is_present(op.roi)):
         message = "a region of a picture with something beyond its ends"
         raise UnsupportedError(message)
     stated = Sampling(way, op.mode, op.nearest_mode, op.cubic_coeff_a, bool(op.exclude_outside), bool(op.antialias))
-    given = op.scales if is_there(op.scales) else op.sizes
-    if given is None or reals(given) is None:
+    given = op.scales if is_present(op.scales) else op.sizes
+    if given is None or float_elements(given) is None:
         message = "how many points there are is computed"
         raise UnsupportedError(message)
     y = resized_by_axes(b, x, (op.roi, op.scales, op.sizes), stated, op.axes, op.keep_aspect_ratio_policy)

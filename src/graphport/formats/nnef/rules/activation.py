@@ -10,7 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.arithmetic import lift_erf
 from graphport.formats.nnef.rules.formula import ROWS, term
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.lowering.leading_broadcast import led, trailed
+from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.pages.activation import (
     Clip,
     Gelu,
@@ -72,7 +72,7 @@ def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
 def prelu(b: Builder, x: Value, alpha: Value) -> Value:
     """The slope aligns at the first axis; it may be larger than `x`."""
     rank = len(b.dims(x))
-    x, alpha = trailed(b, x, alpha)
+    x, alpha = append_axes(b, x, alpha)
     slopes = b.dims(alpha)
     if len(slopes) <= rank and all(slope in (1, dim) for slope, dim in zip(slopes, b.dims(x), strict=False)):
         return b(PRelu, x, alpha)
@@ -81,7 +81,7 @@ def prelu(b: Builder, x: Value, alpha: Value) -> Value:
 
 @PRelu.lift("nnef")
 def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
-    return b.word("prelu", *led(b, x, slope))
+    return b.word("prelu", *prepend_axes(b, x, slope))
 
 
 @lower("nnef", "selu")
@@ -143,7 +143,7 @@ def clamp(b: Builder, x: Value, low: Value, high: Value) -> Value:
     bounds = [_number(bound) for bound in (low, high)]
     if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
         return b(Clip, x, low, high)
-    x, low, high = trailed(b, x, low, high)
+    x, low, high = append_axes(b, x, low, high)
     return b(Max, b(Min, x, high), low)
 
 

@@ -13,7 +13,7 @@ from graphport.ir.graph import Node
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.folded import folded
-from graphport.ops.lowering.leading_broadcast import chained, emitted, trailed
+from graphport.ops.lowering.leading_broadcast import append_axes, emit_chain, emit_elementwise
 from graphport.ops.pages.arithmetic import (
     Abs,
     Add,
@@ -73,7 +73,7 @@ def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
         numbers = None if y.storage is None or not y.is_constant else y.storage.numpy()
         fact = TensorFact(base, b.dims(y))
         y = term(b, "cast", y, fact=fact, dtype=base) if numbers is None else b.constant(numbers, base)
-    return emitted(b, "pow", x, y, dtype=base)
+    return emit_elementwise(b, "pow", x, y, dtype=base)
 
 
 @lower("nnef", "round")
@@ -154,14 +154,14 @@ def add_n(b: Builder, *x: Value) -> Value:
         raise UnsupportedError(message)
     total = x[0]
     for operand in x[1:]:
-        total = b(Add, *trailed(b, total, operand))
+        total = b(Add, *append_axes(b, total, operand))
     return total
 
 
 @Mean.lift("nnef")
 def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
     """The sum, divided."""
-    (total,) = chained(b, "add", *data_0)
+    (total,) = emit_chain(b, "add", *data_0)
     return b.word("div", total, b.like(total, float(len(data_0))))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.formula import BROADCAST, ROWS, term
-from graphport.ops.lowering.leading_broadcast import emitted
+from graphport.ops.lowering.leading_broadcast import emit_elementwise
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.comparison import Equal, IsInf, Xor
 
@@ -55,13 +55,13 @@ def lift_is_inf(
 def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """Of truths both, or neither one: `eq` compares numbers, in the standard and in tract 0.23.9."""
     if dtype_of(a) is not DType.BOOL:
-        return emitted(b, "eq", a, other, dtype=DType.BOOL)
-    either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
+        return emit_elementwise(b, "eq", a, other, dtype=DType.BOOL)
+    either, both = (emit_elementwise(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
     return b.word("or", both, term(b, "not", either))
 
 
 @Xor.lift("nnef")
 def lift_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """One, and not both."""
-    either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
+    either, both = (emit_elementwise(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
     return b.word("and", either, term(b, "not", both))

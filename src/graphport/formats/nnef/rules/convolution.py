@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.convolution_borders import Pairs, Slide, Sliding, bordered, emitted_padding, fact_of
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.lowering.leading_broadcast import trailed
+from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.lowering.windows import transposed_window_of, window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose
@@ -38,7 +38,7 @@ def conv(
     group = _groups(b, input, groups)
     vector, rest = channel_bias(b, bias, b.dims(filter, at_least=1)[0])
     y = b(Conv, x, filter, vector, group=group if group != 1 else None, **slide.attributes(b.dims(x)[2:]))
-    return y if rest is None else b(Add, *trailed(b, y, rest))
+    return y if rest is None else b(Add, *append_axes(b, y, rest))
 
 
 def window_attributes(
@@ -170,7 +170,7 @@ def deconv(
     shaped = deconv_attributes(slide, dims, _spatial_shape(b, input, filter, group, output_shape))
     vector, rest = channel_bias(b, bias, b.dims(filter, at_least=2)[1] * group)
     y = b(ConvTranspose, input, filter, vector, group=group if group != 1 else None, **shaped)
-    return y if rest is None else b(Add, *trailed(b, y, rest))
+    return y if rest is None else b(Add, *append_axes(b, y, rest))
 
 
 def _spatial_shape(b: Builder, input: Value, filter: Value, group: int, output_shape: Shaped) -> Shaped:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.lowering.leading_broadcast import chained, emitted, trailed
+from graphport.ops.lowering.leading_broadcast import append_axes, emit_chain, emit_elementwise
 from graphport.ops.lowering.table import Rows
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any],
 
 def broadcast_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], _attributes: Any) -> Value:
     """An elementwise word on operands that align at the last axis."""
-    return emitted(b, word, *operands, dtype=DType.BOOL if word in _TRUTHS else None)[0]
+    return emit_elementwise(b, word, *operands, dtype=DType.BOOL if word in _TRUTHS else None)[0]
 
 
 def _chained(b: Builder, word: str, *operands: Value) -> Value:
     """A word of two on any number of operands."""
-    return chained(b, word, *operands)[0]
+    return emit_chain(b, word, *operands)[0]
 
 
-ROWS = Rows("nnef", {"trailed": trailed, "chained": _chained}, emit=emitted_word)
+ROWS = Rows("nnef", {"trailed": append_axes, "chained": _chained}, emit=emitted_word)
 """Rows of NNEF: a word on the way has the shape of its first tensor."""
 BROADCAST = replace(ROWS, emit=broadcast_word)
 """Rows of elementwise words: their operands align at the first axis there."""

@@ -10,7 +10,7 @@ from graphport.formats.nnef.rules.convolution import is_zero, literal
 from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.decompositions.inverse import determinant
-from graphport.ops.lowering.leading_broadcast import led, trailed
+from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.lowering.operands import sizes, vector
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import Det, Gemm, MatMul
@@ -52,7 +52,7 @@ def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -
         if rows is None or decide_equal(rows, 1) is True or decide_equal(rows, dims[0]) is True:
             return b(Gemm, input, filter, summand, transB=1)
     y = matmul(b, input, filter, transposeB=True)
-    return y if summand is None else b(Add, *trailed(b, y, summand))
+    return y if summand is None else b(Add, *append_axes(b, y, summand))
 
 
 @MatMul.lift("nnef")
@@ -69,7 +69,7 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
         return (b(Reshape, b(MatMul, split, right), vector(b, lengths)),)
     a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
     c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
-    a, c = led(b, a, c)
+    a, c = prepend_axes(b, a, c)
     fact = TensorFact(fact_of(left).dtype, multiplied(b.dims(a), b.dims(c)))
     y = b.word("matmul", a, c, facts=[fact], transposeA=False, transposeB=False)
     axes = (*((fact.rank - 2,) if ranks[0] == 1 else ()), *((fact.rank - 1,) if ranks[1] == 1 else ()))
@@ -118,7 +118,7 @@ def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
         return _whole_gemm(b, op)
     shape = (b.dims(op.a)[1 if op.transA else 0], b.dims(op.b)[0 if op.transB else 1])
     product = TensorFact(fact_of(op.a).dtype, shape)
-    summand = None if op.c is None else led(b, op.b, op.c)[1]
+    summand = None if op.c is None else prepend_axes(b, op.b, op.c)[1]
     if op.transB and not op.transA and op.alpha == op.beta == 1:
         is_row = summand is None or decide_equal((b.dims(summand) or (1,))[0], 1) is True
         if is_row:

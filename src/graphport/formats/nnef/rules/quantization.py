@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.folded import folded
-from graphport.ops.lowering.leading_broadcast import trailed
+from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
 from graphport.ops.pages.arithmetic.cast import CastLike
 from graphport.ops.pages.comparison import Less
@@ -36,7 +36,7 @@ def min_max_linear_quantize(
 ) -> Value:
     """Equal steps from `min` to `max`, one less if signed and symmetric; the sign shifts codes, not numbers."""
     _check(bits)
-    x, low, high = trailed(b, x, min, max)
+    x, low, high = append_axes(b, x, min, max)
     steps = b.like(x, float(2**bits - 1 - int(signed and symmetric)))
     extent = b(Sub, high, low)
     clamped = b(Max, b(Min, x, high), low)
@@ -56,7 +56,7 @@ def zero_point_linear_quantize(
 ) -> Value:
     """Steps of `scale`, `zero_point` of them shifted, as far as the integers reach."""
     _check(bits)
-    x, zero_point, scale = trailed(b, x, zero_point, scale)
+    x, zero_point, scale = append_axes(b, x, zero_point, scale)
     largest = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
     smallest = 0 if not signed else -largest if symmetric else -largest - 1
     shift = b(CastLike, zero_point, x)
@@ -69,7 +69,7 @@ def zero_point_linear_quantize(
 def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
     """Powers of 2 up to the first one that is not below `max`, with the sign of `x`."""
     _check(bits)
-    x, top = trailed(b, x, max)
+    x, top = append_axes(b, x, max)
     highest = _next_exponent(b, top)
     lowest = b(Sub, highest, b.like(x, float(2**bits - 1)))
     codes = _rounded(b, b(Max, b(Min, _log_2(b, b(Abs, x)), highest), lowest))
@@ -80,7 +80,7 @@ def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Valu
 def provisional_logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
     """Powers of 2 from 1 on: how far `x` is above the least one, `bits` steps below the first not below `max`."""
     _check(bits)
-    x, top = trailed(b, x, max)
+    x, top = append_axes(b, x, max)
     largest = _next_exponent(b, top)
     least = _power_of_2(b, b(Sub, largest, b.like(x, float(bits))))
     clamped = b(Max, b(Min, x, _power_of_2(b, largest)), least)

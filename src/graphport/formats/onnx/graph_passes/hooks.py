@@ -13,7 +13,7 @@ from graphport.formats.onnx.graph_passes.kernels import compute_as_others
 from graphport.ir.graph import walk
 from graphport.ops.declare import OPSET
 from graphport.ops.pages.convolution.window import window
-from graphport.ops.products import numbers
+from graphport.ops.products import constant_elements
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
@@ -79,7 +79,7 @@ def _pads_a_choice(node: Node) -> bool:
     """Whether a MaxPool chooses among zeros of a Pad, whose sign is not stated."""
     if node.op != "Pad" or len(node.operands) < 2 or node.attributes.get("mode", "constant") != "constant":
         return False
-    filler = numbers(node.operand(2))
+    filler = constant_elements(node.operand(2))
     if node.operand(2) is not None and (filler is None or filler.size != 1 or filler.any() or np.signbit(filler).any()):
         return False
     return any(user.op == "MaxPool" for user in node.output.users)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.leading_broadcast import from_axis
+from graphport.ops.lowering.leading_broadcast import align_from_axis
 from graphport.ops.lowering.table import Rows
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROWS = Rows("onnx")
 OLD_WORDS = Rows("onnx", emit=lambda b, word, _is_last, x, given: b.word(word, *x, **given)[0], has_pages=False)
 """Rows of older forms on the way back, which are called as the operators."""
-OLD_BROADCAST = ROWS.having(from_axis=from_axis)
+OLD_BROADCAST = ROWS.having(from_axis=align_from_axis)
 """Rows of operators that broadcast where they were told to, from an axis on."""
 
 

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.attention import attended
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit, emits
-from graphport.ops.lowering.operands import dtype_of, integers, reals, sizes, vector
+from graphport.ops.lowering.operands import dtype_of, float_elements, integers, sizes, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,7 +125,7 @@ def _resized(b: Builder, node: Node) -> tuple[Value, ...]:
     chosen = integers(axes)
     extents = [] if chosen is None else [b.dims(x)[axis] for axis in chosen]
     dims = [n for n in extents if isinstance(n, int)]
-    given = integers(operand) if _stated(node).get("shape_calculation_mode") != "scales" else reals(operand)
+    given = integers(operand) if _stated(node).get("shape_calculation_mode") != "scales" else float_elements(operand)
     is_known = given is not None and len(dims) == count
     if _stated(node).get("shape_calculation_mode") == "scales":
         lengths = [int(np.floor(np.float32(n) * np.float32(s) + 1e-5)) for n, s in zip(dims, given or (), strict=False)]

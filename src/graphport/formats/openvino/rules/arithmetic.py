@@ -31,7 +31,7 @@ def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
         UnsupportedError: there are none.
     """
     if not operands:
-        message = f"{word} of nothing"
+        message = f"{word} has no operands"
         raise UnsupportedError(message)
     return renamed(b, operands[0]) if len(operands) == 1 else reduce(partial(emit, b, word), operands)
 

@@ -22,8 +22,8 @@ from graphport.formats.openvino.rules.emitting import (
 )
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.extents import counted, entry, extent
-from graphport.ops.lowering.operands import cast, dtype_of, index, real, scalar, sizes, transposed, vector
+from graphport.ops.lowering.extents import counted, extent, gather_index
+from graphport.ops.lowering.operands import cast, dtype_of, float_element, index, scalar, sizes, transposed, vector
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt
 from graphport.ops.pages.attention import Attention
@@ -66,7 +66,7 @@ def scaled_dot_product_attention(
 
 def _factor(b: Builder, q: Value, k: Value, scale: Value | None) -> float | None:
     if scale is not None:
-        return real(scale)
+        return float_element(scale)
     known = [dim for dim in (b.dims(q, at_least=1)[-1], b.dims(k, at_least=1)[-1]) if isinstance(dim, int)]
     return 1 / sqrt(known[0]) if known and known[0] else None
 
@@ -118,7 +118,7 @@ def _decomposed(
 
 def _root(b: Builder, q: Value) -> Value:
     """One over the root of the size of a head, which only the run tells."""
-    return b(Reciprocal, b(Sqrt, cast(b, entry(b, b(Shape, q), -1, 0), dtype_of(q))))
+    return b(Reciprocal, b(Sqrt, cast(b, gather_index(b, b(Shape, q), -1, 0), dtype_of(q))))
 
 
 # The way to OpenVINO

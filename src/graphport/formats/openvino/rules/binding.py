@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.emitting import emitted_reshape, emitted_scalar, renamed
-from graphport.ops.lowering.operands import as_index, as_int64, as_scalar, as_vector, cast, real, vector
+from graphport.ops.lowering.operands import as_index, as_int64, as_scalar, as_vector, cast, float_element, vector
 from graphport.ops.lowering.table import Rows
 from graphport.ops.pages.arithmetic import Round
 
@@ -48,7 +48,7 @@ ROWS = Rows(
         "emitted_reshape": emitted_reshape,
         "emitted_scalar": emitted_scalar,
         "kind": _kind,
-        "known": lambda _b, x: real(x),
+        "known": lambda _b, x: float_element(x),
         "real": _real,
         "renamed": renamed,
         "rounded": _rounded,

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.convolution_windows import Sliding, biased, borders, convolved, window_words
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.extents import counted, entry, extent, joined
+from graphport.ops.lowering.extents import counted, extent, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, sizes, vector
 from graphport.ops.lowering.windows import padding_of
 from graphport.ops.pages.arithmetic import Add, Min, Mul, Sub
@@ -72,7 +72,7 @@ def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: d
         first = b.constant((taps[axis] * dilations[axis] - pads[axis]).reshape(-1, 1, 1))
         own = b(Reshape, every, vector(b, [1, -1, 1] if axis == 0 else [1, 1, -1]))
         place = cast(b, b(Add, first, own), dtype_of(offsets))
-        wanted = b(Add, entry(b, split, axis, 3), place)
+        wanted = b(Add, gather_index(b, split, axis, 3), place)
         length = cast(b, extent(b, x, 2 + axis), dtype_of(offsets))
         zero = b.like(offsets, 0)
         is_inside = b(And, b(GreaterOrEqual, wanted, zero), b(Less, wanted, length))

@@ -15,7 +15,17 @@ from graphport.formats.openvino.rules.detection_matrix_nms import matrix_nms_sco
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.extents import cut
-from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, real, reshaped, scalar, sizes, vector
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_vector,
+    cast,
+    dtype_of,
+    float_element,
+    reshaped,
+    scalar,
+    sizes,
+    vector,
+)
 from graphport.ops.pages.activation import Sigmoid, Softmax
 from graphport.ops.pages.arithmetic import Add, Max
 from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
@@ -104,7 +114,7 @@ def suppression_9(
     soft_sigma: Value | None = None,
 ) -> tuple[Value, ...]:
     """Boxes worth keeping, their batches, classes and scores, and how many there are."""
-    sigma = 0.0 if soft_sigma is None else real(soft_sigma)
+    sigma = 0.0 if soft_sigma is None else float_element(soft_sigma)
     if sigma is None:
         message = "whether scores are lowered, which is not known before a run"
         raise UnsupportedError(message)
@@ -150,7 +160,7 @@ def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
 
 def _more(b: Builder, overlap: Value | None) -> Value:
     """The least number above a threshold: OpenVINO's plugin drops a box that overlaps as much as it says, not more."""
-    known = 0.0 if overlap is None else real(overlap)
+    known = 0.0 if overlap is None else float_element(overlap)
     least = float(np.finfo(np.float32).tiny)
     if overlap is None or known is not None:
         return b.constant(np.maximum(np.nextafter(np.float32(known or 0), np.float32(2)), np.float32(least)))

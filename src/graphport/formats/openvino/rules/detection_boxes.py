@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.lowering.captures import step_body
-from graphport.ops.lowering.extents import counted, cut, entry, extent, joined
+from graphport.ops.lowering.extents import counted, cut, extent, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Where
@@ -74,7 +74,7 @@ class Overlap:
 
     def area(self, b: Builder, boxes: Value) -> Value:
         """Areas [...] of boxes [..., 4]."""
-        x1, y1, x2, y2 = (entry(b, boxes, place) for place in range(4))
+        x1, y1, x2, y2 = (gather_index(b, boxes, place) for place in range(4))
         w, h = b(Sub, x2, x1), b(Sub, y2, y1)
         found = b(Mul, self._wider(b, w), self._wider(b, h))
         if not self.inverted_is_empty:
@@ -85,8 +85,8 @@ class Overlap:
     def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
         """What boxes [..., 4] with the areas `own` share with `other` ones, whose shapes broadcast."""
         zero = b.like(one, 0)
-        low = [b(Max, entry(b, one, place), entry(b, other, place)) for place in (0, 1)]
-        high = [b(Min, entry(b, one, place), entry(b, other, place)) for place in (2, 3)]
+        low = [b(Max, gather_index(b, one, place), gather_index(b, other, place)) for place in (0, 1)]
+        high = [b(Min, gather_index(b, one, place), gather_index(b, other, place)) for place in (2, 3)]
         sides = [self._wider(b, b(Sub, end, start)) for start, end in zip(low, high, strict=True)]
         if not self.must_touch:
             sides = [b(Max, side, zero) for side in sides]

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.lowering.extents import counted, cut, entry, joined
+from graphport.ops.lowering.extents import counted, cut, gather_index, joined
 from graphport.ops.lowering.operands import as_int64, cast, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sqrt, Sub
@@ -155,7 +155,7 @@ def prior_box(
     steps = b(Div, whole, map_)
     middle = 0.5
     if not op.scale_all_sizes and step != -1:
-        height = entry(b, whole, 0)
+        height = gather_index(b, whole, 0)
         steps = steps if step == 0 else b(Expand, b(Mul, height, b.like(height, step)), vector(b, [2]))
         middle = 0.5 if step == 0 else offset
     elif not op.scale_all_sizes:
@@ -212,9 +212,9 @@ def _prior_boxes(
     shape = joined(b, map_, len(boxes))
     # Width comes first in a box, height first in a shape.
     for axis, behind in ((1, [0, 2]), (0, [1, 2])):
-        side = entry(b, whole, axis, 0)
+        side = gather_index(b, whole, axis, 0)
         every = cast(b, counted(b, cut(b, map_, axis, axis + 1, 0)), DType.FLOAT32)
-        middle = b(Mul, b(Add, every, b.like(every, offset)), entry(b, steps, axis, 0))
+        middle = b(Mul, b(Add, every, b.like(every, offset)), gather_index(b, steps, axis, 0))
         shifts = np.array([box.x if axis else box.y for box in boxes], np.float32)
         middle = b(Add, b(Unsqueeze, middle, vector(b, behind)), b.constant(shifts))
         reach = _reach(b, [box.w if axis else box.h for box in boxes], boxes, whole)

@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.detection_boxes import LOWEST, Greedy, Overlap, best, rows_of
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.lowering.extents import counted, cut, entry, extent, fill, joined
+from graphport.ops.lowering.extents import counted, cut, extent, fill, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Floor, Log, Max, Min, Mul, Sqrt, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
@@ -59,7 +59,7 @@ def are_large(b: Builder, boxes: Value, offset: float, least: Value) -> Value:
     """Which of boxes [N, K, 4] are as wide and as high as `least` [N, 1, 2]."""
     sides = b(Add, b(Sub, cut(b, boxes, 2, 4, -1), cut(b, boxes, 0, 2, -1)), b.like(boxes, offset))
     is_large = b(LessOrEqual, least, sides)
-    return b(And, entry(b, is_large, 0), entry(b, is_large, 1))
+    return b(And, gather_index(b, is_large, 0), gather_index(b, is_large, 1))
 
 
 def ranked(b: Builder, kept: Value, most: int) -> Value:
@@ -231,7 +231,7 @@ def detectron_output(
     boxes = b(Max, boxes, b.like(boxes, 0))
     sides = b(Sub, cut(b, regions, 2, 4, 1), cut(b, regions, 0, 2, 1))
     is_box = b(Greater, sides, b.like(sides, 0))
-    is_box = b(Unsqueeze, b(And, entry(b, is_box, 0), entry(b, is_box, 1)), vector(b, [1]))
+    is_box = b(Unsqueeze, b(And, gather_index(b, is_box, 0), gather_index(b, is_box, 1)), vector(b, [1]))
     marks = b(Where, is_box, b(Reshape, scores, vector(b, [-1, num_classes])), b.like(scores, 0))
     boxes = b(Where, b(Unsqueeze, is_box, vector(b, [2])), boxes, b.like(boxes, 0))
     boxes, marks = transposed(b, boxes, [1, 0, 2]), b(Transpose, marks, perm=(1, 0))
@@ -329,7 +329,7 @@ def _roi_samples(b: Builder, features: Value, rois: Value, scale: int, side: int
 def _levels(b: Builder, rois: Value, count: int) -> tuple[Value, Value]:
     """Which map each region is read from, and whether it has an area."""
     sides = b(Sub, cut(b, rois, 2, 4, 1), cut(b, rois, 0, 2, 1))
-    area = b(Mul, entry(b, sides, 0), entry(b, sides, 1))
+    area = b(Mul, gather_index(b, sides, 0), gather_index(b, sides, 1))
     has_area = b(Greater, area, b.like(area, 0))
     side = b(Div, b(Sqrt, b(Where, has_area, area, b.like(area, 1))), b.like(area, _USUAL_SIDE))
     octaves = b(Div, b(Log, b(Add, side, b.like(side, 1e-6))), b.like(side, log(2)))

@@ -19,7 +19,7 @@ from graphport.formats.openvino.rules.detection_boxes import (
     selected_boxes,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.lowering.extents import counted, cut, entry, extent, joined
+from graphport.ops.lowering.extents import counted, cut, extent, gather_index, joined
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, scalar, vector
 from graphport.ops.pages.arithmetic import Add, Ceil, Cos, Div, Max, Min, Mul, Neg, Sin, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
@@ -74,7 +74,7 @@ def rotated_suppression(
 
 def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:
     """Four corners x and y, one turn around the box, and the area: [..., 9]."""
-    x, y, w, h, angle = (entry(b, boxes, place) for place in range(5))
+    x, y, w, h, angle = (gather_index(b, boxes, place) for place in range(5))
     angle = angle if clockwise else b(Neg, angle)
     half = b.like(boxes, 0.5)
     c, s = b(Mul, b(Cos, angle), half), b(Mul, b(Sin, angle), half)
@@ -92,7 +92,7 @@ class RotatedOverlap:
 
     def area(self, b: Builder, boxes: Value) -> Value:
         """The area that a box brings along."""
-        return entry(b, boxes, 8)
+        return gather_index(b, boxes, 8)
 
     def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
         """What boxes share: half of what the parts of edges inside of the other box sweep over, seen from anywhere.
@@ -137,7 +137,7 @@ class RotatedOverlap:
 
 def _folded(b: Builder, page: Page, x: Value) -> Value:
     """The largest or least of four entries."""
-    parts = [entry(b, x, place) for place in range(4)]
+    parts = [gather_index(b, x, place) for place in range(4)]
     return b(page, *parts)
 
 
@@ -163,10 +163,10 @@ def roi_align_rotated(
     wide = dtype if dtype is DType.FLOAT64 else DType.FLOAT32
     data, given = cast(b, x, wide), cast(b, rois, wide)
     scale = b.like(given, op.spatial_scale)
-    column, line, width, height = (b(Mul, entry(b, given, place), scale) for place in range(4))
+    column, line, width, height = (b(Mul, gather_index(b, given, place), scale) for place in range(4))
     down = _points(b, height, op.pooled_h, op.sampling_ratio)
     across = _points(b, width, op.pooled_w, op.sampling_ratio)
-    angle = entry(b, given, 4)
+    angle = gather_index(b, given, 4)
     boxes = _rotated(b, down[0], across[0], (line, column), b(Neg, angle) if clockwise_mode else angle)
     grid = b(Shape, boxes, start=0, end=5)
     owners = b(Expand, _behind(b, as_int64(b, batches), 4), grid)

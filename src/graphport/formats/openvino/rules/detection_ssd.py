@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.detection_boxes import LOWEST, Greedy, Overlap, best, grouped, narrowed, rows_of
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.lowering.extents import counted, cut, entry, extent, fill, joined
+from graphport.ops.lowering.extents import counted, cut, extent, fill, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub
@@ -120,7 +120,7 @@ class _Detector:
             variances = b(Reshape, flat, joined(b, 0, 1, count, 4))
         if stated.normalized:
             return own, variances, None
-        is_end = b(Equal, entry(b, own, 0), b.like(own, -1))
+        is_end = b(Equal, gather_index(b, own, 0), b.like(own, -1))
         ended = b(CumSum, cast(b, is_end, DType.INT64), scalar(b, 2, DType.INT64))
         return cut(b, own, 1, 5, 3), variances, b(Equal, ended, b.like(ended, 0))
 
@@ -160,7 +160,7 @@ class _Detector:
     def _refined(self, marks: Value, first: Value) -> Value:
         """Scores [N, C, P]; what a first look [N, P, 2] thinks nothing of is background."""
         b, stated = self.b, self.stated
-        is_nothing = b(Less, entry(b, first, 1), b.like(first, stated.objectness_score))
+        is_nothing = b(Less, gather_index(b, first, 1), b.like(first, stated.objectness_score))
         classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
         background = cast(b, b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64)), dtype_of(marks))
         return b(Where, b(Unsqueeze, is_nothing, vector(b, [1])), background, marks)

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_gather, emitted_scalar
 from graphport.ops.declare import lower
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import as_scalar, as_vector, index, integers, needed, real, sizes, vector
+from graphport.ops.lowering.operands import as_scalar, as_vector, float_element, index, integers, needed, sizes, vector
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad
 from graphport.ops.pages.reshape import Concat, Identity
@@ -82,7 +82,7 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
         return b.word("opset12.Pad", op.data, begins, ends, pad_mode=op.mode)
     fill = b.like(op.data, 0) if op.constant_value is None else op.constant_value
     fill = emitted_scalar(b, fill)
-    if real(fill) is not None:
+    if float_element(fill) is not None:
         return b.word("opset12.Pad", op.data, begins, ends, fill, pad_mode=op.mode)
     # OpenVINO's plugin for processors takes a number that is computed for 0: the padded places are chosen instead.
     shape = emit(b, "opset3.ShapeOf", op.data)

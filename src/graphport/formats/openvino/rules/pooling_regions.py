@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.decompositions.pooling_by_position import position_sensitive_mean
-from graphport.ops.lowering.extents import entry, extent, joined
+from graphport.ops.lowering.extents import extent, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, index, reshaped, sizes, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Mul, Sign, Sub
@@ -55,13 +55,13 @@ def roi_pooling(
 
 def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
     """What is between the entries of regions, given in parts of the picture, at the points of a grid over each."""
-    own = b(Gather, x, cast(b, entry(b, rois, 0), DType.INT64), axis=0)
+    own = b(Gather, x, cast(b, gather_index(b, rois, 0), DType.INT64), axis=0)
     size = joined(b, extent(b, rois, 0), *shape)
     sides: list[Value] = []
     outside: list[Value] = []
     for axis, count, place in ((3, shape[1], 1), (2, shape[0], 2)):
         last = b(Sub, cast(b, extent(b, x, axis), dtype_of(rois)), b.like(rois, 1))
-        first, end = (b(Unsqueeze, entry(b, rois, column), vector(b, [1])) for column in (place, place + 2))
+        first, end = (b(Unsqueeze, gather_index(b, rois, column), vector(b, [1])) for column in (place, place + 2))
         steps = np.arange(count) / (count - 1) if count > 1 else np.full(1, 0.5)
         at = b(Mul, b(Add, first, b(Mul, b(Sub, end, first), b.like(rois, steps))), last)
         outside.append(b(Or, b(Less, at, b.like(rois, 0)), b(Greater, at, last)))
@@ -126,7 +126,7 @@ def deformable_pooling(
         message = f"pooling of moved regions of mode {mode!r}"
         raise UnsupportedError(message)
     height, width = _map_of_each_cell(b, x, output_dim, group_size)
-    owners = cast(b, entry(b, rois, 0), DType.INT64)
+    owners = cast(b, gather_index(b, rois, 0), DType.INT64)
     zero = b.like(owners, 0)
     own = b(Gather, x, b(Max, owners, zero), axis=0)
     parts = reshaped(b, own, [-1, output_dim, group_size, group_size, height, width])
@@ -171,8 +171,8 @@ def _side(
     cells, points, length = counts
     half, factor = b.like(rois, 0.5), b.like(rois, scale)
     behind = vector(b, [1, 2, 3, 4])
-    first = b(Sub, b(Mul, _rounded(b, entry(b, rois, 1 + place)), factor), half)
-    last = b(Sub, b(Mul, b(Add, _rounded(b, entry(b, rois, 3 + place)), b.like(rois, 1)), factor), half)
+    first = b(Sub, b(Mul, _rounded(b, gather_index(b, rois, 1 + place)), factor), half)
+    last = b(Sub, b(Mul, b(Add, _rounded(b, gather_index(b, rois, 3 + place)), b.like(rois, 1)), factor), half)
     size = b(Unsqueeze, b(Max, b(Sub, last, first), b.like(rois, 0.1)), behind)
     cell = b(Div, size, b.like(rois, cells))
     shape = (1, 1, cells, 1, 1) if place else (1, 1, 1, cells, 1)

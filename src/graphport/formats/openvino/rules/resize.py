@@ -15,7 +15,7 @@ from graphport.formats.openvino.rules.emitting import emitted_gather, emitted_tr
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import mixed
-from graphport.ops.lowering.operands import as_vector, cast, dtype_of, needed, reals, sizes, vector
+from graphport.ops.lowering.operands import as_vector, cast, dtype_of, float_elements, needed, sizes, vector
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity
@@ -78,7 +78,7 @@ def _planned(
     half = len(dims)
     ends = [(0.0, 1.0)] * half if corners is None else list(zip(corners[:half], corners[half:], strict=True))
     if extents.scales is not None:
-        factors = reals(extents.scales)
+        factors = float_elements(extents.scales)
         if factors is None:
             message = "the scales of a resizing must be constant"
             raise UnsupportedError(message)
@@ -177,7 +177,7 @@ def _by_page(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
     axes, wanted, scales = extents
     words["axes"] = axes if axes != tuple(range(len(b.dims(x)))) else None
     if scales is not None:
-        dims, factors = [b.dims(x)[axis] for axis in axes], reals(scales)
+        dims, factors = [b.dims(x)[axis] for axis in axes], float_elements(scales)
         if factors is not None and all(isinstance(n, int) for n in dims):
             known = list(zip(sizes(dims), factors, strict=True))
             lengths = [_own_length(n, s) for n, s in known]
@@ -292,7 +292,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         return None
     if extents.wanted is not None and extents.scales is None and (pillow := _pillow(b, op, extents.axes)):
         return _interpolated(b, op.x, extents, mode=pillow)
-    plans = _planned(b, op.x, extents, _length, reals(op.roi) if crops else None, op.keep_aspect_ratio_policy)
+    plans = _planned(b, op.x, extents, _length, float_elements(op.roi) if crops else None, op.keep_aspect_ratio_policy)
     how: dict[str, Any] = {
         "mode": op.mode,
         "coordinates": coordinates,
@@ -320,7 +320,7 @@ def _pillow(b: Builder, op: ResizeView, axes: tuple[int, ...]) -> str | None:
 
 def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | None) -> bool:
     """Whether every axis keeps its extent, and with it its entries."""
-    factors = None if scales is None else reals(scales)
+    factors = None if scales is None else float_elements(scales)
     if scales is not None and factors is None:
         return False
     same = all(decide_equal(new, old) is True for new, old in zip(shape, b.dims(op.x), strict=True))
@@ -329,7 +329,7 @@ def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | Non
 
 def _changing(b: Builder, x: Value, extents: _Extents, shape: Sequence[Dim]) -> _Extents:
     """Those axes that a resizing changes: an open batch need not be known for the rest."""
-    (axes, wanted, scales), factors = extents, reals(extents.scales)
+    (axes, wanted, scales), factors = extents, float_elements(extents.scales)
     if scales is not None and factors is not None:
         kept = [place for place, factor in enumerate(factors) if factor != 1]
     elif scales is None:
@@ -358,7 +358,7 @@ def _is_interpolate(b: Builder, x: Value, extents: _Extents, lengths: Sequence[D
         # With the corners aligned, one entry is the first, or the last.
         return False
     changed = [axis for axis, n in zip(axes, dims, strict=True) if not isinstance(n, int)]
-    factors = reals(extents.scales)
+    factors = float_elements(extents.scales)
     if factors is not None:
         known = [(n, s) for n, s in zip(dims, factors, strict=True) if isinstance(n, int)]
         if any(_own_length(n, s) != _length(n, s) for n, s in known):

@@ -20,7 +20,7 @@ from graphport.formats.openvino.rules.emitting import (
 )
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.extents import cut, entry
+from graphport.ops.lowering.extents import cut, gather_index
 from graphport.ops.lowering.operands import (
     as_int64,
     as_scalar,
@@ -118,7 +118,7 @@ def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Va
     mirrored = b(Mul, cut(b, x, first, 0, axis, -1), b.like(x, [1, -1]))
     full = b(Concat, x, mirrored, axis=axis) if whole is None or whole > 2 else x
     numbers = _transformed(b, full, axis, whole, inverse=1)
-    return entry(b, numbers, 0)
+    return gather_index(b, numbers, 0)
 
 
 def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:

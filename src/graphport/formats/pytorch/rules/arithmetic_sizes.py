@@ -59,7 +59,7 @@ def _called(word: str, rule: Function) -> Function:
         try:
             bound = signature.bind(builder, **named)
         except TypeError as error:
-            message = f"its operands are not what it takes: {error}"
+            message = f"its operands do not match its signature: {error}"
             raise UnsupportedError(message) from error
         _, *in_order = bound.arguments.values()
         known = _in_python(word, [x for x in in_order if x is not None])

@@ -22,7 +22,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, ShapeError, UnsupportedError, lower
-from graphport.ops.folded import LARGEST_READ, folded
+from graphport.ops.folded import MAX_COMPUTED_BYTES, folded
 from graphport.ops.pattern import constant_numbers
 
 Function: TypeAlias = Callable[..., Any]
@@ -389,7 +389,7 @@ def weight_of(value: Value | None) -> Storage | None:
 def seen(value: Value | None) -> Any:
     """The numbers of a small constant; `None` of anything else."""
     storage = None if value is None else folded(value)
-    return storage.numpy() if storage is not None and storage.nbytes <= LARGEST_READ else None
+    return storage.numpy() if storage is not None and storage.nbytes <= MAX_COMPUTED_BYTES else None
 
 
 def static(value: Value | None) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from graphport.formats.pytorch.rules.overloads import ROWS, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.decompositions.inverse import LARGEST, inverted
+from graphport.ops.decompositions.inverse import MAX_ROWS, inverted
 from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
 from graphport.ops.pages.matmul import Det, MatMul
 from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Unsqueeze
@@ -31,7 +31,7 @@ def det(b: Builder, self: Any = None, A: Any = None) -> Any:
 def _is_small(b: Builder, x: Value) -> bool:
     """Whether the minors of each matrix can be written out."""
     rows = b.dims(x, at_least=1)[-1]
-    return isinstance(rows, int) and rows <= LARGEST
+    return isinstance(rows, int) and rows <= MAX_ROWS
 
 
 def _inverse(b: Builder, x: Value) -> Value:

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import cast_to, computed_in, ints
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import dtype_of, real, sizes
+from graphport.ops.lowering.operands import dtype_of, float_element, sizes
 from graphport.ops.pages.activation import Hardmax
 from graphport.ops.pages.activation.dropout import Dropout
 from graphport.ops.pages.reshape import Identity
@@ -39,7 +39,7 @@ def lift_dropout(
     b: Builder, data: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int | None = None
 ) -> Lifted:
     del seed
-    is_trained = training_mode is not None and (not _is_false(training_mode)) and real(ratio) != 0
+    is_trained = training_mode is not None and (not _is_false(training_mode)) and float_element(ratio) != 0
     if is_trained:
         message = "it draws at random"
         raise UnsupportedError(message)

@@ -23,7 +23,7 @@ from graphport.formats.tflite.rules.rows import FLOAT_ROWS, ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.infinities import infinities
-from graphport.ops.lowering.operands import dtype_of, real
+from graphport.ops.lowering.operands import dtype_of, float_element
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.arithmetic.cast import Cast
@@ -264,7 +264,7 @@ _CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
 
 @activation.Clip.lift("tflite")
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
-    bounds = real(min), real(max)
+    bounds = float_element(min), float_element(max)
     word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
     if word is not None and dtype_of(input) is DType.FLOAT32:
         return (emit(b, word, input),)

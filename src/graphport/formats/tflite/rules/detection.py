@@ -11,7 +11,16 @@ from graphport.core.facts import TensorFact
 from graphport.formats.tflite.rules.binding import Operator, word
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
-from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, real, reshaped, scalar, vector
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    float_element,
+    reshaped,
+    scalar,
+    vector,
+)
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, Where
 from graphport.ops.pages.control.loops import Loop
@@ -60,7 +69,7 @@ def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
 def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
     """NON_MAX_SUPPRESSION_V5: as V4, with the scores of the boxes."""
     b = op.b
-    if real(op.raw(5)) != 0:
+    if float_element(op.raw(5)) != 0:
         return soft_nms(op)
     numbers, most, count = _suppress(op)
     scores = _zero_padded(b, b(Gather, op[1], numbers, axis=0), most)

@@ -22,7 +22,7 @@ from graphport.formats.tflite.rules.emitting import (
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import dtype_of, integers, real, sizes
+from graphport.ops.lowering.operands import dtype_of, float_element, integers, sizes
 from graphport.ops.pages.indexing import gathering, indices, regions, scattering
 from graphport.ops.views.indexing import ScatterElementsView
 
@@ -206,7 +206,7 @@ def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
     axis %= len(b.dims(indices)) + 1
     off, on = (emit(b, "GATHER", values, ints(b, place), axis=0) for place in (0, 1))
-    wide, count = cast_to(b, indices, DType.INT32), real(depth)
+    wide, count = cast_to(b, indices, DType.INT32), float_element(depth)
     n = ints(b, int(count)) if count is not None else shaped(b, cast_to(b, depth, DType.INT32), ())
     wide = emit(b, "SELECT_V2", emit(b, "LESS", wide, 0), emit(b, "ADD", wide, n), wide)
     if dtype_of(values) in _ON_OFF:
@@ -229,7 +229,7 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")
     reserve(rows, columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]
-    offset = 0 if k is None else real(k)
+    offset = 0 if k is None else float_element(k)
     if offset is None and k is not None:
         distances = b.like(k, ahead)
         kept = emit(b, "GREATER_EQUAL" if upper else "LESS_EQUAL", distances, shaped(b, k, ()))

@@ -26,7 +26,7 @@ from graphport.formats.tflite.rules.emitting import (
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit, emits
-from graphport.ops.lowering.operands import dtype_of, integers, needed, real, reshaped, sizes
+from graphport.ops.lowering.operands import dtype_of, float_element, integers, needed, reshaped, sizes
 from graphport.ops.pages import reshape
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.reduction import running
@@ -307,7 +307,7 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
     own, data, number = dtype_of(op.data), op.data, op.constant_value
     if op.mode != "reflect":
         data = in_bits(b, data, _NOT_PADDED)
-        number = None if number is None or real(number) == 0 else in_bits(b, number, _NOT_PADDED)
+        number = None if number is None or float_element(number) == 0 else in_bits(b, number, _NOT_PADDED)
     padded = _padded(b, op, data, number)
     # Unchanged values keep their fact: their shape may be known at run time only.
     return padded if padded is None or data is op.data else (from_bits(b, padded[0], own),)

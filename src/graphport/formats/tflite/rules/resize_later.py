@@ -12,7 +12,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import cast_to, ints, shaped
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.decompositions.resize_by_axes import Sampling, mixed
+from graphport.ops.decompositions.resize_by_axes import Sampling, multiply_axis
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import sizes
 
@@ -64,7 +64,7 @@ def resized_later(
         if stated.mode == "nearest":
             x = emit(b, "GATHER", x, _nearest(b, at, n, stated.nearest), axis=axis)
             continue
-        x = mixed(b, x, _weights(b, at, n, scale, stated), axis)
+        x = multiply_axis(b, x, _weights(b, at, n, scale, stated), axis)
     return x if outside is None else emit(b, "SELECT_V2", outside, b.like(x, region.extrapolation_value), x)
 
 

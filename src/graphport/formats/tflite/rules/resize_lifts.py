@@ -13,9 +13,9 @@ from graphport.formats.tflite.rules.convolution_lifts import to_channels_first, 
 from graphport.formats.tflite.rules.emitting import ints
 from graphport.formats.tflite.rules.resize_later import Region, resized_later
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.decompositions.resize_by_axes import Sampling, is_there, resized_by_axes
+from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import dtype_of, integers, reals
+from graphport.ops.lowering.operands import dtype_of, float_elements, integers
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
@@ -46,24 +46,26 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     )
     # Other modes ignore a region, which older exporters write nevertheless.
     roi = op.roi if op.coordinate_transformation_mode == "tf_crop_and_resize" else None
-    if op.keep_aspect_ratio_policy == "stretch" and not is_there(roi):
-        if scales is not None and is_there(scales):
+    if op.keep_aspect_ratio_policy == "stretch" and not is_present(roi):
+        if scales is not None and is_present(scales):
             axes, scales = _scaled(b, op.x, axes, scales)
         elif wanted is not None:
             axes, wanted = _changed(b, op.x, axes, wanted)
-    given, policy = scales if is_there(scales) else wanted, op.keep_aspect_ratio_policy
-    region = Region(roi if is_there(roi) else None, op.extrapolation_value)
-    is_later = given is not None and reals(given) is None
+    given, policy = scales if is_present(scales) else wanted, op.keep_aspect_ratio_policy
+    region = Region(roi if is_present(roi) else None, op.extrapolation_value)
+    is_later = given is not None and float_elements(given) is None
     if is_later and policy != "stretch":
         message = "the relation of input and output sizes must be known"
         raise UnsupportedError(message)
     plain = None if is_later else _resize_by_operator(b, op.x, (scales, wanted), stated, axes, policy)
     if plain is not None:
         return plain
-    if given is not None and (is_later or (region.roi is not None and reals(roi) is None and policy == "stretch")):
+    if given is not None and (
+        is_later or (region.roi is not None and float_elements(roi) is None and policy == "stretch")
+    ):
         return (resized_later(b, op.x, given, axes, stated, region, is_scale=given is scales),)
     is_cropped = op.coordinate_transformation_mode == "tf_crop_and_resize"
-    if is_cropped and (region.roi is None or reals(roi) is None):
+    if is_cropped and (region.roi is None or float_elements(roi) is None):
         return None
     return (resized_by_axes(b, op.x, (roi, scales, wanted), stated, axes, policy, op.extrapolation_value),)
 
@@ -83,7 +85,7 @@ def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) 
 
 def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -> tuple[tuple[int, ...] | None, Value]:
     """Return the axes that may change size and their scales, if axes with dynamic size have scale 1."""
-    dims, factors = b.dims(x), reals(scales)
+    dims, factors = b.dims(x), float_elements(scales)
     if factors is None:
         return axes, scales
     chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
@@ -114,7 +116,9 @@ def _resize_by_operator(
     ):
         return None
     chosen = range(_IMAGE) if axes is None else [axis % _IMAGE for axis in axes]
-    lengths = _lengths(b.dims(x), chosen, integers(wanted), reals(scales), is_exact=coordinates != "align_corners")
+    lengths = _lengths(
+        b.dims(x), chosen, integers(wanted), float_elements(scales), is_exact=coordinates != "align_corners"
+    )
     extents = [n for n in b.dims(x)[2:] if isinstance(n, int)]
     if lengths is None or len(extents) < 2 or keep_aspect_ratio_policy != "stretch":
         return None

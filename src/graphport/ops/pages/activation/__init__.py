@@ -11,8 +11,8 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.activation.dropout import Dropout
 from graphport.ops.shapes import axis_index, broadcast, decided_equal_shapes, elementwise
-from graphport.ops.special import erf, logistic, shares, widened
-from graphport.ops.symbolic import larger, smaller
+from graphport.ops.special import erf, logistic, softmax_rounded, widened
+from graphport.ops.symbolic import maximum, minimum
 from graphport.ops.types import FLOATS, IEEE, INTEGERS, NUMBERS_4, SCALAR, SIGNED, Tensor, Types
 
 __all__ = ["Dropout"]
@@ -78,7 +78,7 @@ def Softmax(input: T, *, axis: int = -1) -> T:
     """
     if input.ndim == 0 or input.size == 0:
         return np.ones_like(input)
-    return np.moveaxis(shares(np.moveaxis(input, axis, -1)), -1, axis)
+    return np.moveaxis(softmax_rounded(np.moveaxis(input, axis, -1)), -1, axis)
 
 
 @op(
@@ -343,5 +343,5 @@ def Clip(input: Number, min: Number | None = None, max: Number | None = None) ->
 
     Source: ONNX Clip-13.
     """
-    result = input if min is None else larger(input, min.reshape(()))
-    return result if max is None else smaller(result, max.reshape(()))
+    result = input if min is None else maximum(input, min.reshape(()))
+    return result if max is None else minimum(result, max.reshape(()))

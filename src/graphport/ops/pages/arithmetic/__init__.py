@@ -13,7 +13,7 @@ from graphport.ops.pages.arithmetic.cast import Cast, CastLike
 from graphport.ops.pages.arithmetic.compound import Expression
 from graphport.ops.shapes import broadcast, broadcasting, elementwise
 from graphport.ops.special import erf, widened
-from graphport.ops.symbolic import larger, quotient, remainder, smaller
+from graphport.ops.symbolic import maximum, minimum, quotient, remainder
 from graphport.ops.types import FLOATS, INDICES, INTEGERS, NUMBERS_4, SIGNED, UNSIGNED, Tensor, Types
 
 __all__ = ["BitCast", "Cast", "CastLike", "Expression"]
@@ -469,7 +469,7 @@ def Max(*data_0: T) -> T:
     """
     largest = data_0[0]
     for operand in data_0[1:]:
-        largest = larger(largest, operand)
+        largest = maximum(largest, operand)
     return largest
 
 
@@ -481,5 +481,5 @@ def Min(*data_0: T) -> T:
     """
     least = data_0[0]
     for operand in data_0[1:]:
-        least = smaller(least, operand)
+        least = minimum(least, operand)
     return least

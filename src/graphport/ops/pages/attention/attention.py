@@ -12,7 +12,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.holds import keys_of_sample
 from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
-from graphport.ops.special import shares, widened
+from graphport.ops.special import softmax_rounded, widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
 from graphport.ops.view import viewed
 
@@ -258,5 +258,5 @@ def _portions(scores: Tensor, bias: Tensor) -> Tensor:
     hidden = np.max(widened(bias), -1, keepdims=True, initial=-np.inf) == -np.inf
     if not scores.shape[-1]:
         return scores
-    seen = shares(np.where(hidden, 0, widened(scores)).astype(scores.dtype))
+    seen = softmax_rounded(np.where(hidden, 0, widened(scores)).astype(scores.dtype))
     return np.where(hidden, 0, widened(seen)).astype(scores.dtype)

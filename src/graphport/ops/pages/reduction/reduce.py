@@ -14,7 +14,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_indices
 from graphport.ops.special import widened
-from graphport.ops.symbolic import is_symbolic, larger, quotient, smaller
+from graphport.ops.symbolic import is_symbolic, maximum, minimum, quotient
 from graphport.ops.types import FLOATS, INDICES, INT64, Tensor, Types
 
 Summed = FLOATS | INDICES | {DType.UINT32, DType.UINT64}
@@ -172,11 +172,11 @@ def ReduceMin(data: Ordered, axes: Axes | None = None, *, keepdims: int = 1, noo
 
 
 def _largest(x: Tensor, **how: Any) -> Any:
-    return _of_dims(larger, x, **how) if is_symbolic(x) else np.max(x, initial=_end(x, is_top=False), **how)
+    return _of_dims(maximum, x, **how) if is_symbolic(x) else np.max(x, initial=_end(x, is_top=False), **how)
 
 
 def _least(x: Tensor, **how: Any) -> Any:
-    return _of_dims(smaller, x, **how) if is_symbolic(x) else np.min(x, initial=_end(x, is_top=True), **how)
+    return _of_dims(minimum, x, **how) if is_symbolic(x) else np.min(x, initial=_end(x, is_top=True), **how)
 
 
 def _of_dims(choose: Callable[[Tensor, Tensor], Tensor], x: Tensor, *, axis: object, keepdims: bool) -> Any:

@@ -12,7 +12,7 @@ from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling
 from graphport.formats.nnef.rules.pooling.pools import box
 from graphport.ops.declare import lower
-from graphport.ops.lowering.leading_broadcast import trailed
+from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import LRN, BatchNormalization, LpNormalization
 from graphport.ops.pages.reduction import ReduceL1, ReduceL2
@@ -49,7 +49,7 @@ def _vector(b: Builder, value: Value, channels: Dim) -> Value | None:
 
 def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
     """The definition, for statistics of any shape that broadcasts."""
-    x, mean, variance, offset, scale = trailed(b, *operands)
+    x, mean, variance, offset, scale = append_axes(b, *operands)
     deviation = b(Sqrt, b(Add, variance, b.like(x, epsilon)))
     return b(Add, offset, b(Div, b(Mul, scale, b(Sub, x, mean)), deviation))
 

@@ -9,7 +9,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.formats.nnef.rules.formula import term
 from graphport.formats.nnef.rules.normalization.named import channel_row
-from graphport.ops.lowering.leading_broadcast import emitted
+from graphport.ops.lowering.leading_broadcast import emit_elementwise
 from graphport.ops.pages.normalization.groups import (
     InstanceNormalization,
     MeanVarianceNormalization,
@@ -57,8 +57,8 @@ def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Va
         return None
     mean, centred, variance = _moments(b, op.x, _from(b, op.x, op.axis))
     deviation = term(b, "sqrt", term(b, "add", variance, op.epsilon))
-    y = emitted(b, "mul", term(b, "div", centred, deviation), op.scale)[0]
-    y = y if op.b is None else emitted(b, "add", y, op.b)[0]
+    y = emit_elementwise(b, "mul", term(b, "div", centred, deviation), op.scale)[0]
+    y = y if op.b is None else emit_elementwise(b, "add", y, op.b)[0]
     return (y, mean, term(b, "rcp", deviation))[: b.count] if b.count > 1 else (y,)
 
 
@@ -69,7 +69,9 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value,
         return None
     axes = _from(b, op.x, op.axis)
     square = term(b, "mean_reduce", term(b, "sqr", op.x), fact=_reduced(b, op.x, axes), axes=axes)
-    return emitted(b, "mul", term(b, "div", op.x, term(b, "sqrt", term(b, "add", square, op.epsilon))), op.scale)
+    return emit_elementwise(
+        b, "mul", term(b, "div", op.x, term(b, "sqrt", term(b, "add", square, op.epsilon))), op.scale
+    )
 
 
 @InstanceNormalization.lift("nnef")

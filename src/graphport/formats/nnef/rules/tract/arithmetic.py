@@ -14,7 +14,7 @@ from graphport.formats.nnef.rules.tract.rows import fact_like, numbers_of
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.folded import folded
-from graphport.ops.lowering.leading_broadcast import led, trailed
+from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.shapes import broadcast
 
@@ -163,7 +163,7 @@ tract_core_bitnot(input)
 def shift(b: Builder, x: Value, y: Value) -> Value:
     """Bits moved to the left or right; to the right the sign stays."""
     emit = OpBuilder(b)
-    left, right = trailed(b, *unified(b, x, y))
+    left, right = append_axes(b, *unified(b, x, y))
     to = DType.UINT64
     right = _within_width(b, left, right)
     if b.before is None or b.before.word == "tract_shl":
@@ -310,7 +310,7 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     wide = DType.FLOAT64
     x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
     fact = TensorFact(wide, broadcast(b.dims(a), b.dims(other)))
-    x, y = led(b, x, y)
+    x, y = prepend_axes(b, x, y)
     quotient = b.word("div", x, y, facts=[fact])[0]
     if fmod:
         size = b.word("floor", b.word("abs", quotient, facts=[fact])[0], facts=[fact])[0]
@@ -338,7 +338,7 @@ def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
         return None
     name = "tract_shl" if direction == "LEFT" else "tract_shr"
     fact = TensorFact(dtype, broadcast(b.dims(x), b.dims(y)))
-    left, right = led(b, x, y)
+    left, right = prepend_axes(b, x, y)
     moved = b.word(name, left, right, facts=[fact])
     if _is_below(y, dtype.bits):
         return moved

@@ -21,7 +21,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.folded import folded
-from graphport.ops.lowering.leading_broadcast import trailed
+from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.lowering.table import Rows
 
 if TYPE_CHECKING:
@@ -211,14 +211,14 @@ def _widest(types: Sequence[DType]) -> DType:
 
 def aligned(b: Builder, *operands: Value) -> list[Value]:
     """Operands of elementwise words, which come to one type and align from the left."""
-    return trailed(b, *unified(b, *operands))
+    return append_axes(b, *unified(b, *operands))
 
 
 def _is_double(_b: Builder, x: Value) -> bool:
     return x.dtype is DType.FLOAT64
 
 
-_FUNCTIONS = {"aligned": aligned, "is_double": _is_double, "trailed": trailed, "unified": unified}
+_FUNCTIONS = {"aligned": aligned, "is_double": _is_double, "trailed": append_axes, "unified": unified}
 ROWS = Rows(DIALECT, _FUNCTIONS, emit=emitted_word, register=word)
 BROADCAST = replace(ROWS, emit=broadcast_word)
 """Rows of elementwise words: their operands align at the first axis there."""

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, unified, word
 from graphport.formats.nnef.rules.tract.rows import fact_like
 from graphport.ops.declare import lift
-from graphport.ops.lowering.leading_broadcast import emitted, trailed
+from graphport.ops.lowering.leading_broadcast import append_axes, emit_elementwise
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def select(b: Builder, condition: Value, true_value: Value, false_value: Value) 
     emit = OpBuilder(b)
     test = condition if condition.dtype in (None, DType.BOOL) else emit("Cast", condition, to=DType.BOOL)
     yes, no = unified(b, true_value, false_value)
-    return emit("Where", *trailed(b, test, yes, no))
+    return emit("Where", *append_axes(b, test, yes, no))
 
 
 ROWS.lower("""
@@ -74,8 +74,8 @@ def _negated_twice(page: str, word: str) -> None:
     def lifted(b: Builder, x: Value, y: Value) -> Any:
         dtype = x.dtype
         if dtype is None or not dtype.is_integer:
-            return emitted(b, _WORDS[page], x, y, dtype=DType.BOOL)
-        (opposite,) = emitted(b, word, x, y, dtype=DType.BOOL)
+            return emit_elementwise(b, _WORDS[page], x, y, dtype=DType.BOOL)
+        (opposite,) = emit_elementwise(b, word, x, y, dtype=DType.BOOL)
         return b.word("not", opposite)
 
     del lifted

@@ -27,8 +27,8 @@ from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.decompositions.resize_by_axes import Sampling, is_there, resized_by_axes
-from graphport.ops.lowering.operands import dtype_of, reals
+from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
+from graphport.ops.lowering.operands import dtype_of, float_elements
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Identity, Shape
 from graphport.ops.pages.resize import GridSample, Resize
@@ -190,9 +190,14 @@ def lift_resize(b: Builder, op: ResizeView) -> Value | None:
 
 
 def _by_axes(b: Builder, op: ResizeView) -> Value | None:
-    way, given = op.coordinate_transformation_mode, op.scales if is_there(op.scales) else op.sizes
-    is_cut = way == "tf_crop_and_resize" and (op.extrapolation_value or not is_there(op.roi))
-    if is_cut or given is None or reals(given) is None or not (op.mode == "nearest" or dtype_of(op.x).is_floating):
+    way, given = op.coordinate_transformation_mode, op.scales if is_present(op.scales) else op.sizes
+    is_cut = way == "tf_crop_and_resize" and (op.extrapolation_value or not is_present(op.roi))
+    if (
+        is_cut
+        or given is None
+        or float_elements(given) is None
+        or not (op.mode == "nearest" or dtype_of(op.x).is_floating)
+    ):
         return None
     stated = Sampling(way, op.mode, op.nearest_mode, op.cubic_coeff_a, bool(op.exclude_outside), bool(op.antialias))
     y = resized_by_axes(b, op.x, (op.roi, op.scales, op.sizes), stated, op.axes, op.keep_aspect_ratio_policy)
