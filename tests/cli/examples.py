@@ -22,7 +22,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from graphport.cli.explain import _written, diagnostics
+from graphport.cli.explain import _write_example, diagnostics
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError
 
@@ -68,8 +68,8 @@ def run_side(example: dict[str, Any], side: str) -> tuple[int, str]:
             return run_script(example[side])
         file = example["file"]
         Path(file).write_text(example[side], encoding="utf-8")
-        if _written(file) != file:
-            onnx.save(onnx.load(file), _written(file))
+        if _write_example(file) != file:
+            onnx.save(onnx.load(file), _write_example(file))
         return run_script(example["command"])
 
 

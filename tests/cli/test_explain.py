@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
-from graphport.cli.explain import diagnostics, known, passes
+from graphport.cli.explain import diagnostics, explanations, passes
 from graphport.cli.main import cli
 from graphport.formats.onnx.container.notes import MODEL, ModelNotes
 from graphport.ir.text import from_text, to_text
@@ -68,7 +68,7 @@ def test_a_pass_makes_what_is_shown_of_what_is_shown(name):
 def test_everything_that_is_known_is_explained():
     from graphport.cli.explain import _explained
 
-    names = known()
+    names = explanations()
     assert len(names) > 700
     for name in names:
         said = _explained(name)
@@ -96,7 +96,9 @@ def test_a_target_tells_what_differs_and_what_it_means():
 
 def test_codes_have_anchors_in_the_manual():
     page = (files("graphport") / ".." / ".." / "docs" / "diagnostics.md").read_text("utf-8")
-    assert all(f'<a id="{name.lower()}"></a>' in page for name in known() if name[-4:].isdigit() and name[0].isupper())
+    assert all(
+        f'<a id="{name.lower()}"></a>' in page for name in explanations() if name[-4:].isdigit() and name[0].isupper()
+    )
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_fragments_are_declared_where_that_is_allowed(tmp_path):
 def test_options_of_nnef_are_refused_for_other_formats(final, tmp_path, option):
     result = CliRunner().invoke(cli, ["convert", str(final), str(tmp_path / "a.onnx"), option])
     assert result.exit_code == 2
-    assert f"{option} says nothing to ONNX" in result.stderr
+    assert f"{option} does not apply to ONNX" in result.stderr
 
 
 def test_fmt_tells_what_it_would_change(final, tmp_path):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from graphport.cli import progress
 from graphport.cli.main import cli
-from graphport.cli.progress import Teller, emitted
+from graphport.cli.progress import ProgressPrinter, emitted
 from graphport.core.progress import Stage, register_listener, stage
 from graphport.formats import Format
 from tests.models import model, node, write_onnx
@@ -37,7 +37,7 @@ def test_a_line_says_how_much_is_done_and_what_is_left():
 
 def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
     stream = io.StringIO()
-    teller = Teller(stream, None, 1.0)
+    teller = ProgressPrinter(stream, None, 1.0)
     with register_listener(teller), stage("outer") as outer, stage("inner") as inner:
         for tenth in range(100):
             teller.tick(inner.began + tenth / 10)
@@ -49,7 +49,7 @@ def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
 
 def test_a_terminal_has_one_line_that_is_written_over():
     stream = Terminal()
-    teller = Teller(stream, None, 1.0)
+    teller = ProgressPrinter(stream, None, 1.0)
     with register_listener(teller), stage("work") as work:
         for tenth in range(30):
             teller.tick(work.began + tenth / 10)
@@ -118,7 +118,7 @@ def test_a_packed_archive_tells_how_much_of_what_is_packed_was(tmp_path, monkeyp
     nodes = [node("MatMul", ["x", "w"], ["y"])]
     path = write_onnx(tmp_path / "zeros.onnx", model(nodes, [("x", (1, 64))], [("y", (1, 1024))], weights))
     parts: list[float] = []
-    end = Teller.end
+    end = ProgressPrinter.end
     monkeypatch.setenv(progress.SETTING, "100")
 
     def ended(self, stage):
@@ -126,6 +126,6 @@ def test_a_packed_archive_tells_how_much_of_what_is_packed_was(tmp_path, monkeyp
             parts.append(stage.measure() / stage.total)
         end(self, stage)
 
-    monkeypatch.setattr(Teller, "end", ended)
+    monkeypatch.setattr(ProgressPrinter, "end", ended)
     assert CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "z.nnef.tgz"), "--no-verify"]).exit_code == 0
     assert parts == [pytest.approx(1.0, rel=0.05)]  # zeros take next to nothing on the disk

@@ -248,7 +248,7 @@ def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
 
 
 def test_check_tells_what_is_taken_for_granted(net):
-    granted = "taken for granted of the input x: N at least 1; --input x=0..x4 says that it may be empty"
+    granted = "assumed for the input x: N at least 1; --input x=0..x4 says that it may be empty"
     assert run("check", net, "-v").stdout.splitlines()[1:] == [granted]
     assert run("check", net).stdout.splitlines()[1:] == []
     for given in ("x=0..x4", "x=2x4"):
@@ -377,7 +377,7 @@ def test_convert_writes_the_opset_that_is_asked_for(small, tmp_path):
     assert codes(told("convert", small, target, "--opset", 3, code=1)) == ["ONNX0602"]
     result = run("convert", small, tmp_path / "other.nnef.tgz", "--opset", 13)
     assert result.exit_code == 2
-    assert "--opset says nothing to NNEF" in result.stderr
+    assert "--opset does not apply to NNEF" in result.stderr
 
 
 def test_convert_tells_all_that_cannot_be_expressed_and_writes_nothing(strange, tmp_path):
@@ -435,7 +435,7 @@ def test_convert_puts_large_weights_beside_the_model(tmp_path):
 def test_an_option_of_another_format_is_wrong_usage(net, tmp_path):
     result = run("convert", net, tmp_path / "net.xml", "--opset", "13")
     assert result.exit_code == 2
-    assert "--opset says nothing to OpenVINO IR" in result.stderr
+    assert "--opset does not apply to OpenVINO IR" in result.stderr
 
 
 # run
@@ -487,7 +487,7 @@ def test_run_tells_a_file_that_is_not_there(net, tmp_path):
     document = told("run", net, "--inputs", tmp_path / "in.npz", code=1)
     assert codes(document) == ["IO0004"]
     assert document["diagnostics"][0]["file"] == str(tmp_path / "in.npz")
-    assert document["diagnostics"][0]["message"] == "the system says: No such file or directory"
+    assert document["diagnostics"][0]["message"] == "the operating system reports: No such file or directory"
 
 
 def test_run_tells_a_place_that_cannot_be_written(net, tmp_path):
@@ -590,7 +590,7 @@ def test_ops_shows_a_page():
 def test_ops_explains_the_word_of_a_format():
     assert run("ops", "leaky_relu").stdout.splitlines()[0] == "leaky_relu of nnef is read as LeakyRelu"
     assert "nn.Conv2d of pnnx is read as Conv, with some of " in run("ops", "nn.Conv2d").stdout
-    kept = "TreeEnsembleClassifier of ai.onnx.ml stays as it is, and is computed by the reference\n"
+    kept = "TreeEnsembleClassifier of ai.onnx.ml is kept unchanged and computed by the reference interpreter\n"
     assert run("ops", "TreeEnsembleClassifier").stdout == kept
     assert told("ops", "Upsample")["word"] == "Upsample"
     assert told("ops", "Upsample")["formats"]["onnx"] == ["Resize"]

@@ -46,7 +46,7 @@ def test_sums_of_a_value_and_itself_are_computed_once_each(monkeypatch):
 
 def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
     asked = []
-    made = module._made  # pyright: ignore[reportPrivateUsage]
+    made = module._fold_operands  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(
         module, "_fold_operands", lambda value, depth, known: (asked.append(value), made(value, depth, known))[1]
     )
@@ -57,7 +57,7 @@ def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
 
 def test_asking_for_all_values_of_a_chain_that_is_no_constant_looks_at_each_once(monkeypatch):
     looks = []
-    made = module._made  # pyright: ignore[reportPrivateUsage]
+    made = module._fold_operands  # pyright: ignore[reportPrivateUsage]
 
     def counted(value, depth, known):
         looks.append(value.name)

@@ -145,7 +145,7 @@ def test_the_command_tells_where_nodes_would_be_computed(tmp_path):
     arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "-v"]
     said = CliRunner().invoke(cli, arguments).output
     assert "nodes for quantization: 1 quantized, 1 floating, 0 index\n" in said
-    assert "quantization would leave in floating point:\n  Greater (1): it gives no reals\n" in said
+    assert "quantization would keep in float:\n  Greater (1): it gives no reals\n" in said
     document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).output)
     assert document["dispatch"] == [
         {"node": "c", "operator": "Conv", "place": "quantized", "reason": "it has weights"},

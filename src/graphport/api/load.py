@@ -19,7 +19,7 @@ from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
-from graphport.ops.operator_facts import one_memory
+from graphport.ops.operator_facts import shared_inference_cache
 
 if TYPE_CHECKING:
     from graphport.api.model import Shapes
@@ -106,7 +106,7 @@ def _read_source(
 
 
 @budget.fresh()
-@one_memory()
+@shared_inference_cache()
 def _read(
     path: str | Path,
     *,

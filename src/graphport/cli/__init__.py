@@ -1,4 +1,4 @@
-"""Talking to people: the verbs of the command line, the only output and the only exit codes."""
+"""The command line: subcommands, terminal output and exit codes."""
 
 from graphport.cli.main import main
 

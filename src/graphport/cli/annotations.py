@@ -1,4 +1,4 @@
-"""Findings for machines that annotate lines: workflow commands of GitHub's kind, and SARIF 2.1.0."""
+"""Findings as machine-readable annotations: GitHub workflow commands and SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def annotated(findings: Sequence[Diagnostic], format: str) -> str:
-    """`findings` in the format `github` or `sarif`."""
+    """Format `findings` as `github` or `sarif`."""
     return named(_sarif(findings) if format == "sarif" else "\n".join(map(_command, findings)))
 
 

@@ -1,4 +1,4 @@
-"""`.npz` files: inputs and outputs of a run."""
+"""`.npz` files with inputs and outputs of a run."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 _STANDARD = "biufcU"
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-"""What reading a damaged archive raises."""
+"""Exceptions that reading a corrupt archive raises."""
 _EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
-"""How many bytes one byte of an entry can become."""
+"""The maximum decompression ratio of an array in the archive."""
 
 
 def inputs_of(model: Model, path: Path) -> dict[str, Any]:
-    """What is in the file for the inputs of `model`, lists gathered; see `read`."""
+    """Read the inputs of `model` from a file and gather sequences; see `read`."""
     from graphport.core.facts import SequenceFact
 
     return gathered(read(path), [name for name, value in model.inputs.items() if isinstance(value.fact, SequenceFact)])
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Arrays by name; a list `s` is `s.0`, `s.1`, ….
+    """Read arrays by name; a sequence `s` is stored as `s.0`, `s.1`, ….
 
     Raises:
-        DiagnosticError: IO0005 the file is no `.npz` of plain arrays.
+        DiagnosticError: IO0005 the file is not a `.npz` of plain arrays.
         OSError: it cannot be opened.
     """
     with open_regular(path) as file:
@@ -49,15 +49,15 @@ def read(path: Path) -> dict[str, Any]:
         try:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
-                return {entry.filename.removesuffix(".npy"): _entry(archive, entry, size) for entry in entries}
+                return {entry.filename.removesuffix(".npy"): _read_array(archive, entry, size) for entry in entries}
         except CORRUPT as error:
             remedy = "write it by np.savez(path, name=array), without objects"
             message = f"{path} is no .npz of plain arrays: {error}"
             raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> Any:
-    """One array of an archive that has `most` bytes."""
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> Any:
+    """Read one array of an archive of `most` bytes."""
     factor = _EXPANSION.get(entry.compress_type)
     if factor is None or entry.compress_size > most or entry.file_size > factor * (entry.compress_size + 1):
         message = f"{entry.filename} cannot have {entry.file_size} bytes"
@@ -68,17 +68,17 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> Any:
             message = f"{entry.filename} has version {version[0]}.{version[1]}"
             raise ValueError(message)
         shape, _, dtype = _HEADERS[version](file)
-        # What a header says is held against what is there before memory is taken for it.
+        # Check the size in the header against the data before allocating memory.
         needed, left = prod(shape) * dtype.itemsize, entry.file_size - file.tell()
         if not dtype.hasobject and needed != left:
-            message = f"{entry.filename} says that it has {needed} bytes of numbers, it has {left}"
+            message = f"{entry.filename}: truncated array: {needed} bytes expected, {left} left"
             raise ValueError(message)
     with archive.open(entry) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def gathered(arrays: Mapping[str, Any], sequences: list[str]) -> dict[str, Any]:
-    """`arrays` with `s.0`, `s.1`, … as one list for each of `sequences`."""
+    """Gather `s.0`, `s.1`, … of `arrays` into one list for each of `sequences`."""
     found = dict(arrays)
     for name in sequences:
         items: list[Any] = []
@@ -90,10 +90,10 @@ def gathered(arrays: Mapping[str, Any], sequences: list[str]) -> dict[str, Any]:
 
 
 def write(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays beside `path` and rename the file into place.
+    """Write arrays to a temporary file and rename it to `path`.
 
-    What `.npy` has no type for is widened: bfloat16, float16 and float8 to float32, narrow integers to 8 bits, text to
-    fixed width; a list `s` becomes `s.0`, `s.1`, ….
+    Types that `.npy` lacks are widened: bfloat16, float16 and float8 to float32, narrow integers to 8 bits, strings to
+    fixed width; a sequence `s` becomes `s.0`, `s.1`, ….
     """
     flat: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -103,7 +103,7 @@ def write(path: Path, arrays: Mapping[str, Any]) -> None:
             flat[name] = _storable(array)
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in flat.items():
-            # Names are keys for programs; those that leave the folder where the file is unpacked are changed.
+            # Array names become file names, so names that would leave the folder on extraction are changed.
             member = safe_path(name) if ".." in re.split(r"[/\\]", name) else name
             with archive.open(f"{member}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)

@@ -11,7 +11,7 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
+    input_bindings,
     print_findings,
     print_json,
     reading_options,
@@ -34,13 +34,18 @@ _MOST_NODES = 20
 @click.command(cls=Verb, name="bench")
 @click.argument("models", type=MODEL, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
-    "--backend", "backends", multiple=True, help="A runtime to measure. Repeatable; all that run if not given."
+    "--backend",
+    "backends",
+    multiple=True,
+    help="A runtime to measure. Repeatable; default: all that can run the models.",
 )
-@click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; random numbers if not given.")
+@click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; default: random values.")
 @click.option(
-    "--seconds", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, help="Of turns on each runtime."
+    "--seconds", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, help="Measurement time per runtime."
 )
-@click.option("--nodes", is_flag=True, help="Tell what each node takes, on one thread, where the runtime profiles.")
+@click.option(
+    "--nodes", is_flag=True, help="Report the time of each node on one thread, if the runtime has a profiler."
+)
 @threads_option
 @reading_options
 @answered
@@ -58,10 +63,10 @@ def verb(
     color: str,
     as_json_: bool,
 ) -> None:
-    """Measure how long a run takes on every runtime that is installed; several models take turns.
+    """Measure the run time of models on every installed runtime, alternating between models.
 
-    Each model runs once before it is measured. The median is told with what 10 % and 90 % of the runs took, and how
-    many runs a second there are one after another. Exit code 1 if no runtime runs all models.
+    Each model runs once before the measurement. Reported are the median, the 10 % and 90 % quantiles, and the
+    sequential throughput in runs per second. Exit code 1 if no runtime runs all models.
 
     \b
     Examples:
@@ -74,7 +79,7 @@ def verb(
     from graphport.runtimes.memory import size_of
     from graphport.runtimes.run_limits import limited
 
-    asked: dict[str, Any] = {"edition": edition, "shapes": bound(shapes), "program": program, "states": states}
+    asked: dict[str, Any] = {"edition": edition, "shapes": input_bindings(shapes), "program": program, "states": states}
     loaded = [graphport.load(path, **asked) for path in models]
     sizes = [size_of(model.graph, model.path) or 0 for model in loaded]
     given = None if inputs is None else arrays.inputs_of(loaded[0], inputs)
@@ -107,7 +112,7 @@ def _runtimes(backends: Sequence[str]) -> list[str]:
 
 
 def _inputs(models: Sequence[Model], given: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Inputs for each model: those of the first by position, where they fit, else made up."""
+    """Return the inputs of each model: those of the first model by position if they match, else generated ones."""
     from graphport.core.diagnostics import DiagnosticError
     from graphport.runtimes.inputs import checked, random_inputs
 

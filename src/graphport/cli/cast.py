@@ -12,9 +12,9 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
-    chosen,
-    packaged,
+    extract_package_options,
+    extract_writer_options,
+    input_bindings,
     print_findings,
     print_json,
     reading_options,
@@ -40,10 +40,14 @@ _MOST_ROWS = 12
 @click.argument("dst", type=FILE)
 @click.option("--to", type=Choice(_TYPES), required=True, help="The type to compute in.")
 @samples_options("Samples that tell what overflows: a .npz, a .npy, a folder of .npy or of pictures.")
-@click.option("--keep-io", is_flag=True, help="Leave inputs and outputs of the type that they are.")
-@click.option("--keep", multiple=True, metavar="NAME", help="A node, operator or pattern that stays. Repeatable.")
-@click.option("--min-snr", type=float, metavar="DB", help="Let more nodes stay until the outputs reach this.")
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@click.option("--keep-io", is_flag=True, help="Keep the types of inputs and outputs.")
+@click.option(
+    "--keep", multiple=True, metavar="NAME", help="A node, operator or pattern to keep in float32. Repeatable."
+)
+@click.option(
+    "--min-snr", type=float, metavar="DB", help="Keep more nodes in float32 until the outputs reach this SNR."
+)
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @reading_options
 @writer_options
 @checking_options
@@ -63,11 +67,11 @@ def verb(
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Put a model into half precision, or back into single, and tell how near it still is.
+    """Convert a model to float16 or bfloat16, or back to float32, and report the output error.
 
-    What overflows, or would lose its digits, stays in single precision: found in samples, or else with inputs that are
-    made up and a margin. Exit code 1 if a goal is not reached, or the outputs are mostly noise; the model is written
-    all the same.
+    Nodes that would overflow or lose precision stay float32; they are found with calibration samples, or else with
+    random inputs and a margin. Exit code 1 if a goal is missed or the outputs are mostly noise; the model is written in
+    any case.
 
     \b
     Examples:
@@ -78,11 +82,11 @@ def verb(
     import graphport
     from graphport.api.proven_write import Checking, save_proven
 
-    checking, asked = Checking(**verification(options)), packaged(options)
+    checking, asked = Checking(**verification(options)), extract_package_options(options)
     samples = samples_of(calibration, options)
     with target(dst, format, is_json=as_json_) as path:
-        model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
-        writer = chosen(options, path, format)
+        model = graphport.load(src, shapes=input_bindings(shapes), edition=edition, **asked)
+        writer = extract_writer_options(options, path, format)
         result = graphport.cast(model, to, calibration=samples, keep=keep, min_snr=min_snr, keep_io=keep_io)
         report = result.report
         if report is None:

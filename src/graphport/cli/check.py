@@ -11,7 +11,7 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
+    input_bindings,
     opening_options,
     print_findings,
     print_json,
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, name="check")
 @click.argument("model", type=MODEL)
 @opening_options
-@click.option("-v", "--verbose", is_flag=True, help="Tell what is taken for granted of open axes, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Also report the assumptions about dynamic axes.")
 @click.option(
     "--format",
     "layout",
     type=Choice(FORMATS),
     default="text",
     show_default=True,
-    help="Findings as text, as commands that annotate lines of a pull request, or as SARIF 2.1.0.",
+    help="Format of findings: text, GitHub annotations, or SARIF 2.1.0.",
 )
 @answered
 def verb(
@@ -50,9 +50,9 @@ def verb(
     color: str,
     as_json_: bool,
 ) -> None:
-    """Tell everything that is wrong with a model: grammar, names, types, shapes.
+    """Check a model and report every error: grammar, names, types, shapes.
 
-    Exit code 0 if it is valid (warnings are told), 1 if it is not.
+    Exit code 0 if it is valid (warnings are permitted), 1 if it is not.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def verb(
     from graphport import formats
 
     kind = formats.recognize(model)
-    findings = graphport.check(model, edition=edition, shapes=bound(shapes), program=program)
+    findings = graphport.check(model, edition=edition, shapes=input_bindings(shapes), program=program)
     note_faults(findings)
     valid = not any(finding.is_error or is_ours(finding) for finding in findings)
     if as_json_:
@@ -78,12 +78,12 @@ def verb(
         if valid:
             click.echo(f"{shown(str(model))}: valid {kind.title}")
         if valid and verbose:
-            _tell_axes(graphport.load(model, edition=edition, shapes=bound(shapes), program=program))
+            _tell_axes(graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program))
     raise click.exceptions.Exit(0 if valid else 1)
 
 
 def _tell_axes(model: Model) -> None:
-    """The axes that shapes are told for as if nobody gave an empty one."""
+    """Return the axes that are assumed to have a size of at least 1."""
     from graphport.core.dims import bounds, symbols
     from graphport.core.facts import TensorFact
 
@@ -94,4 +94,4 @@ def _tell_axes(model: Model) -> None:
         if named:
             empty = "x".join("0.." if granted & symbols(dim).keys() else str(dim) for dim in dims)
             allowed = f"--input {value.name}={empty} says that it may be empty"
-            click.echo(shown(f"taken for granted of the input {value.name}: {named} at least 1; {allowed}"))
+            click.echo(shown(f"assumed for the input {value.name}: {named} at least 1; {allowed}"))

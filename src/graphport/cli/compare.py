@@ -16,8 +16,8 @@ from graphport.cli.options import (
     Verb,
     answered,
     backend_option,
-    bound,
-    function_named,
+    import_function,
+    input_bindings,
     print_json,
     reading_options,
 )
@@ -41,7 +41,7 @@ class _LimitOption(click.ParamType[Any]):
     name = "[NAME=]X"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """The name, empty for all values, and the number."""
+        """Parse the name (empty for all values) and the number."""
         name, _, text = str(value).rpartition("=")
         try:
             number = float(text)
@@ -56,20 +56,18 @@ class _LimitOption(click.ParamType[Any]):
 @click.argument("a", type=MODEL)
 @click.argument("b", type=MODEL)
 @click.option(
-    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; made up if not given."
+    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; default: random values."
 )
-@click.option("--all", "every_value", is_flag=True, help="Compare every value that both compute under one name.")
-@click.option("--find", is_flag=True, help="Where the outputs differ, find the first node of B that is the reason.")
-@click.option(
-    "--out", type=FILE, default=Path("difference"), metavar="FOLDER", help="Where --find writes the two small models."
-)
-@click.option("--rtol", type=_LimitOption(), multiple=True, help="Part of max|a| that may differ. Repeatable.")
-@click.option("--atol", type=_LimitOption(), multiple=True, help="What may differ besides. Repeatable.")
-@click.option("--min-snr", type=_LimitOption(), multiple=True, help="Least signal to noise in dB. Repeatable.")
-@click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes both arrays.")
-@click.option("--min-metric", type=_LimitOption(), multiple=True, help="What that gives at least. Repeatable.")
+@click.option("--all", "every_value", is_flag=True, help="Compare all values that both models compute under one name.")
+@click.option("--find", is_flag=True, help="If the outputs differ, find the first node of B that causes it.")
+@click.option("--out", type=FILE, default=Path("difference"), metavar="FOLDER", help="Output folder of --find.")
+@click.option("--rtol", type=_LimitOption(), multiple=True, help="Tolerance relative to max|a|. Repeatable.")
+@click.option("--atol", type=_LimitOption(), multiple=True, help="Absolute tolerance. Repeatable.")
+@click.option("--min-snr", type=_LimitOption(), multiple=True, help="Minimum SNR in dB. Repeatable.")
+@click.option("--metric", metavar="MODULE:FUNCTION", help="A user-defined metric of both arrays.")
+@click.option("--min-metric", type=_LimitOption(), multiple=True, help="Minimum of that metric. Repeatable.")
 @click.option("--sort", type=Choice(_SORTS), default="order", show_default=True, help="Order of the rows.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Print so many rows at most.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of rows.")
 @report_option
 @backend_option
 @reading_options
@@ -93,14 +91,14 @@ def verb(
     as_json_: bool,
     **limits: Any,
 ) -> None:
-    """Run two models on the same inputs and tell how far B lies from A.
+    """Run two models on the same inputs and compare their outputs.
 
-    Equal within tolerance is |a - b| <= rtol * max|a| + atol, 1e-4 and 1e-6 where nothing is said, with the same type,
-    shape and places of NaN; or what --min-snr and --min-metric say, of all values or of one (--min-snr y=40). Exit code
-    0 if every output is, 1 if one is not.
+    Values are equal if |a - b| <= rtol * max|a| + atol (by default 1e-4 and 1e-6) and type, shape and NaN positions
+    agree; --min-snr and --min-metric replace this criterion for all values or for one (--min-snr y=40). Exit code 0 if
+    all outputs are equal, 1 otherwise.
 
-    --find names the first node of B that computes otherwise from the same numbers, and writes the smallest parts of
-    both models that show it to a folder, with their inputs.
+    --find reports the first node of B whose result differs for the operands computed by A, and writes minimal submodels
+    of both that reproduce the difference, with their inputs, to a folder.
 
     \b
     Examples:
@@ -119,7 +117,7 @@ def verb(
     from graphport.runtimes.run_limits import limits_runs
 
     stated = _limits(**limits)
-    asked: dict[str, Any] = {"shapes": bound(shapes), "program": program, "states": states}
+    asked: dict[str, Any] = {"shapes": input_bindings(shapes), "program": program, "states": states}
     first, second = graphport.load(a, edition=edition, **asked), graphport.load(b, **asked)
     given = arrays.inputs_of(first, inputs) if inputs is not None else None
     if given is None and find:
@@ -165,7 +163,7 @@ def _limits(
         "least_snr": dict(min_snr),
         "least_metric": limits,
     }
-    everywhere = Limits(metric=None if metric is None else function_named(metric))
+    everywhere = Limits(metric=None if metric is None else import_function(metric))
     everywhere = replace(everywhere, **{field: given[""] for field, given in asked.items() if "" in given})
     names = {name for given in asked.values() for name in given if name}
     own = {
@@ -176,7 +174,7 @@ def _limits(
 
 
 def _write(found: FoundDifference, folder: Path) -> dict[str, Path]:
-    """Write two small models and their inputs, and say where."""
+    """Write two small models and their inputs. Return their paths."""
     import graphport
     from graphport.cli import arrays
     from graphport.core.diagnostics import DiagnosticError
@@ -188,7 +186,7 @@ def _write(found: FoundDifference, folder: Path) -> dict[str, Path]:
             files[side] = folder / f"{side}.onnx"
             graphport.save(model, files[side])
         except DiagnosticError:
-            # What ONNX has no words for keeps its own in the project's archive.
+            # Dialects without an ONNX form are written to graphport's archive format.
             files[side] = folder / f"{side}.graphport"
             graphport.save(model, files[side])
     files["inputs"] = folder / "inputs.npz"
@@ -201,7 +199,7 @@ def _command(files: dict[str, Path], limits: dict[str, Any], backend: str) -> st
         return None
     words = ["graphport", "compare", str(files["a"]), str(files["b"]), "--inputs", str(files["inputs"])]
     for option, given in limits.items():
-        texts = [given] if isinstance(given, str) else [_stated(*limit) for limit in given or ()]
+        texts = [given] if isinstance(given, str) else [_format_limits(*limit) for limit in given or ()]
         for text in texts:
             words += [f"--{option.replace('_', '-')}", text]
     if backend != "auto":
@@ -209,7 +207,7 @@ def _command(files: dict[str, Path], limits: dict[str, Any], backend: str) -> st
     return shlex.join(words)
 
 
-def _stated(name: str, number: float) -> str:
+def _format_limits(name: str, number: float) -> str:
     return f"{name}={number:g}" if name else f"{number:g}"
 
 
@@ -266,7 +264,7 @@ def _tell(result: Comparison, sort: str, limit: int | None, *, every_value: bool
 
 
 def _sorted(differences: list[Difference], sort: str) -> list[Difference]:
-    """The worst first, where it is not names or the order of computation that is asked for."""
+    """Sort by error, largest first, unless the order is by name or by execution."""
     if sort == "name":
         return sorted(differences, key=lambda each: each.name)
     if sort == "max-abs":
@@ -280,7 +278,7 @@ def _tell_found(
     found: FoundDifference | None, files: dict[str, Path], command: str | None, *, has_passed: bool
 ) -> None:
     if found is None:
-        click.echo("there is nothing to find" if has_passed else "no value that both have a name for differs by itself")
+        click.echo("there is nothing to find" if has_passed else "no value paired by name differs for equal operands")
         return
     for note in found.notes:
         click.echo(f"note: {shown(note)}")
@@ -302,7 +300,7 @@ def _row(difference: Difference, *, has_metric: bool) -> tuple[str, ...]:
 
 
 def row(difference: Difference) -> tuple[str, ...]:
-    """A difference as cells under `HEADINGS`."""
+    """Format a difference as cells under `HEADINGS`."""
     name = difference.name if difference.other in ("", difference.name) else f"{difference.name} / {difference.other}"
     verdict = "equal" if difference.passed else difference.reason or f"differs first at {list(difference.first or ())}"
     numbers = (difference.max_abs, difference.mean_abs, difference.snr_db, difference.cosine)

@@ -12,8 +12,8 @@ from graphport.cli.options import (
     Verb,
     answered,
     batch_option,
-    bound,
-    chosen,
+    extract_writer_options,
+    input_bindings,
     opening_options,
     print_findings,
     print_json,
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, name="convert")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @report_option
 @writer_options
 @batch_option
 @opening_options
 @states_option
-@click.option("-v", "--verbose", is_flag=True, help="Tell what each operator became.")
+@click.option("-v", "--verbose", is_flag=True, help="Report the op types that each operator was converted to.")
 @answered
 def verb(
     src: Path,
@@ -58,10 +58,10 @@ def verb(
     page: Path | None,
     **options: Any,
 ) -> None:
-    """Write a model in another format, and prove that nothing changed.
+    """Convert a model to another format and prove that both files compute the same.
 
-    Both files run on the same inputs, each in its own runtime, and are compared. Exit code 1 if DST cannot express an
-    operator (all are told) or the outputs differ; nothing is written then.
+    Both files run on the same inputs, each in its native runtime, and their outputs are compared. Exit code 1 if DST
+    does not support an operator (all are reported) or the outputs differ; no file is written then.
 
     \b
     Examples:
@@ -80,14 +80,19 @@ def verb(
             path,
             format=format,
             **verification(options),
-            shapes=bound(shapes),
+            shapes=input_bindings(shapes),
             edition=edition,
             program=program,
             states=states,
-            **chosen(options, path, format),
+            **extract_writer_options(options, path, format),
         )
-        write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
-        reading: dict[str, Any] = {"shapes": bound(shapes), "edition": edition, "program": program, "states": states}
+        write_proof(report.proof, proof, src, report.written, shapes=input_bindings(shapes), edition=edition)
+        reading: dict[str, Any] = {
+            "shapes": input_bindings(shapes),
+            "edition": edition,
+            "program": program,
+            "states": states,
+        }
         outcome = Findings(verb="convert", proof=report.proof, diagnostics=report.findings)
         write_report(page, src, report.written, outcome, **reading)
         if as_json_:

@@ -11,9 +11,9 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
-    chosen,
     edition_option,
+    extract_writer_options,
+    input_bindings,
     input_option,
     print_findings,
     print_json,
@@ -35,18 +35,18 @@ _LISTS = ("--from", "--to")
 
 
 class _ListsOfNames(Verb):
-    """Takes several names behind one `--from` or `--to`, once the two files have been named."""
+    """Accepts several names after one `--from` or `--to` that follows both file arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _spread(args, self._with_value()))
+        return super().parse_args(ctx, _expand_repeated_options(args, self._with_value()))
 
     def _with_value(self) -> set[str]:
         options = (each for each in self.params if isinstance(each, click.Option) and not each.is_flag)
         return {name for option in options for name in option.opts}
 
 
-def _spread(args: Sequence[str], with_value: set[str]) -> list[str]:
-    """`A B --from x y` as `A B --from x --from y`."""
+def _expand_repeated_options(args: Sequence[str], with_value: set[str]) -> list[str]:
+    """Expand `A B --from x y` to `A B --from x --from y`."""
     found: list[str] = []
     files, option, is_value = 0, "", False
     for arg in args:
@@ -66,9 +66,9 @@ def _spread(args: Sequence[str], with_value: set[str]) -> list[str]:
 @click.command(name="cut", cls=_ListsOfNames)
 @click.argument("model", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--from", "inputs", multiple=True, metavar="NAMES", help="Values that the part is given, or first nodes.")
-@click.option("--to", "outputs", multiple=True, metavar="NAMES", help="Values that it returns, or last nodes.")
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@click.option("--from", "inputs", multiple=True, metavar="NAMES", help="Input values or first nodes of the part.")
+@click.option("--to", "outputs", multiple=True, metavar="NAMES", help="Output values or last nodes of the part.")
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @input_option
 @edition_option
@@ -89,12 +89,12 @@ def verb(
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Write the part of a model that lies between some values, and prove that the file computes it.
+    """Extract the part of a model between some values, and prove that the file computes the same.
 
-    Names are those of values, or of nodes: a node after --from is the first of the part, which is given what it reads,
-    and one after --to is the last. Several are separated by blanks or commas, or the option is repeated. Without --from
-    the part begins where the model does, without --to it ends there. What else it needs of the model's inputs stays an
-    input. Exit code 1 if there is no such name, or the file is refuted.
+    Names denote values or nodes: a node after --from is the first of the submodel (its operands become inputs), a node
+    after --to is the last. Separate several names by blanks or commas, or repeat the option. Without --from the
+    submodel begins at the model's inputs, without --to it ends at its outputs. Other model inputs that it needs are
+    kept. Exit code 1 if a name is unknown or the file is refuted.
 
     \b
     Examples:
@@ -115,13 +115,13 @@ def verb(
         inputs,
         outputs,
         format=format,
-        shapes=bound(shapes),
+        shapes=input_bindings(shapes),
         edition=edition,
         program=program,
         checking=checked,
-        **chosen(options, dst, format),
+        **extract_writer_options(options, dst, format),
     )
-    write_proof(report.proof, proof, model, report.written, shapes=bound(shapes), edition=edition)
+    write_proof(report.proof, proof, model, report.written, shapes=input_bindings(shapes), edition=edition)
     if as_json_:
         print_json(_document(report, model, dst))
     else:

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from graphport.api.model import Model, QuantizedModel
 
 CALIBRATION = 64
-"""So many of the test images are for calibration; the quantized model is judged by the others."""
+"""The number of test images used for calibration; the others measure the accuracy."""
 
 
 @click.command(cls=Verb, name="demo")
 @answered
 def verb(color: str, as_json_: bool) -> None:
-    """Take the tour: a small trained network in NNEF, checked, prepared, quantized, and written in other formats.
+    """Run a tour: check, prepare, quantize and convert a small trained NNEF network.
 
-    It works in a temporary folder and leaves nothing behind.
+    It works in a temporary folder, which is removed at the end.
     """
     with (
         as_file(files("graphport") / "examples" / "digits") as folder,
@@ -49,7 +49,7 @@ class _Tour:
         self.color = color
 
     def step_lines(self) -> dict[str, Any]:
-        """Every step with what it found, as a person reads it."""
+        """Print the result of each step as text."""
         from graphport.cli.table import print_table
 
         click.echo("A classifier of handwritten digits, 8 by 8 pixels, as an NNEF folder with its weights.\n")
@@ -84,7 +84,7 @@ class _Tour:
         return {"valid": valid, "verify": {"passed": passed}}
 
     def shown(self, reports: list[ConversionReport]) -> bool:
-        """Print what conversions came to; whether all are verified."""
+        """Print the results of conversions. Return whether all are verified."""
         from graphport.cli.compare import HEADINGS, row
         from graphport.cli.table import print_table
 
@@ -96,7 +96,7 @@ class _Tour:
         return all(map(_is_verified, reports))
 
     def silent(self) -> dict[str, Any]:
-        """The same steps as data."""
+        """Return the same results as data."""
         valid = not any(finding.is_error for finding in self.check())
         model = self.load()
         right, count = self.accuracy(model)
@@ -135,7 +135,7 @@ class _Tour:
         return arrays.read(self.folder / "test.npz")
 
     def accuracy(self, model: Model, first: int = 0) -> tuple[int, int]:
-        """How many of how many test images get their digit, from number `first` on."""
+        """Return the number of correct predictions and of test images, from index `first` on."""
         import numpy as np
 
         from graphport.api.run import session
@@ -147,7 +147,7 @@ class _Tour:
         return int(right.sum()), len(right)
 
     def prepare(self, model: Model) -> tuple[dict[str, int], bool]:
-        """What each pass of the preparation changed, and whether the outputs are the same."""
+        """Return the changes of each preparation pass, and whether the outputs are unchanged."""
         import graphport
 
         report = graphport.prepare(model)[1]

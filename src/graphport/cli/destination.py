@@ -1,4 +1,4 @@
-"""What can be said of a destination before there is anything to write there."""
+"""Checks of an output path and format before any work."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _ANY_GRID = ("openvino", "nnef")
-"""Formats with words for grids of any kind, whoever computes with them."""
+"""Formats that support arbitrary qparams, independent of a runtime."""
 _FOLDERS = ("nnef",)
 """Formats that may be written to a folder."""
 
 
 def refuse_destination(graph: Graph, path: Path, format: str | None, target: str) -> None:
-    """Refuse, before any work, a place where a quantized form of `graph` cannot be written whatever becomes of it.
+    """Refuse, before any work, a destination to which a quantized form of `graph` cannot be written.
 
     Args:
-        graph: what is to be quantized.
-        path: where the result is to be written.
-        format: its format, if its name does not say it.
-        target: what is to run it.
+        graph: the graph to quantize.
+        path: the output path.
+        format: its format, if the file name does not determine it.
+        target: the runtime of the result.
 
     Raises:
-        DiagnosticError: IO0003 the format is not known, QUANT0013 no file can be made there, QUANT0014 the format has
-            no words for what the target computes; what the format's writer says of the inputs, such as of free extents.
+        DiagnosticError: IO0003 the format is unknown, QUANT0013 no file can be created there, QUANT0014 the format
+            does not
+            support the integer operators of the target; errors of the writer about the inputs, such as dynamic dims.
     """
     from graphport import formats
     from graphport.quantization.targets import target as find_target
@@ -50,32 +51,32 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
         raise DiagnosticError(Diagnostic("QUANT0013", message, span, "write to another one"))
     remedy = _remedy(kind, target)
     if remedy:
-        message = f"what is quantized for {target} cannot be written as {kind.title}"
+        message = f"a model quantized for {target} cannot be written as {kind.title}"
         raise DiagnosticError(Diagnostic("QUANT0014", message, span, remedy))
     _rehearse(graph, kind, path, find_target(target).flavour)
 
 
 def default_target(path: Path, format: str | None, *, weights_only: bool) -> str:
-    """The target of a model that is written to `path`, where nobody names one: the runtime of its format."""
+    """Return the default target of a model written to `path`: the native runtime of its format."""
     from graphport import formats
     from graphport.quantization.settings import Settings
     from graphport.quantization.targets import TARGETS
 
     name = formats.by_name(path, format).name
     found = [each for each in TARGETS.values() if each.formats[0] == name and each.only_weights <= weights_only]
-    # Who reads nothing but weights alone knows more ways for them.
+    # A target for weight-only quantization supports more formats.
     best = max(found, key=lambda each: each.only_weights, default=None)
     return Settings().target if best is None or Settings().target in (x.name for x in found) else best.name
 
 
 def _remedy(kind: Format, target: str) -> str:
-    """What to do about a format that has no words for what `target` computes; nothing where it has them."""
+    """Return the remedy if a format does not support the integer operators of `target`; empty if it does."""
     from graphport.formats import FORMATS
     from graphport.quantization.targets import TARGETS
     from graphport.quantization.targets import target as find_target
 
     wanted = find_target(target).formats
-    # What is canonical has words for every grid.
+    # Canonical graphs support all qparams.
     if not kind.dialect or kind.name in wanted or kind.name in _ANY_GRID:
         return ""
     others = [each.name for each in TARGETS.values() if kind.name in each.formats]
@@ -84,7 +85,7 @@ def _remedy(kind: Format, target: str) -> str:
 
 
 def _rehearse(graph: Graph, kind: Format, path: Path, flavour: str | None) -> None:
-    """Write a model of the same inputs that does nothing: what is said of it would be said of the whole."""
+    """Write a trivial model with the same inputs, to find errors that the full model would have too."""
     import graphport
     from graphport.ir import Graph, Node, Value
 
@@ -104,7 +105,7 @@ def _rehearse(graph: Graph, kind: Format, path: Path, flavour: str | None) -> No
 
 
 def _moved(finding: Diagnostic, folder: str, path: Path) -> Diagnostic:
-    """`finding` at `path`, where it is at a file in `folder`."""
+    """Relocate `finding` from a file in `folder` to `path`."""
     if finding.span is None or not finding.span.file.startswith(folder):
         return finding
     return replace(finding, span=Span(Source(str(path))))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, name="doctor")
 @answered
 def verb(color: str, as_json_: bool) -> None:
-    """Tell what is installed beside graphport, what each piece adds, and what is known to be wrong with it.
+    """Report the installed optional packages, what each one adds, and its known faults.
 
-    None of the pieces is needed to read, check, convert and simplify; without a runtime, proofs are those of the
-    reference alone.
+    Reading, checking, converting and simplifying need none of them. Without a runtime, proofs use the reference
+    interpreter alone.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def verb(color: str, as_json_: bool) -> None:
     flags = ", ".join(str(flag) for flag in found.processor["flags"]) or "none that matter"
     click.echo(f"\nprocessor: {found.processor['machine']} with {flags}")
     if found.processor["saturates"]:
-        click.echo("  products of bytes may overflow pairs of 16 bits: quantize keeps weights small (--processor any)")
+        click.echo("  int8 dot products may saturate 16-bit sums: quantize limits the weights (--processor any)")
 
 
 def _state(piece: PackageStatus) -> str:

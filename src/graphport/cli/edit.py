@@ -13,10 +13,10 @@ from graphport.cli.options import (
     ShapeOption,
     Verb,
     answered,
-    chosen,
     edition_option,
+    extract_package_options,
+    extract_writer_options,
     package_options,
-    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -42,7 +42,7 @@ class _Pair(click.ParamType[Any]):
         self.name = name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Both sides."""
+        """Split into both sides."""
         left, equals, right = str(value).partition("=")
         if not equals or not left or not right:
             self.fail(f"{value!r} is not {self.name}", param, ctx)
@@ -52,22 +52,30 @@ class _Pair(click.ParamType[Any]):
 @click.command(cls=Verb, name="edit")
 @click.argument("model", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--rename", multiple=True, type=_Pair("OLD=NEW"), help="Call a value or node otherwise. Repeatable.")
-@click.option("--batch", metavar="N|NAME", help="Length of the first axis of all inputs, or a name that opens it.")
-@click.option("--open", "opened", multiple=True, type=ShapeOption(), help="Open axes of an input: x=N or x=N,3,H,W.")
+@click.option("--rename", multiple=True, type=_Pair("OLD=NEW"), help="Rename a value or node. Repeatable.")
+@click.option("--batch", metavar="N|NAME", help="Batch size of all inputs, or a name for a dynamic one.")
+@click.option(
+    "--open", "opened", multiple=True, type=ShapeOption(), help="Make axes of an input dynamic: x=N or x=N,3,H,W."
+)
 @click.option("--set-shape", multiple=True, type=ShapeOption(), help="Shape of an input: x=8x3x224x224. Repeatable.")
-@click.option("--add-output", multiple=True, metavar="NAME", help="Return a value, or the results of a node, too.")
-@click.option("--remove-output", multiple=True, metavar="NAME", help="Return it no longer, and compute it no longer.")
+@click.option(
+    "--add-output", multiple=True, metavar="NAME", help="Add a value or the results of a node to the outputs."
+)
+@click.option(
+    "--remove-output", multiple=True, metavar="NAME", help="Remove an output and the nodes that only it needs."
+)
 @click.option("--set-attribute", multiple=True, type=_Pair("NODE.ATTRIBUTE=VALUE"), help="Value of an attribute.")
-@click.option("--replace-weight", multiple=True, type=_Pair("NAME=FILE.npy"), help="Numbers of a constant.")
+@click.option(
+    "--replace-weight", multiple=True, type=_Pair("NAME=FILE.npy"), help="Replace the elements of a constant."
+)
 @click.option(
     "--preprocess",
     multiple=True,
     metavar="STEPS",
-    help='Before an input: "u8 nhwc bgr resize=HxW scale=X mean=A,B,C std=A,B,C input=NAME", as many as wanted.',
+    help='Preprocessing of an input: any of "u8 nhwc bgr resize=HxW scale=X mean=A,B,C std=A,B,C input=NAME".',
 )
-@click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Of inputs and outputs of four axes.")
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Layout of four-axis inputs and outputs.")
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @edition_option
 @package_options
@@ -93,11 +101,11 @@ def verb(
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Change a model, write it, and prove what can be proven of it.
+    """Edit a model, write it, and prove the result where possible.
 
-    Names are those that the model has before. What is to compute the same is held against the source, the samples of
-    another batch against each alone; of other changes it is proven that the file computes what they mean. Exit code 1
-    if something is refuted, or is not there.
+    Names are those before the edit. If the edit keeps the semantics, the file is compared with the source; samples of a
+    new batch size are compared with single runs; other edits are compared with the edited model in memory. Exit code 1
+    if the result is refuted or a name is unknown.
 
     \b
     Examples:
@@ -120,8 +128,8 @@ def verb(
         preprocess=dict(map(_steps, preprocess)),
         layout=dict(map(_layout, layout)),
     )
-    checked, asked = Checking(**verification(options)), {"edition": edition, **packaged(options)}
-    writer = chosen(options, dst, format)
+    checked, asked = Checking(**verification(options)), {"edition": edition, **extract_package_options(options)}
+    writer = extract_writer_options(options, dst, format)
     report = edit_file(model, dst, changes, format=format, checking=checked, **asked, **writer)
     write_proof(report.proof, proof, model, report.written, **asked)
     if as_json_:
@@ -140,7 +148,7 @@ def _attribute(text: str) -> tuple[str, str]:
 
 
 def _value(text: str) -> Any:
-    """A number, a list of numbers (`1,1` or `[1, 1]`), `true` or `false`, or else a text."""
+    """Parse a number, a list of numbers (`1,1` or `[1, 1]`), `true` or `false`, or else a string."""
     for literal in (text, f"[{text}]" if "," in text else text):
         try:
             return json.loads(literal)
@@ -173,7 +181,7 @@ def _layout(text: str) -> tuple[str, str]:
 
 
 def _steps(text: str) -> tuple[str, Preprocess]:
-    """The input, empty for the first one, and what comes before it."""
+    """Parse the name of the input (empty for the first one) and the preprocessing steps."""
     from graphport.core.dims import parse_dim
     from graphport.passes.preprocess import Preprocess
 
@@ -193,16 +201,16 @@ def _steps(text: str) -> tuple[str, Preprocess]:
             size=(size[0], size[1]) if size else None,
             is_reversed=bool({"bgr", "rgb"} & given.keys()),
             scale=float(given["scale"]) if "scale" in given else None,
-            mean=_numbers(given.get("mean", "")),
-            std=_numbers(given.get("std", "")),
+            mean=_parse_numbers(given.get("mean", "")),
+            std=_parse_numbers(given.get("std", "")),
         )
     except (ValueError, IndexError) as error:
-        message = f"--preprocess: {text!r} does not say numbers where it should: {error}"
+        message = f"--preprocess: invalid number in {text!r}: {error}"
         raise click.UsageError(message) from error
     return given.get("input", ""), steps
 
 
-def _numbers(text: str) -> tuple[float, ...]:
+def _parse_numbers(text: str) -> tuple[float, ...]:
     return tuple(float(each) for each in text.split(",") if each)
 
 

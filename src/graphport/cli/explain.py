@@ -33,7 +33,7 @@ _KINDS = "names are those of diagnostics (NNEF0302), passes (fuse-batchnorm), op
 @click.argument("name")
 @answered
 def verb(name: str, color: str, as_json_: bool) -> None:
-    """Explain a diagnostic by its code, a pass, an operator, or a target of quantization.
+    """Explain a diagnostic code, a pass, an operator, or a quantization target.
 
     \b
     Examples:
@@ -45,9 +45,9 @@ def verb(name: str, color: str, as_json_: bool) -> None:
     del color
     found = _explained(name)
     if found is None:
-        found = find_similar(name, known())
+        found = find_similar(name, explanations())
         meant = f"did you mean {' or '.join(map(repr, found))}?" if found else _KINDS
-        message = f"nothing is known of {name!r}; {meant}"
+        message = f"unknown name {name!r}; {meant}"
         raise click.UsageError(message)
     if as_json_:
         print_json(found)
@@ -55,8 +55,8 @@ def verb(name: str, color: str, as_json_: bool) -> None:
         click.echo("\n".join(_lines(found)))
 
 
-def known() -> list[str]:
-    """Everything that is explained."""
+def explanations() -> list[str]:
+    """Return all explanations by name."""
     from graphport.ops import registry
     from graphport.quantization.targets import TARGETS
 
@@ -64,7 +64,7 @@ def known() -> list[str]:
 
 
 def passes() -> dict[str, tuple[Pass, list[str]]]:
-    """Every pass by its name, with the verbs that run it."""
+    """Return every pass by name, with the commands that run it."""
     from graphport.passes.prepare import PREPARE
     from graphport.passes.simplify import SIMPLIFY
 
@@ -100,24 +100,24 @@ def _codes() -> dict[str, dict[str, Any]]:
 
 @cache
 def _examples(group: str) -> dict[str, dict[str, Any]]:
-    """The examples of a group of codes, `NNEF` for one, or of passes."""
+    """Return the examples of a group of codes (for example `NNEF`) or of passes."""
     return tomllib.loads(_data(f"{group}.toml" if group == "passes" else f"examples/{group}.toml"))
 
 
 def diagnostics() -> dict[str, dict[str, Any]]:
-    """What is known of every diagnostic, by its code."""
+    """Return the description of every diagnostic by code."""
     return {code: _code(code, stated) for code, stated in _codes().items()}
 
 
 def _code(code: str, stated: dict[str, Any]) -> dict[str, Any]:
     example = _examples(code.rstrip("0123456789")).get(code, {"none": "nobody has written one yet"})
     if "file" in example:
-        example = {"command": f"graphport check {_written(example['file'])}", **example}
+        example = {"command": f"graphport check {_write_example(example['file'])}", **example}
     return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics/{code}.html"}
 
 
-def _written(file: str) -> str:
-    """The file that is made of the text of an example: ONNX has a form as text that only the package onnx reads."""
+def _write_example(file: str) -> str:
+    """Write the text of an example to a file; ONNX's text form needs the package onnx."""
     return file.removesuffix("txt") if file.endswith(".onnxtxt") else file
 
 
@@ -152,7 +152,7 @@ def _module_text(target: Target) -> str:
 
 
 def _meanings(text: str) -> Iterator[tuple[str, str]]:
-    """The attributes of a docstring with what it says of each."""
+    """Return the attributes that a docstring describes, with their descriptions."""
     name, stated = "", list[str]()
     for line in text.partition("Attributes:")[2].splitlines():
         head, colon, rest = line.strip().partition(": ")
@@ -195,7 +195,7 @@ def _operator(page: Page) -> dict[str, Any]:
 
 
 def headings(found: dict[str, Any]) -> dict[str, str]:
-    """The listings of an example in their order, each with its heading."""
+    """Return the listings of an example in order, each with its heading."""
     file = f" ({found['file']})" if "file" in found else ""
     every = {
         "setup": "given",

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 @click.argument("text")
 @click.option("--inputs", "inputs", type=MODEL, help="An .npz file; its arrays, in their order, are @0, @1, ….")
 @click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with the array `output`.")
-@click.option("--show", type=Choice(["tokens", "tree", "rpn"]), help="One form only.")
-@click.option("--lenient", is_flag=True, help="Take the broken texts that pnnx writes, with a warning.")
+@click.option("--show", type=Choice(["tokens", "tree", "rpn"]), help="Print one form only.")
+@click.option("--lenient", is_flag=True, help="Accept known malformed expressions of pnnx with a warning.")
 @answered
 def verb(
     text: str, inputs: Path | None, outputs: Path | None, show: str | None, lenient: bool, color: str, as_json_: bool
 ) -> None:
-    """Read an expression of pnnx: its tokens, its tree, its steps in reverse Polish notation, and its value.
+    """Parse a pnnx expression and print its tokens, tree, reverse Polish notation, and value.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def verb(
     if outputs is not None and value is not None:
         arrays.write(outputs, {"output": value})
     if as_json_:
-        print_json(expression.data() | ({} if inputs is None else {"outputs": _plain(value)}))
+        print_json(expression.data() | ({} if inputs is None else {"outputs": _to_json_lists(value)}))
         return
     print_findings(expression.findings, color)
     for form in ("tokens", "tree", "rpn") if show is None else (show,):
@@ -60,19 +60,19 @@ def verb(
 
 
 def _operands(named: dict[str, Any]) -> list[Any]:
-    """In the order of the file; names that are all `@0`, `0`, `x0`, … in the order of their numbers."""
+    """Return the arrays in file order; if all names are `@0`, `0`, `x0`, …, in numeric order."""
     numbers = {name: name.lstrip("@x") for name in named}
     if all(number.isdigit() for number in numbers.values()):
         return [named[name] for name in sorted(named, key=lambda name: int(numbers[name]))]
     return list(named.values())
 
 
-def _plain(value: Any) -> Any:
-    """Nested lists for JSON, which has no NaN, infinity or complex number: those are words."""
+def _to_json_lists(value: Any) -> Any:
+    """Convert to nested lists for JSON; NaN, infinity and complex numbers become strings."""
     import numpy as np
 
     if is_sequence(value):
-        return [_plain(item) for item in value]
+        return [_to_json_lists(item) for item in value]
     array: Any = np.asarray(value)
     if array.dtype == object:
         return value
@@ -96,18 +96,18 @@ def _tell(form: str, expression: Expression, *, headed: bool) -> None:
         rows = [(str(t.kind), t.text, str(t.start), str(t.end)) for t in expression.tokens]
         print_table(("kind", "text", "start", "end"), rows)
     elif form == "tree":
-        for line in _drawn(expression.tree):
+        for line in _format_tree(expression.tree):
             click.echo(line)
     else:
         click.echo(" ".join(map(str, expression.rpn)))
 
 
-DEEPEST = 40
-"""Levels that are drawn further in; beyond, lines would only be blanks."""
+MAX_INDENTED_LEVELS = 40
+"""The maximum indentation of the printed tree; deeper levels are not indented further."""
 
 
-def _drawn(tree: Node) -> list[str]:
-    """One node a line, arguments below their function and further in."""
+def _format_tree(tree: Node) -> list[str]:
+    """Format one node per line, arguments indented below their function."""
     from graphport.expression.syntax import Call
 
     lines: list[str] = []
@@ -115,6 +115,6 @@ def _drawn(tree: Node) -> list[str]:
     while pending:
         node, depth = pending.pop()
         word = node.text if not node.arguments or isinstance(node, Call) else "[]"
-        lines.append("  " * min(depth, DEEPEST) + word)
+        lines.append("  " * min(depth, MAX_INDENTED_LEVELS) + word)
         pending.extend((argument, depth + 1) for argument in reversed(node.arguments))
     return lines

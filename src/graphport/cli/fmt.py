@@ -24,10 +24,10 @@ from graphport.core.opening import contents
 @edition_option
 @answered
 def verb(files: tuple[Path, ...], check: bool, edition: str | None, color: str, as_json_: bool) -> None:
-    """Lay NNEF texts out in the standard way.
+    """Format NNEF files in the standard style.
 
-    Names, literals and comments stay as they are. A folder stands for the graph.nnef in it; - is standard input, whose
-    text goes to standard output.
+    Names, literals and comments are kept. A folder denotes its graph.nnef; - reads standard input and writes to
+    standard output.
 
     \b
     Examples:
@@ -55,13 +55,13 @@ def _text_of(file: Path) -> Path:
 
 
 def _format(file: Path, edition: str | None, *, check: bool) -> bool:
-    """Format one file; whether it differs."""
+    """Format one file. Return whether it differs."""
     from graphport.core.diagnostics import Source
     from graphport.core.replacing import replacing
     from graphport.formats.nnef.container.fmt import format_text
     from graphport.formats.nnef.container.syntax import Edition
 
-    # Bytes, since reading as text would turn line ends into others before we see them.
+    # Read bytes: reading as text would convert line endings.
     source = Source(str(file), contents(file).decode("utf-8"))
     text = format_text(source, None if edition is None else Edition(edition))
     if not check and is_stdin(file):

@@ -14,7 +14,7 @@ from graphport.cli.options import (
 @click.command(cls=Verb, name="formats")
 @answered
 def verb(color: str, as_json_: bool) -> None:
-    """List the formats that models are read and written in, and the endings of their names.
+    """List the formats that can be read and written, and their file name extensions.
 
     A file is recognized by its content first, then by its name.
 

@@ -11,15 +11,14 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
+    input_bindings,
     opening_options,
     print_findings,
     print_json,
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
-from graphport.cli.sizes import at, number, total_macs
-from graphport.core.diagnostics import DiagnosticError
+from graphport.cli.sizes import at, format_number, total_macs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,12 +37,11 @@ _KERNEL = ("operator", "version", "nodes", "xnnpack")
 @opening_options
 @answered
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
-    """Report inputs, outputs, operators, weights and work of a model, and the formats that can express it.
+    """Print statistics of a model: inputs, outputs, operators, weights, work, and the formats that support it.
 
-    Operators have their ONNX names where possible; operators in bodies of loops and branches count once. Work is the
-    number of multiply-accumulates of one run: a formula for open dims, or a number at stated sizes if the formula is
-    long; --input binds dims. For TorchScript also the modules with their weights, the methods and the extra files, even
-    if the file does not contain the shapes of its inputs.
+    Operators have their ONNX names where possible; nodes in bodies of loops and branches count once. Work is the number
+    of multiply-accumulates of one run, as a formula for dynamic dims, or for example sizes if the formula would be
+    long; --input binds dims.
 
     \b
     Examples:
@@ -52,20 +50,8 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
       graphport inspect model.nnef.tgz --json
     """
     import graphport
-    from graphport.formats import locate
 
-    format, place = locate(model)
-    contents = format.contents(place)
-    if contents is not None and not as_json_:
-        _print_contents(contents)
-    try:
-        loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
-    except DiagnosticError as error:
-        if contents is None or not as_json_:
-            raise
-        findings = [as_json(finding) for finding in error.diagnostics]
-        print_json({"valid": False, "diagnostics": findings, "contents": asdict(contents)})
-        raise click.exceptions.Exit(1) from None
+    loaded = graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program)
     found = graphport.inspect(loaded)
     if as_json_:
         print_json(_document(loaded, found) | ({} if contents is None else {"contents": asdict(contents)}))
@@ -142,7 +128,7 @@ def _tell(model: Model, found: Inspection) -> None:
 
 def _work(op: str, found: Inspection) -> str:
     counts = found.macs_by_operator if found.example is None else found.example.macs_by_operator
-    known = [number(counts[op], found)] if op in counts else []
+    known = [format_number(counts[op], found)] if op in counts else []
     unknown = found.macs_unknown.get(op)
     return " + ".join([*known, *([f"{unknown} nodes of unknown shape"] if unknown else [])])
 

@@ -12,8 +12,8 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
     edition_option,
+    input_bindings,
     input_option,
     print_json,
 )
@@ -29,11 +29,9 @@ _MOST_ROWS = 20
 
 @click.command(cls=Verb, name="latency")
 @click.argument("model", type=MODEL)
-@click.option(
-    "-o", "--output", type=FILE, metavar="FILE", help="Where the table is written; it is printed if not given."
-)
-@click.option("--target", default="onnxruntime", show_default=True, help="Whose runtime is timed.")
-@click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; random numbers if not given.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Output file; default: print the table.")
+@click.option("--target", default="onnxruntime", show_default=True, help="The runtime to measure.")
+@click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; default: random values.")
 @input_option
 @edition_option
 @answered
@@ -47,10 +45,10 @@ def verb(
     color: str,
     as_json_: bool,
 ) -> None:
-    """Measure what each layer of a model takes here, real and rounded, for quantizing it elsewhere.
+    """Measure the time of each layer on this machine, in float and quantized.
 
-    The table is made on the machine that is to run the model, and read by quantize --latency-table where the work is
-    done: then goals in latency, and the plans that are tried, are for that machine.
+    Create the table on the machine that will run the model, and pass it to quantize --latency-table elsewhere; latency
+    goals and candidate plans then refer to that machine.
 
     \b
     Examples:
@@ -64,7 +62,7 @@ def verb(
     from graphport.cli import arrays
     from graphport.core.replacing import replacing
 
-    loaded = graphport.load(model, shapes=bound(shapes), edition=edition)
+    loaded = graphport.load(model, shapes=input_bindings(shapes), edition=edition)
     given = None if inputs is None else arrays.inputs_of(loaded, inputs)
     table = latency(loaded, target, inputs=given)
     if output is not None:

@@ -11,10 +11,10 @@ from graphport.cli.options import Verb, color_option, findings_end
 @color_option
 @findings_end
 def verb(color: str) -> None:
-    """Serve an editor: findings, hovers, completion and more for NNEF texts, and for lists of layers.
+    """Run a language server for editors: findings, hovers, completion and more for NNEF and other text formats.
 
-    It speaks the Language Server Protocol over standard input and output; an editor starts it. Texts of NNEF have all
-    of it, those of PNNX, ncnn and Caffe have findings, hovers and an outline.
+    It uses the Language Server Protocol over standard input and output and is started by an editor. NNEF files have all
+    features; PNNX, ncnn and Caffe files have findings, hovers and an outline.
 
     \b
     Examples:

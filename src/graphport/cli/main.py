@@ -1,4 +1,4 @@
-"""The command `graphport`: its verbs are imported when they are called, and end here whatever happens."""
+"""The command `graphport`: imports subcommands on demand and handles their errors."""
 
 from __future__ import annotations
 
@@ -47,15 +47,16 @@ VERBS = (
     "lsp",
     "demo",
 )
-"""In the order of the help; each is a module beside this one that holds a command `verb`."""
+"""The subcommands in the order of the help; each is a module of this package with a command `verb`."""
 
 _BRIEF = frozenset(["check", "shapes", "inspect", "fmt", "formats", "ops", "explain", "schema", "doctor"])
 _LITTLE_GARBAGE = 50_000
-"""Objects between two collections in verbs without tensors; importing alone makes hundreds of collections else."""
+"""Garbage collection threshold for commands without tensors; imports would trigger hundreds of collections.
+"""
 
 
 class _Verbs(Verbs):
-    """Finds a verb by importing its module."""
+    """Imports the module of a subcommand when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -72,11 +73,11 @@ class _Verbs(Verbs):
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="graphport")
-@click.option("--debug", is_flag=True, help="Show a mistake of graphport's own with its traceback.")
+@click.option("--debug", is_flag=True, help="Print the traceback of an internal error.")
 def cli(debug: bool) -> None:
     """Read, check, run, compare and convert trained neural networks.
 
-    A model is named by its path: net.onnx, a folder or .tgz with graph.nnef, a bare .nnef text; - is standard input.
+    A model is named by its path: net.onnx, a folder or .tgz with graph.nnef, a single .nnef file; - is standard input.
     "graphport VERB --help" shows examples.
     """
     if debug:
@@ -87,21 +88,21 @@ cli.params.append(quiet())
 
 
 def main() -> None:
-    """Run the command line and exit: see below for the codes.
+    """Run the command line and exit.
 
-    0 done, 1 the input is at fault or the answer is no, 2 wrong usage, 3 graphport itself is at fault, 130 Ctrl-C.
+    Exit codes: 0 success, 1 invalid input or a negative result, 2 wrong usage, 3 a fault of graphport, 130 Ctrl-C.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the caller has closed it
+        if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  it stays until the end
     _protect_streams()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
-            # What is written beside its place is removed on the way out.
+            # Exit through cleanup handlers, so that temporary files are removed.
             signal.signal(getattr(signal, name), _ended)
     try:
-        # A broken pipe ends with 1 and silently: click sees to it.
-        # Without "standalone", click hands the exit code over instead of exiting.
+        # click handles a broken pipe silently with exit code 1. Without "standalone" it returns the exit code instead
+        # of exiting.
         sys.exit(cli.main(standalone_mode=False))
     except click.UsageError as error:
         error.show()
@@ -113,17 +114,17 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(130)
     finally:
-        # The interpreter looks for garbage before it ends, among half a million objects: a fifth of brief verbs' time.
+        # Skip the final garbage collection, which takes a fifth of the time of short commands.
         gc.freeze()
 
 
 def _protect_streams() -> None:
-    """Let standard output and error escape characters that the terminal interprets or its encoding lacks."""
+    """Escape characters that the terminal would interpret, or that its encoding lacks, on standard output and error."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, TextIOWrapper):
             continue
-        # In JSON this is the right escape, too.
+        # This escape is valid in JSON too.
         stream.reconfigure(errors="backslashreplace")
         if stream.isatty():
             buffer = cast("BinaryIO", cast("Any", stream).buffer)

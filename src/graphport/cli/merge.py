@@ -11,9 +11,9 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    chosen,
+    extract_package_options,
+    extract_writer_options,
     package_options,
-    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class _Connection(click.ParamType[Any]):
-    """`a.OUTPUT=b.INPUT`; without the letters where no name has them."""
+    """`a.OUTPUT=b.INPUT`; the prefixes may be omitted."""
 
     name = "a.OUTPUT=b.INPUT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The output of the first model and the input of the second."""
+        """Parse the output of the first model and the input of the second."""
         text = str(value)
         left, equals, right = text.partition("=b.") if "=b." in text else text.partition("=")
         left = left.removeprefix("a.")
@@ -47,8 +47,10 @@ class _Connection(click.ParamType[Any]):
 @click.argument("a", type=MODEL)
 @click.argument("b", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--connect", multiple=True, type=_Connection(), help="What B is given of A. Repeatable.")
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@click.option(
+    "--connect", multiple=True, type=_Connection(), help="Connect an output of A to an input of B. Repeatable."
+)
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @package_options
 @writer_options
@@ -64,11 +66,11 @@ def verb(
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Join two models: outputs of A are inputs of B.
+    """Compose two models: outputs of A become inputs of B.
 
-    Without --connect those of one name, or the only ones. The whole takes the other inputs of both, and gives the
-    outputs of B and those of A that are connected to nothing. Exit code 1 if types or shapes do not fit, or the whole
-    is refuted.
+    Without --connect, outputs and inputs of equal names are connected, or the only ones. The merged model has the other
+    inputs of both, the outputs of B and the unconnected outputs of A. Exit code 1 if types or shapes do not match, or
+    the result is refuted.
 
     \b
     Examples:
@@ -78,8 +80,8 @@ def verb(
     from graphport.api.merge import merge_files
     from graphport.api.proven_write import Checking
 
-    checked, asked = Checking(**verification(options)), packaged(options)
-    writer = chosen(options, dst, format)
+    checked, asked = Checking(**verification(options)), extract_package_options(options)
+    writer = extract_writer_options(options, dst, format)
     report = merge_files(a, b, dst, dict(connect) or None, format=format, checking=checked, **asked, **writer)
     write_proof(report.proof, proof, a, report.written, **asked)
     if as_json_:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @click.argument("operator", required=False)
 @answered
 def verb(operator: str | None, color: str, as_json_: bool) -> None:
-    """List the operators that are known, and which format reads and writes each; or show what is known of OPERATOR.
+    """List the supported operators and the formats that read and write them, or describe OPERATOR.
 
-    Operators are those of ONNX, at one version; words of other formats are read as one or several of them. OPERATOR may
-    be such a word, too.
+    Operators are those of ONNX at one opset; op types of other formats are imported as one or several of them. OPERATOR
+    may also be an op type of another format.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def verb(operator: str | None, color: str, as_json_: bool) -> None:
 
     dialects = {name: found.read_dialect for name, found in FORMATS.items()}
     if operator is not None:
-        _show(operator, dialects, as_json_=as_json_)
+        _print_operator(operator, dialects, as_json_=as_json_)
         return
     pages = [registry.pages()[name] for name in sorted(registry.pages())]
     if as_json_:
@@ -75,7 +75,7 @@ def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
+def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.ops import manual, registry
     from graphport.ops.declare import MEANINGS
@@ -84,7 +84,7 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     if page is not None:
         _show_page(page, dialects, as_json_=as_json_)
         return
-    # A node is called after its dialect, too: `com.microsoft.Gelu` is `Gelu`, in that dialect alone.
+    # Accept the name with its dialect too: `com.microsoft.Gelu` is `Gelu` in that dialect only.
     named = {name: wanted.removeprefix(f"{name}.") for name in registry.names() if wanted.startswith(f"{name}.")}
     words = dict.fromkeys(registry.names(), wanted)
     if not any(manual.reading(name, wanted) or (name, wanted) in MEANINGS for name in words):
@@ -107,7 +107,7 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
         print_json({"word": wanted, "formats": formats, "rules": rules, "kept": kept})
         return
     for dialect in kept:
-        click.echo(f"{wanted} of {dialect} stays as it is, and is computed by the reference")
+        click.echo(f"{wanted} of {dialect} is kept unchanged and computed by the reference interpreter")
     for dialect, emitted in found.items():
         if emitted.refused:
             click.echo(f"{wanted} of {dialect} is refused: {emitted.refused}")

@@ -1,4 +1,4 @@
-"""Options and arguments that several verbs share, and how every verb ends."""
+"""Options and arguments shared by several commands, and the common end of every command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["FILE", "MODEL", "Verb", "from_option", "grouped"]
 
 
 class LateChoice(Choice):
-    """A choice among names that are looked up when they are asked for, so that other verbs start without them."""
+    """A choice among names that are computed on demand, so that other commands start faster."""
 
     def __init__(self, find: Callable[[], Iterable[str]]) -> None:
         self._find = find
@@ -50,7 +50,7 @@ color_option = click.option(
     "--color", type=Choice([str(c) for c in Color]), default="auto", show_default=True, help="Colours in text."
 )
 edition_option = click.option(
-    "--edition", type=Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
+    "--edition", type=Choice(["provisional", "final"]), help="Edition of NNEF (default: by content)."
 )
 program_option = grouped(
     "Files of several programs (.pt2, .tflite)",
@@ -58,34 +58,34 @@ program_option = grouped(
     "--signature",
     "program",
     metavar="NAME",
-    help="Which program of a package of PyTorch's, or which signature of a TFLite file.",
+    help="The program in a PyTorch package, or the signature of a TFLite file.",
 )
 states_option = grouped(
     "Files of several programs (.pt2, .tflite)",
     "--state",
     "states",
     is_flag=True,
-    help="Buffers that a program changes are inputs and outputs, kept from run to run.",
+    help="Whether mutable buffers of a program are state inputs and outputs.",
 )
 
 
 def package_options(command: Command) -> Command:
-    """How programs of PyTorch are read; `packaged` picks it."""
+    """Options for reading PyTorch programs; `packaged` extracts them."""
     return program_option(states_option(command))
 
 
 def reading_options(command: Command) -> Command:
-    """How models are read, and what is said of their inputs."""
+    """Options for reading models and binding their inputs."""
     return input_option(edition_option(package_options(command)))
 
 
 def opening_options(command: Command) -> Command:
-    """How the one model of a verb is read, and what is said of its inputs."""
+    """Options for reading the single model of a command."""
     return input_option(edition_option(from_option(program_option(command))))
 
 
-def packaged(options: dict[str, Any]) -> dict[str, Any]:
-    """What `package_options` gave, taken from `options`, as `load` is told it."""
+def extract_package_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Extract the options of `package_options` as arguments of `load`."""
     return {"program": options.pop("program"), "states": options.pop("states")}
 
 
@@ -94,30 +94,30 @@ backend_option = click.option(
     metavar="BACKEND",
     default="auto",
     show_default=True,
-    help="What computes: onnxruntime, reference, fused, openvino, ncnn, litert, tract; auto takes the first that can.",
+    help="Backend: onnxruntime, reference, fused, openvino, ncnn, litert, tract; auto: the first that can run.",
 )
 threads_option = click.option(
     "--threads",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Threads that compute; as many as the backend likes if not given.",
+    help="Number of threads (default: chosen by the backend).",
 )
 
 
 class ShapeOption(click.ParamType[Any]):
-    """`NAME=1x3x224x224`, `NAME=int64:1x8` where a file has no type; dims are numbers or symbols, none a rank of 0."""
+    """`NAME=1x3x224x224`, or `NAME=int64:1x8` if the file has no type; dims are numbers or symbols."""
 
     name = "NAME=SHAPE"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, list[int | str]]:
-        """The name and the dims."""
+        """Parse the name and the dims."""
         name, equals, text = str(value).rpartition("=")
         if not equals or not name:
             self.fail(f"{value!r} is not NAME=SHAPE, such as x=1x3x224x224", param, ctx)
-        # A comma parts dims where a symbol's name has an x.
+        # A comma separates dims because symbol names may contain an x.
         parts = [] if not text else text.split("," if "," in text else "x")
         if not all(parts):
             self.fail(f"{value!r} has an empty dim", param, ctx)
@@ -131,15 +131,17 @@ input_option = click.option(
     "shapes",
     multiple=True,
     type=ShapeOption(),
-    help="Bind extents of an input, such as x=1x3x224x224, and with x=int64:1x8 a type that is open. Repeatable.",
+    help="Bind dims of an input: x=1x3x224x224; x=int64:1x8 also sets an unknown type. Repeatable.",
 )
 
 
 _ONNX, _NNEF, _IR, _NCNN = "Written as ONNX", "Written as NNEF", "Written as OpenVINO IR", "Written as ncnn"
 
 
-def _given(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What a repeatable option was given; nothing is as good as no option."""
+def _repeated_values(
+    _context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Return the values of a repeatable option; `None` if there are none."""
     return value or None
 
 
@@ -150,74 +152,74 @@ WRITER = (
         "--external-data/--no-external-data",
         "external_data",
         default=None,
-        help="Weights in a file beside the model, or in it (default: as they were, and outside above 2 GiB).",
+        help="Weights in a separate file, or in the model (default: as in the source; separate above 2 GiB).",
     ),
-    grouped(_NNEF, "--flatten", is_flag=True, default=None, help="Fragments expanded, a flat text."),
+    grouped(_NNEF, "--flatten", is_flag=True, default=None, help="Expand fragments: flat syntax."),
     grouped(
         _NNEF,
         "--allow-fragments",
         is_flag=True,
         default=None,
-        help="Declare fragments for operators that it has no words for.",
+        help="Declare fragments for operators that NNEF lacks.",
     ),
     grouped(
         _NNEF,
         "--flavour",
         type=Choice(["khronos", "tract", "both"]),
-        help="The words of Khronos' text, of tract, or those that both take (default; else those of tract).",
+        help="NNEF variant: Khronos, tract, or the common subset (default; tract if that is insufficient).",
     ),
     grouped(_IR, "--ir-version", type=Choice(["10", "11"]), help="The version of the file."),
-    grouped(_IR, "--ir-opset", type=click.IntRange(1), metavar="N", help="The newest operation set."),
+    grouped(_IR, "--ir-opset", type=click.IntRange(1), metavar="N", help="The newest opset to use."),
     grouped(
         f"{_IR} or ncnn",
         "--weights",
         type=Choice(["f32", "f16", "bf16", "int8"]),
-        help="How float32 weights are stored: int8 in OpenVINO IR alone, bf16 in ncnn alone.",
+        help="Storage type of float32 weights: int8 only in OpenVINO IR, bf16 only in ncnn.",
     ),
     grouped(
         "Written as PNNX",
         "--code",
         is_flag=True,
         default=None,
-        help="Also NAME_pnnx.py, a module of PyTorch, and NAME_ncnn.py beside NAME.ncnn.param.",
+        help="Also write NAME_pnnx.py (a PyTorch module) and NAME_ncnn.py next to NAME.ncnn.param.",
     ),
     grouped(
         _NCNN,
         "--optimize",
         is_flag=True,
         default=None,
-        help="Put operators together, and let layers take in activations.",
+        help="Fuse operators and activations into layers.",
     ),
     grouped(
         _NCNN,
         "--precision",
         multiple=True,
         default=None,
-        callback=_given,
+        callback=_repeated_values,
         metavar="LAYER=TYPE",
-        help="What a layer, by name or pattern, is computed in: f32, f16 or bf16. Repeatable.",
+        help="Computation type of layers, by name or pattern: f32, f16 or bf16. Repeatable.",
     ),
 )
-"""What the writers of formats can be told; each refuses what is for another one."""
+"""Options of writers; each is refused for other formats."""
 
 
 batch_option = grouped(
-    _NCNN, "--batch", type=click.IntRange(1), metavar="N", help="Items of the inputs, along their first axis."
+    _NCNN, "--batch", type=click.IntRange(1), metavar="N", help="Batch size of the inputs (first axis)."
 )
 
 
 def writer_options(command: Command) -> Command:
-    """The options of writers; `chosen` picks those that were given."""
+    """Add the options of writers; `chosen` extracts those that were passed."""
     for option in reversed(WRITER):
         command = option(command)
     return command
 
 
-def chosen(options: Mapping[str, Any], target: Path, format: str | None) -> dict[str, Any]:
-    """The options of writers that were given, by the names that writers have for them.
+def extract_writer_options(options: Mapping[str, Any], target: Path, format: str | None) -> dict[str, Any]:
+    """Extract the writer options that were passed, by the writers' parameter names.
 
     Raises:
-        UsageError: one is for another format than that of `target`.
+        UsageError: an option belongs to a format other than that of `target`.
     """
     from graphport import formats
 
@@ -225,25 +227,25 @@ def chosen(options: Mapping[str, Any], target: Path, format: str | None) -> dict
     kind = formats.by_name(target, format)
     for name in found:
         if name not in kind.choices:
-            message = f"--{name.replace('_', '-')} says nothing to {kind.title}"
+            message = f"--{name.replace('_', '-')} does not apply to {kind.title}"
             raise click.UsageError(message)
     if "ir_version" in found:
         found["ir_version"] = int(found["ir_version"])
     return found
 
 
-def bound(shapes: Iterable[tuple[str, list[int | str]]]) -> dict[str, list[int | str]] | None:
-    """What `--input` gave, by name."""
+def input_bindings(shapes: Iterable[tuple[str, list[int | str]]]) -> dict[str, list[int | str]] | None:
+    """Return the bindings of `--input` by name."""
     return dict(shapes) or None
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """The JSON document of the verb that runs, on standard output."""
+    """Print the JSON document of the current command to standard output."""
     click.echo(named(as_document(str(click.get_current_context().info_name), document)))
 
 
 def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: bool = True) -> None:
-    """Findings as text; errors alone where quiet is wanted."""
+    """Print findings as text; only errors in quiet mode."""
     stream = sys.stderr if err else stdout()
     findings = list(findings)
     for finding in findings:
@@ -258,15 +260,15 @@ def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: 
 
 
 def answered(command: Command) -> Command:
-    """How a verb answers: in colour or not, in a document or not, and with which findings and exit code."""
+    """Print the result of a command: as text or JSON, with color, findings and exit code."""
     return color_option(json_option(findings_end(command)))
 
 
 def findings_end(command: Command) -> Command:
-    """Let a verb report the findings that a stage raises, and end with exit code 1, or 3 for a fault of graphport."""
+    """Report the findings raised by a command, and exit with code 1, or 3 for a fault of graphport."""
 
     @wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def handle_findings(*args: Any, **kwargs: Any) -> Any:
         from graphport.core.diagnostics import DiagnosticError
         from graphport.core.faults import FOUND, stumbled
 
@@ -281,12 +283,12 @@ def findings_end(command: Command) -> Command:
         except DiagnosticError as error:
             _refuse(error.diagnostics, kwargs)
         except BrokenPipeError:
-            raise  # whoever read our output has gone: nothing is wrong with the input, and nobody listens
+            raise  # the reader of the output has closed it: not an error
         except OSError as error:
             from graphport.core.diagnostics import Diagnostic, Source, Span
 
             span = None if error.filename is None else Span(Source(str(error.filename)))
-            _refuse([Diagnostic("IO0004", f"the system says: {error.strerror or error}", span)], kwargs)
+            _refuse([Diagnostic("IO0004", f"the operating system reports: {error.strerror or error}", span)], kwargs)
         except UnicodeError as error:
             from graphport.core.diagnostics import Diagnostic
 
@@ -297,7 +299,7 @@ def findings_end(command: Command) -> Command:
             raise click.exceptions.Exit(code)
         return found
 
-    return guarded  # type: ignore[return-value]
+    return handle_findings  # type: ignore[return-value]
 
 
 def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
@@ -308,8 +310,8 @@ def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
     raise click.exceptions.Exit(exit_code(1))
 
 
-def function_named(name: str) -> Any:
-    """The function that `MODULE:FUNCTION` names; modules are looked for in the present folder, too."""
+def import_function(name: str) -> Any:
+    """Import the function `MODULE:FUNCTION`; the current folder is searched too."""
     from importlib import import_module
 
     from graphport.core.diagnostics import Diagnostic, DiagnosticError

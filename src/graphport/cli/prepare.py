@@ -1,4 +1,4 @@
-"""`graphport prepare`, and what its sibling `simplify` does alike."""
+"""`graphport prepare`, and the code shared with `simplify`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
-    bound,
-    chosen,
     color_option,
     edition_option,
+    extract_package_options,
+    extract_writer_options,
     findings_end,
+    input_bindings,
     input_option,
     json_option,
     package_options,
-    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def rewriting_options(command: Command) -> Command:
-    """The arguments and options that both verbs take."""
+    """Add the arguments and options of both commands."""
     for option in (
         json_option,
         color_option,
@@ -52,10 +52,10 @@ def rewriting_options(command: Command) -> Command:
         writer_options,
         report_option,
         verification_options,
-        click.option("-v", "--verbose", is_flag=True, help="Tell every change, and what was left alone and why."),
-        click.option("--skip", multiple=True, metavar="PASS", help="Leave a pass out. Repeatable."),
-        click.option("--only", multiple=True, metavar="PASS", help="Run this pass and no other. Repeatable."),
-        click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it."),
+        click.option("-v", "--verbose", is_flag=True, help="Report every change and every refusal with its reason."),
+        click.option("--skip", multiple=True, metavar="PASS", help="Omit a pass. Repeatable."),
+        click.option("--only", multiple=True, metavar="PASS", help="Run only this pass. Repeatable."),
+        click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name)."),
         click.argument("dst", type=FILE),
         click.argument("src", type=MODEL),
     ):
@@ -70,14 +70,14 @@ def rewriting_options(command: Command) -> Command:
     type=Choice(["auto", "split", "keep"]),
     default="auto",
     show_default=True,
-    help="Copy parameters for each reader, keep them shared, or copy up to 64 MiB.",
+    help="Copy shared parameters for each consumer, keep them shared, or copy up to 64 MiB.",
 )
 @findings_end
 def verb(shared: str, **options: Any) -> None:
-    """Make a model ready for quantization, and prove that it computes the same.
+    """Prepare a model for quantization, and prove that it computes the same.
 
-    Constants become parameters with one reader each, normalizations, biases and scales become weights, what does
-    nothing goes. Exit code 1 if the outputs of both models differ.
+    Constants become parameters with one consumer each; normalizations, biases and scales are folded into weights;
+    identity operators are removed. Exit code 1 if the outputs of both models differ.
 
     \b
     Examples:
@@ -108,11 +108,11 @@ def rewrite(
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Write what the passes of a verb make of a model, and tell what they did and what is proven of it."""
+    """Run the passes of a command, write the result, and report changes and proof."""
     from graphport.api.rewrite import rewrite_file
 
     passes = _selected(passes, only, skip)
-    asked = {"shapes": bound(shapes), "edition": edition, **packaged(options)}
+    asked = {"shapes": input_bindings(shapes), "edition": edition, **extract_package_options(options)}
     with target(dst, format, is_json=as_json_) as path:
         report = rewrite_file(
             src,
@@ -121,7 +121,7 @@ def rewrite(
             format=format,
             **verification(options),
             **asked,
-            **chosen(options, path, format),
+            **extract_writer_options(options, path, format),
         )
         write_proof(report.proof, proof, src, report.written, **asked)
         _write_rewriting(page, src, report, name, **asked)
@@ -129,7 +129,7 @@ def rewrite(
 
 
 def _selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> PassList:
-    """The passes that were asked for; a name that is none of them is wrong usage."""
+    """Return the selected passes; an unknown name is a usage error."""
     from graphport.passes.driver import select
 
     try:
@@ -139,7 +139,7 @@ def _selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> Pas
 
 
 def _write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb: str, **asked: Any) -> None:
-    """Write a report on what passes did to a model, where one is wanted."""
+    """Write the report on the passes if it was requested."""
     if path is None:
         return
     from graphport.api.report import Findings
@@ -151,7 +151,7 @@ def _write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb:
 
 
 def _tell(report: RewriteReport, written_to: Path, color: str, *, verbose: bool, is_json: bool) -> None:
-    """Print what was done, and end with the exit code that it deserves."""
+    """Print the result and exit with its exit code."""
     if is_json:
         print_json(_document(report, written_to, verbose=verbose))
     else:
@@ -170,8 +170,8 @@ def _document(report: RewriteReport, written_to: Path, *, verbose: bool) -> dict
         "passes": [_outcome(outcome, verbose=verbose) for outcome in report.passes],
         "nodes_before": report.nodes_before,
         "nodes_after": report.nodes_after,
-        "before": _held(report, 0),
-        "after": _held(report, 1),
+        "before": _statistics(report, 0),
+        "after": _statistics(report, 1),
         "verdict": str(report.verdict),
         "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
@@ -183,8 +183,8 @@ def _document(report: RewriteReport, written_to: Path, *, verbose: bool) -> dict
     }
 
 
-def _held(report: RewriteReport, which: int) -> dict[str, Any] | None:
-    """What the model held before or after."""
+def _statistics(report: RewriteReport, which: int) -> dict[str, Any] | None:
+    """Return the statistics of the model before or after."""
     if report.sizes is None:
         return None
     found = report.sizes[which]
@@ -209,12 +209,14 @@ def _outcome(outcome: Outcome, *, verbose: bool) -> dict[str, Any]:
 def _print(report: RewriteReport, written_to: Path, *, verbose: bool) -> None:
     from graphport.cli.table import print_table
 
-    rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes if outcome.changes]
+    rows = [
+        (outcome.name, str(outcome.changes), _num_refusals(outcome)) for outcome in report.passes if outcome.changes
+    ]
     if rows:
         print_table(("pass", "changes", "left alone"), rows)
         click.echo()
     else:
-        click.echo("no pass found anything to do")
+        click.echo("no pass made a change")
     if verbose:
         for outcome in report.passes:
             _print_notes(f"{outcome.name} did", outcome.done)
@@ -235,10 +237,10 @@ def _print_floating(report: RewriteReport) -> None:
     click.echo(f"nodes for quantization: {found}")
     lines = [f"  {op} ({count}): {reason}" for op, reason, count in remains(report.decisions)]
     if lines:
-        click.echo("\n".join(["quantization would leave in floating point:", *lines]))
+        click.echo("\n".join(["quantization would keep in float:", *lines]))
 
 
-def _left(outcome: Outcome) -> str:
+def _num_refusals(outcome: Outcome) -> str:
     return str(len(outcome.left)) if outcome.left else ""
 
 

@@ -1,4 +1,4 @@
-"""Long work as it is told on standard error, and in a log file."""
+"""Progress of long operations on standard error and in a log file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from graphport.core.progress import Stage
 
 PATIENCE = 1.0
-"""Seconds that a stage takes before anything is said of it."""
+"""Seconds before the progress of a stage is printed."""
 SETTING = "GRAPHPORT_PATIENCE"
-"""Environment variable: other seconds, or `never`."""
+"""Environment variable that overrides the delay in seconds; `never` disables progress."""
 _TICK = 0.1
 _MORE = 1.6
-"""Times as long until the next line of one stage."""
+"""Factor between the times of successive progress lines of one stage."""
 _CLEAR = "\r\x1b[K"
 _LOG = "graphport.log"
 _MEBI = 1 << 20
 
 
 def patience() -> float | None:
-    """Seconds after which something is said of a stage; `None` if never."""
+    """Return the delay in seconds before progress is printed; `None` disables it."""
     wanted = os.environ.get(SETTING, "")
     if wanted == "never":
         return None
@@ -43,8 +43,8 @@ def patience() -> float | None:
         return PATIENCE
 
 
-class Teller:
-    """Tells of stages that take long: a line that is written over on a terminal, plain lines elsewhere."""
+class ProgressPrinter:
+    """Prints the progress of long stages: an updated line on a terminal, plain lines elsewhere."""
 
     def __init__(self, stream: TextIO | None, log: TextIO | None, patience: float) -> None:
         self._patience = patience
@@ -57,19 +57,19 @@ class Teller:
         self._ended = threading.Event()
 
     def begin(self, stage: Stage) -> None:
-        """Remember when it began."""
+        """Record the start of a stage."""
         with self._lock:
             self._begun.append(stage)
         self.write(f"begin {stage.name}")
 
     def end(self, stage: Stage) -> None:
-        """Forget it, and log how long it took."""
+        """Remove a stage and log its duration."""
         with self._lock:
             self._begun.pop()
         self.write(f"end {stage.name} ({time.monotonic() - stage.began:.2f} s)")
 
     def write(self, text: str) -> None:
-        """A line of the log, with the time."""
+        """Write a log line with the time."""
         if self._log is not None:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self._log.write(f"{now} {' '.join(text.split())}\n")
@@ -77,7 +77,7 @@ class Teller:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Tell meanwhile."""
+        """Print progress during the block."""
         if self._stream is None:
             yield
             return
@@ -97,7 +97,7 @@ class Teller:
             self.tick(time.monotonic())
 
     def tick(self, now: float) -> None:
-        """Tell of the innermost stage, if it is time to."""
+        """Print the progress of the innermost stage if it is due."""
         with self._lock:
             if self._stream is None or not self._begun:
                 return
@@ -114,7 +114,7 @@ class Teller:
 
 
 def emitted(stage: Stage, spent: float) -> str:
-    """A stage in one line: what is done, how much of how much, and what is left at this rate."""
+    """Format a stage as one line: completed amount, total, and estimated remaining time."""
     from graphport.cli.render import shown
 
     done = stage.done if stage.measure is None else stage.measure()
@@ -132,14 +132,14 @@ def emitted(stage: Stage, spent: float) -> str:
 
 
 def log_file() -> click.Option:
-    """The option `--log-file`."""
+    """Add the option `--log-file`."""
     return click.Option(
         ["--log-file"],
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         expose_value=False,
         callback=_keep,
-        help="Append what is done, with times, and what was found.",
+        help="Append stages with times and findings to a file.",
     )
 
 
@@ -149,18 +149,18 @@ def _keep(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
 
 
 @contextmanager
-def telling(ctx: click.Context, *, is_silent: bool) -> Generator[None]:
-    """Tell of long stages meanwhile, unless nothing is to be said, and log them where that is wanted."""
+def print_progress(ctx: click.Context, *, is_silent: bool) -> Generator[None]:
+    """Print and log the progress of long stages during the block, unless disabled."""
     path: Path | None = ctx.meta.get(_LOG)
     wait = patience()
     stream = None if is_silent or wait is None else sys.stderr
     if path is None:
-        teller = Teller(stream, None, wait or 0.0)
+        teller = ProgressPrinter(stream, None, wait or 0.0)
         with teller.running(), register_listener(None if stream is None else teller):
             yield
         return
     with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
-        teller = Teller(stream, log, wait or 0.0)
+        teller = ProgressPrinter(stream, log, wait or 0.0)
         ctx.meta[f"{_LOG}.teller"] = teller
         teller.write(f"graphport {' '.join(sys.argv[1:])}")
         with teller.running(), register_listener(teller):
@@ -168,8 +168,8 @@ def telling(ctx: click.Context, *, is_silent: bool) -> Generator[None]:
 
 
 def logged(text: str) -> None:
-    """A line of the log file, if there is one."""
+    """Write a line to the log file, if there is one."""
     context = click.get_current_context(silent=True)
     teller = None if context is None else context.meta.get(f"{_LOG}.teller")
-    if isinstance(teller, Teller):
+    if isinstance(teller, ProgressPrinter):
         teller.write(text)

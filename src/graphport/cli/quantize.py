@@ -14,9 +14,9 @@ from graphport.cli.options import (
     LateChoice,
     Verb,
     answered,
-    bound,
-    function_named,
-    packaged,
+    extract_package_options,
+    import_function,
+    input_bindings,
     print_findings,
     print_json,
     reading_options,
@@ -45,13 +45,13 @@ _PROCESSORS = ("any", "dot-products", "this")
 _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
 _EITHER = ("real_results", "cheap_layers", "tables")
-"""Options of which a `no` is said, too."""
+"""Options with a negative form (`--no-…`)."""
 _AS_RUN = {
     "onnxruntime": "ONNX Runtime runs it, which rounds activations of such products",
     "openvino": "OpenVINO runs it here, which rounds more than the model says",
 }
 _TURNS = 200
-"""Runs of each of two models beside each other, from which on a median is known well enough."""
+"""Minimum number of alternating runs for a reliable median."""
 
 
 def _targets() -> Iterable[str]:
@@ -65,61 +65,74 @@ def _targets() -> Iterable[str]:
 @click.argument("dst", type=FILE)
 @samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
 @click.option(
-    "--target", type=LateChoice(_targets), help="What is to run the result (default: the runtime of DST's format)."
+    "--target",
+    type=LateChoice(_targets),
+    help="The runtime of the result (default: the native runtime of DST's format).",
 )
-@click.option("--preset", type=Choice(_PRESETS), help="How much work is put in (default: balanced).")
-@click.option("--method", type=Choice(_METHODS), help="How ranges of activations are chosen.")
+@click.option("--preset", type=Choice(_PRESETS), help="Effort (default: balanced).")
+@click.option("--method", type=Choice(_METHODS), help="Calibration method for activation ranges.")
 @click.option("--bits", type=Choice(["8", "16"]), help="Bits of activations.")
-@click.option("--weight-bits", type=Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as halves.")
-@click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
+@click.option("--weight-bits", type=Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as float16.")
+@click.option(
+    "--block", type=click.IntRange(0), help="Number of consecutive weights that share a scale; 0: per channel."
+)
 @click.option(
     "--tables/--no-tables",
     default=None,
-    help="With weights alone in blocks: store embeddings in codes, too (default: as goals ask for it).",
+    help="With block-wise weight-only quantization: also quantize embeddings (default: if goals require it).",
 )
-@click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
-@click.option("--dynamic", is_flag=True, help="Round activations of products while they run; no samples needed.")
-@click.option("--full-integer", is_flag=True, help="Integers from inputs to outputs, or refuse (target tflite).")
-@click.option("--form", type=Choice(["qdq", "qoperator"]), help="Integers by roundings (default), or operators.")
+@click.option("--weights-only", is_flag=True, help="Quantize weights only; activations stay float.")
+@click.option("--dynamic", is_flag=True, help="Quantize activations of products at run time; needs no samples.")
+@click.option("--full-integer", is_flag=True, help="Require integers from inputs to outputs (target tflite).")
+@click.option(
+    "--form", type=Choice(["qdq", "qoperator"]), help="Representation of integers: QDQ (default) or QOperator."
+)
 @click.option(
     "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
 )
-@click.option("--processor", type=Choice(_PROCESSORS), help="Where the result must be right (default: any).")
-@click.option("--min-snr", type=float, metavar="DB", help="Keep layers floating until the outputs reach this.")
-@click.option("--max-float-layers", type=click.IntRange(0), help="How many layers may stay floating for that.")
-@click.option("--max-latency", metavar="TIME", help="Goal: 0.5x beside the source, or 3ms, on one thread here.")
-@click.option("--latency-table", type=click.Path(), metavar="FILE", help="Times of layers elsewhere, of latency.")
+@click.option("--processor", type=Choice(_PROCESSORS), help="The processor that runs the result (default: any).")
+@click.option("--min-snr", type=float, metavar="DB", help="Keep layers in float until the outputs reach this SNR.")
+@click.option("--max-float-layers", type=click.IntRange(0), help="Maximum number of float layers for that.")
+@click.option("--max-latency", metavar="TIME", help="Goal: 0.5x of the source, or 3ms, on one thread of this machine.")
+@click.option(
+    "--latency-table",
+    type=click.Path(),
+    metavar="FILE",
+    help="Latency table of another machine, see graphport latency.",
+)
 @click.option("--max-bytes", type=click.IntRange(1), help="Goal: bytes of the file.")
-@click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes what runs a model.")
-@click.option("--perplexity", type=FILE, metavar="TOKENS", help="A measure: perplexity on rows of tokens, a .npy.")
-@click.option("--max-perplexity", type=float, metavar="X", help="Goal: what that is at most.")
-@click.option("--min-metric", type=float, metavar="X", help="Goal: what that gives at least.")
-@click.option("--front", is_flag=True, help="Find the front of plans, and take its knee.")
-@click.option("--point", type=click.IntRange(1), metavar="K", help="Take the point K of the front.")
-@click.option("--dispatch", type=Choice(_DISPATCH), help="Which nodes are candidates.")
-@click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Leave a node floating. Repeatable.")
+@click.option("--metric", metavar="MODULE:FUNCTION", help="A user-defined metric; its argument runs a model.")
+@click.option("--perplexity", type=FILE, metavar="TOKENS", help="Metric: perplexity on rows of tokens (a .npy).")
+@click.option("--max-perplexity", type=float, metavar="X", help="Goal: maximum perplexity.")
+@click.option("--min-metric", type=float, metavar="X", help="Goal: minimum of the metric.")
+@click.option("--front", is_flag=True, help="Search the Pareto front of plans and take its knee point.")
+@click.option("--point", type=click.IntRange(1), metavar="K", help="Take point K of the Pareto front.")
+@click.option("--dispatch", type=Choice(_DISPATCH), help="The nodes to consider.")
+@click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Keep a node in float. Repeatable.")
 @click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
-@click.option("--wide", "wide_nodes", multiple=True, metavar="NODE", help="Activations of 16 bits. Repeatable.")
+@click.option(
+    "--wide", "wide_nodes", multiple=True, metavar="NODE", help="Quantize activations of a node to 16 bits. Repeatable."
+)
 @click.option(
     "--real-results/--no-real-results",
     default=None,
-    help="Leave results real that only real nodes read: less noise, slower (default: by the preset).",
+    help="Keep results in float that only float nodes use: more accurate, slower (default: by preset).",
 )
 @click.option(
     "--cheap-layers/--no-cheap-layers",
     default=None,
-    help="Leave layers with few products real where that lowers the noise (default: by preset and target).",
+    help="Keep small layers in float if that improves accuracy (default: by preset and target).",
 )
-@click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
-@click.option("--settings", "settings_file", type=FILE, help="A JSON file of settings; options come on top.")
-@click.option("--resume", type=FILE, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
+@click.option("--no-prepare", is_flag=True, help="Skip the preparation passes.")
+@click.option("--settings", "settings_file", type=FILE, help="A JSON file with settings; options override it.")
+@click.option("--resume", type=FILE, metavar="FILE", help="Store statistics in this file, or resume from it.")
 @click.option(
-    "--distributed", type=Choice(("ray",)), help="Observe samples, or round layers of weights alone, on a Ray cluster."
+    "--distributed", type=Choice(("ray",)), help="Observe samples, or round weight-only layers, on a Ray cluster."
 )
-@click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell of every layer where it is computed, and why.")
-@click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
-@click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@click.option("--explain", metavar="LAYER", help="Print all details of one layer.")
+@click.option("-v", "--verbose", is_flag=True, help="Report where every layer is computed, and why.")
+@click.option("--latency/--no-latency", default=True, show_default=True, help="Measure the run time of both models.")
+@click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @checking_options
 @report_option
 @reading_options
@@ -145,9 +158,9 @@ def verb(
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Round a model to integers, and tell how good it still is.
+    """Quantize a model and report the accuracy loss.
 
-    Exit code 1 if a goal is not reached, or the outputs are mostly noise; the model is written all the same.
+    Exit code 1 if a goal is missed or the outputs are mostly noise; the model is written in any case.
 
     \b
     Examples:
@@ -165,20 +178,20 @@ def verb(
 
     samples = samples_of(calibration, options)
     settings = {} if settings_file is None else _settings(settings_file)
-    checking, asked = Checking(**verification(options)), packaged(options)
+    checking, asked = Checking(**verification(options)), extract_package_options(options)
     if resume is not None:
         refuse_path(resume)
-    model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
+    model = graphport.load(src, shapes=input_bindings(shapes), edition=edition, **asked)
     options["target"] = _target(options, settings, dst, format)
     refuse_destination(model.graph, dst, format, options["target"])
     if explain is not None:
-        _refuse_layer(model, explain)
+        _check_layer_name(model, explain)
     source_bytes = _size(src)
-    measure = None if metric is None else function_named(metric)
+    measure = None if metric is None else import_function(metric)
     if perplexity is not None:
         measure = graphport.perplexity(model, perplexity)
         options["min_metric"] = None if max_perplexity is None else -max_perplexity
-    with _kept(resume), _progress() as on_progress:
+    with _report_interrupted(resume), _progress() as on_progress:
         result = graphport.quantize(
             model,
             samples,
@@ -186,7 +199,7 @@ def verb(
             on_progress=on_progress,
             statistics=resume,
             metric=measure,
-            **_given(options),
+            **_settings_from_options(options),
         )
     report = result.report
     if report is None:
@@ -216,15 +229,15 @@ def verb(
 
 
 def _target(options: dict[str, Any], settings: dict[str, Any], dst: Path, format: str | None) -> str:
-    """The target that was named; else the runtime of the format of `dst`."""
+    """Return the selected target, or the native runtime of the format of `dst`."""
     from graphport.cli.destination import default_target
 
     named = options["target"] or settings.get("target")
     return named or default_target(dst, format, weights_only=options["weights_only"])
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Settings out of options, those that were given."""
+def _settings_from_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings passed as options."""
     whole = {"bits": "activation_bits", "weight_bits": "weight_bits"}
     found: dict[str, Any] = {}
     for name, value in options.items():
@@ -255,8 +268,8 @@ def _settings(path: Path) -> dict[str, Any]:
         raise DiagnosticError(*(replace(finding, span=span) for finding in error.diagnostics)) from error
 
 
-def _refuse_layer(model: Model, name: str) -> None:
-    """Refuse, before any work, to explain what is no node of `model`, nor of what preparing makes of it.
+def _check_layer_name(model: Model, name: str) -> None:
+    """Refuse, before any work, to explain a name that is no node of `model` or of the prepared model.
 
     Raises:
         DiagnosticError: QUANT0010.
@@ -287,8 +300,8 @@ def _no_layer(report: QuantizationReport, name: str) -> Diagnostic:
 
 
 @contextmanager
-def _kept(path: Path | None) -> Generator[None]:
-    """Say what is left of the work if Ctrl-C ends it."""
+def _report_interrupted(path: Path | None) -> Generator[None]:
+    """Report where statistics are stored if Ctrl-C ends the work."""
     try:
         yield
     except KeyboardInterrupt:
@@ -302,13 +315,13 @@ def _kept(path: Path | None) -> Generator[None]:
 
 @contextmanager
 def _progress() -> Generator[Progress]:
-    """Each stage of the work, for who tells of it."""
+    """Report the progress of each stage."""
     with stage("quantizing") as step:
         yield step.go_on
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a file, with those of the weights beside it, or of all files of a folder."""
+    """Return the bytes of a file including its external weights, or of all files of a folder."""
     if path.is_dir():
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     files = [path, *([path.with_suffix(".bin")] if path.suffix in _WITH_WEIGHTS_BESIDE else [])]
@@ -316,7 +329,7 @@ def _size(path: Path) -> int | None:
 
 
 def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
-    """`_measured_times` within the limits of runs that nobody asked for."""
+    """Run `_measured_times` within the limits for optional runs."""
     from graphport.runtimes.memory import size_of
     from graphport.runtimes.run_limits import limited
 
@@ -325,10 +338,10 @@ def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict
 
 
 def _measured_times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
-    """Milliseconds of a run of both, in turns, on every installed runtime that runs both; `None` where none does.
+    """Measure both models alternately, in milliseconds, on every runtime that runs both; `None` without one.
 
-    The first of them stands at the top, all of them in `runtimes`. A run has the first sample, whose extents are those
-    that a user has; without samples, made up inputs.
+    The first runtime is at the top level, all of them in `runtimes`. Inputs are the first sample, or random without
+    samples.
     """
     from graphport.backends import BACKENDS, is_installed
     from graphport.core.diagnostics import DiagnosticError
@@ -336,7 +349,7 @@ def _measured_times(model: Model, result: QuantizedModel, samples: object | None
     from graphport.quantization.random_inputs import random_samples
     from graphport.quantization.sizes import first_run
 
-    # Sessions on a large model take more memory than was needed to round it.
+    # Sessions of a large model may need more memory than its quantization.
     if is_large(model.graph):
         return None
     try:
@@ -364,7 +377,7 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
 
 
 def _slower(report: QuantizationReport, result: QuantizedModel, times: dict[str, Any] | None) -> list[Diagnostic]:
-    """A warning where the target was timed and is slower on the result than on the source."""
+    """Warn if the target runs the result slower than the source."""
     from graphport.quantization.verdict import slower_run
 
     found = None if times is None else times["runtimes"].get(report.settings.target)
@@ -398,7 +411,7 @@ def _tell(
     if rows:
         print_table(("layer", "operator", "own", "accumulated", "reasons"), rows, title="the noisiest layers:")
     else:
-        click.echo("noise by layer: no layer computes on integers whose noise is measured")
+        click.echo("noise by layer: no integer layer was measured")
     if report.floating:
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
         print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
@@ -427,7 +440,7 @@ def _tell(
 
 
 def _tell_layers(report: QuantizationReport) -> None:
-    """Every layer: where it is computed, how its weights were rounded, what its input is cut to, and why."""
+    """Print every layer: where it runs, the rounding of its weights, the range of its input, and the reason."""
     from graphport.cli.table import print_table
 
     rows = [
@@ -470,7 +483,7 @@ def _print_front(report: QuantizationReport, metric: str) -> None:
 
 
 def _measure(number: float | None, name: str) -> str:
-    """A measure as it is said: perplexity is minus what is to be large."""
+    """Format a metric; perplexity is stored negated."""
     return "" if number is None else f"{-number if name == 'perplexity' else number:.4f}"
 
 

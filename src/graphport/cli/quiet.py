@@ -1,4 +1,4 @@
-"""What quiet means: a verb prints errors and what it was called for, and nothing else."""
+"""Quiet mode: a command prints only errors and the requested output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUIET, _STDOUT = "graphport.quiet", "graphport.stdout"
 
 
 def quiet() -> click.Option:
-    """The option `-q`."""
+    """Add the option `-q`."""
     return click.Option(
         ["-q", "--quiet"],
         is_flag=True,
@@ -32,20 +32,20 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether errors alone are wanted."""
+    """Whether only errors are printed."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_QUIET))
 
 
 @contextmanager
 def silenced(ctx: click.Context) -> Generator[None]:
-    """Let standard output go nowhere, but for who asks `stdout`."""
+    """Discard standard output during the block, except for users of `stdout`."""
     ctx.meta[_STDOUT] = sys.stdout
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  it is no path
         yield
 
 
 def stdout() -> TextIO:
-    """Standard output, also where a quiet verb writes to it what it was called for."""
+    """Return the real standard output, for requested output in quiet mode."""
     context = click.get_current_context(silent=True)
     return sys.stdout if context is None else context.meta.get(_STDOUT, sys.stdout)

@@ -1,4 +1,4 @@
-"""Text and JSON for people and programs: diagnostics with excerpt and caret, names without control characters."""
+"""Text and JSON output: diagnostics with source excerpt and caret, names without control characters."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ OUR_FAULT = 3
 _HAS_FAULT = "graphport.has_fault"
 
 DEFAULT_WIDTH = 120
-"""Cells of a line where nobody knows the terminal's."""
+"""Line width in cells if the terminal's width is unknown."""
 
 _NARROWEST = 20
 _TAB = "    "
 _SHOWN_LINES = 6
-_POINTS_A_CELL = 4  # marks without a width of their own count too, or one cell could hold a whole file
+_POINTS_A_CELL = 4  # combining marks without width count too, otherwise one cell could contain a whole file
 _GUTTER = "blue"
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols without a mark
-_JAMO = range(0x1160, 0x1200)  # vowels and finals, drawn into the syllable before them
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols without combining marks
+_JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals, which combine with the preceding syllable
 _C0 = range(0x20)
 _CONTROL_PICTURES = 0x2400
 
 
 class Color(StrEnum):
-    """When text is coloured; `auto` asks the stream and the environment."""
+    """Whether text is coloured; `auto` depends on the stream and the environment."""
 
     ALWAYS = "always"
     NEVER = "never"
@@ -56,7 +56,7 @@ class Color(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the source, and the code points of it that the span takes, from 0."""
+    """A line of the source and the range of code points inside the span."""
 
     number: int
     text: str
@@ -66,7 +66,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A piece of a line as a terminal shows it, and the cells that the span takes there."""
+    """The visible part of a line and the cells of the span in it."""
 
     text: str
     offset: int
@@ -74,7 +74,7 @@ class _Window:
 
 
 def wants_color(choice: Color, stream: TextIO) -> bool:
-    """Whether to colour what goes to `stream`.
+    """Whether to colour output to `stream`.
 
     `auto` colours a terminal, unless the variable `NO_COLOR` is set or `TERM` is `dumb`; `FORCE_COLOR` colours a pipe.
     """
@@ -88,28 +88,28 @@ def wants_color(choice: Color, stream: TextIO) -> bool:
 
 
 def note_faults(findings: Iterable[Diagnostic]) -> None:
-    """Let the command that runs end with exit code 3 if a finding is a fault of graphport."""
+    """Set exit code 3 for the current command if a finding is a fault of graphport."""
     context = click.get_current_context(silent=True)
     if context is not None and any(map(is_ours, findings)):
         context.find_root().meta[_HAS_FAULT] = True
 
 
 def exit_code(code: int) -> int:
-    """The exit code of the command that runs: `code`, or 3 if it has reported a fault of graphport."""
+    """Return the exit code of the current command: `code`, or 3 if it has reported a fault of graphport."""
     return OUR_FAULT if click.get_current_context().find_root().meta.get(_HAS_FAULT) else code
 
 
 def as_json(diagnostic: Diagnostic) -> Finding:
-    """`diagnostic` as the dictionary that every `--json` document has for it."""
+    """Convert `diagnostic` to the dictionary used in all `--json` documents."""
     note_faults([diagnostic])
     return diagnostic.as_json()
 
 
 def as_text(diagnostics: Iterable[Diagnostic], *, color: bool = False, width: int = DEFAULT_WIDTH) -> str:
-    """All of `diagnostics`, an empty line between them, and their number below if there are several.
+    """Format `diagnostics`, separated by empty lines, with a summary if there are several.
 
-    Lines of an excerpt that are wider than `width` cells are cut around the span. What a terminal would obey rather
-    than show (escape sequences, marks that turn the direction of writing) is shown as a character or a number.
+    Excerpt lines wider than `width` cells are clipped around the span. Characters that a terminal would interpret
+    (escape sequences, bidirectional marks) are replaced by a symbol or a number.
     """
     findings = list(diagnostics)
     blocks = ["\n".join(_block(finding, color=color, width=width)) for finding in findings]
@@ -119,7 +119,7 @@ def as_text(diagnostics: Iterable[Diagnostic], *, color: bool = False, width: in
 
 
 def counts(diagnostics: Iterable[Diagnostic]) -> str:
-    """How many findings there are of each severity: `2 errors, 1 warning`."""
+    """Return the number of findings by severity: `2 errors, 1 warning`."""
     found = Counter(diagnostic.severity for diagnostic in diagnostics)
     parts = [f"{found[kind]} {kind}{'' if found[kind] == 1 else 's'}" for kind in Severity if found[kind]]
     return ", ".join(parts) or "nothing found"
@@ -156,7 +156,7 @@ def _block(diagnostic: Diagnostic, *, color: bool, width: int) -> Iterator[str]:
 
 
 def _rows(span: Span) -> list[_Row]:
-    """The lines that `span` touches; of many lines, the first ones and the last."""
+    """Return the lines that `span` touches; of a long span, the first and last lines."""
     source = span.source
     if source.text is None or span.start is None:
         return []
@@ -164,14 +164,14 @@ def _rows(span: Span) -> list[_Row]:
     stop = min(max(start, start if span.stop is None else span.stop), len(source.text))
     (first, left), (last, right) = source.position(start), source.position(stop)
     if last > first and right == 1:
-        last, right = last - 1, len(source.line(last - 1)) + 1  # it ends with its line, not before the next
+        last, right = last - 1, len(source.line(last - 1)) + 1  # the span ends with its line, not before the next one
     numbers = range(first, last + 1)
-    if len(numbers) > _SHOWN_LINES + 1:  # one line left out would take as much space as itself
+    if len(numbers) > _SHOWN_LINES + 1:  # one omitted line would need as much space as itself
         numbers = [*numbers[: _SHOWN_LINES - 1], last]
     rows: list[_Row] = []
     for number in numbers:
         text = source.line(number)
-        # White space around the lines of a long span belongs to their layout, not to what was found.
+        # Strip common white space around the lines of a long span.
         begin = left - 1 if number == first else len(text) - len(text.lstrip())
         end = right - 1 if number == last else len(text.rstrip())
         rows.append(_Row(number, text, begin, max(begin, end)))
@@ -179,7 +179,7 @@ def _rows(span: Span) -> list[_Row]:
 
 
 def _abridged(rows: Sequence[_Row]) -> Iterator[_Row | None]:
-    """`rows`, with `None` where lines between them are left out."""
+    """Return `rows` with `None` for omitted lines between them."""
     for before, row in zip([None, *rows], rows, strict=False):
         if before is not None and row.number > before.number + 1:
             yield None
@@ -187,22 +187,22 @@ def _abridged(rows: Sequence[_Row]) -> Iterator[_Row | None]:
 
 
 def _cut(row: _Row, room: int) -> _Window:
-    """The part of the line around the span that fits into `room` cells; an ellipsis stands where something is cut."""
+    """Clip the line around the span to `room` cells; an ellipsis marks each clipped end."""
     text, start = row.text, min(row.start, len(row.text))
     while 0 < start < len(text) and not _cells(text[start]):
-        start -= 1  # a mark stands in the cell of the character before it
+        start -= 1  # a combining mark belongs to the cell of the character before it
     caret_after = 1 if start == len(text) else 0
-    left, right = 0, _fitting(text, room - caret_after)
+    left, right = 0, _count_fitting(text, room - caret_after)
     if right < len(text):
         room -= 2  # for the ellipses
         reach = room * _POINTS_A_CELL
         ahead, behind = text[start : start + reach], text[max(0, start - reach) : start][::-1]
-        span = _cells(ahead[: _fitting(ahead[: row.stop - start], room)])
-        right = start + _fitting(ahead, span + (room - span) // 2)
-        left = start - _fitting(behind, room - _cells(text[start:right]))
-        right = start + _fitting(ahead, room - _cells(text[left:start]))
+        span = _cells(ahead[: _count_fitting(ahead[: row.stop - start], room)])
+        right = start + _count_fitting(ahead, span + (room - span) // 2)
+        left = start - _count_fitting(behind, room - _cells(text[start:right]))
+        right = start + _count_fitting(ahead, room - _cells(text[left:start]))
     while 0 < left < start and not _cells(text[left]):
-        left += 1  # a mark would join the ellipsis
+        left += 1  # a combining mark would combine with the ellipsis
     before = "…" if left else ""
     after = "…" if right < len(text) else ""
     return _Window(
@@ -212,8 +212,8 @@ def _cut(row: _Row, room: int) -> _Window:
     )
 
 
-def _fitting(text: str, cells: int) -> int:
-    """How many of the first code points of `text` fit into `cells`."""
+def _count_fitting(text: str, cells: int) -> int:
+    """Return how many leading code points of `text` fit into `cells`."""
     used = 0
     for count, character in enumerate(islice(text, cells * _POINTS_A_CELL)):
         used += _cells(character)
@@ -223,7 +223,7 @@ def _fitting(text: str, cells: int) -> int:
 
 
 def _cells(text: str) -> int:
-    """Cells of a terminal that `text` takes when it is shown."""
+    """Return the number of terminal cells of `text`."""
     return sum(map(_character_cells, shown(text)))
 
 
@@ -236,16 +236,16 @@ def _character_cells(character: str) -> int:
 
 
 def shown(text: str) -> str:
-    """`text` with a visible substitute for each character that a terminal interprets or does not draw.
+    """Replace characters that a terminal interprets or does not display by visible substitutes.
 
-    A file that stands in for standard input or output is called so.
+    A temporary file for standard input or output is shown by the name of the stream.
     """
     text = named(text)
     return text if text.isascii() and text.isprintable() else "".join(map(_substitute, text))
 
 
 def shown_in(document: Any) -> Any:
-    """`document`, of mappings, sequences and strings, with `shown` applied to each string."""
+    """Apply `shown` to each string in `document` (mappings, sequences and strings)."""
     if isinstance(document, str):
         return shown(document)
     if isinstance(document, Mapping):
@@ -255,30 +255,30 @@ def shown_in(document: Any) -> Any:
 
 
 def json_text(document: Mapping[str, Any], indent: int | None = None) -> str:
-    """`document` as JSON, which escapes the characters that `shown` replaces."""
+    """Format `document` as JSON with escapes for the characters that `shown` replaces."""
     return escape_json(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def escape_json(text: str) -> str:
-    """JSON with an escape sequence for each character that `shown` replaces."""
+    """Replace each character that `shown` replaces by a JSON escape sequence."""
     return _UNUSUAL.sub(lambda found: found[0] if _is_visible(found[0]) else json.dumps(found[0])[1:-1], text)
 
 
 _UNUSUAL = re.compile(r"[^\n -~]")
 _PARAMETER = r"(?:[0-4]|7|9|2[2-47]|[349][0-79]|10[0-7]|[34]8;5;\d{1,3}|[34]8;2(?:;\d{1,3}){3})?"
 _PASSED = re.compile(rf"\x1b\[(?:{_PARAMETER};)*{_PARAMETER}m|\r\x1b\[K|\r?\n|\t")
-"""Styles (without concealed text), the removal of a progress line, ends of lines, tabs."""
+"""Sequences passed through: styles (without concealed text), removal of a progress line, line ends, tabs."""
 
 
 class TerminalStream(TextIOWrapper):
-    """A text stream of a terminal that passes styles and ends of lines, and substitutes other control characters.
+    """A terminal stream that passes styles and line ends and replaces other control characters.
 
-    Verbs apply `shown` to names, which also replaces the styles and line ends in them. This is the second barrier.
+    Commands apply `shown` to names, which also replaces styles and line ends in them; this is the second barrier.
     """
 
     def write(self, text: str, /) -> int:
-        """Write `text`; return its length."""
-        if not _is_plain(text):
+        """Write `text` and return its length."""
+        if not _is_printable_ascii(text):
             pieces: list[str] = []
             end = 0
             for found in _PASSED.finditer(text):
@@ -290,7 +290,7 @@ class TerminalStream(TextIOWrapper):
         return len(text)
 
 
-def _is_plain(text: str) -> bool:
+def _is_printable_ascii(text: str) -> bool:
     return text.isascii() and text.replace("\n", "").isprintable()
 
 

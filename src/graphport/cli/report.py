@@ -1,4 +1,4 @@
-"""`graphport report`, and how other verbs write reports."""
+"""`graphport report`, and the reports of other commands."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graphport.cli.options import (
     Verb,
     answered,
     backend_option,
-    bound,
     edition_option,
+    input_bindings,
     input_option,
     print_findings,
     print_json,
@@ -69,11 +69,11 @@ def verb(
     color: str,
     as_json_: bool,
 ) -> None:
-    """Write down and draw what is known of a model, or of two: a page for a browser, a drawing, tables, data.
+    """Report on a model, or on the difference of two: HTML page, drawing, tables, or data.
 
-    The page needs no network and nothing beside it. With a second model it shows both side by side, coloured by how far
-    their values lie apart, and the first value that differs. Without -o, the report goes to standard output as
-    --format says, or as Markdown.
+    The HTML page is self-contained. With a second model it shows both models, coloured by the difference of their
+    values, and the first value that differs. Without -o, the report is written to standard output in --format, by
+    default Markdown.
 
     \b
     Examples:
@@ -86,12 +86,12 @@ def verb(
     from graphport.cli import arrays
 
     if figure is not None and output is None:
-        message = "a figure is written to a file: say -o error.pdf"
+        message = "a figure needs an output file: -o error.pdf"
         raise click.UsageError(message)
     if output is not None and format is None and figure is None:
         format_of(output)
-    first = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
-    second = None if against is None else graphport.load(against, shapes=bound(shapes))
+    first = graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program)
+    second = None if against is None else graphport.load(against, shapes=input_bindings(shapes))
     given = None if inputs is None else arrays.inputs_of(first, inputs)
     found = graphport.report(first, second, given, backend=backend, times=times)
     if output is not None:
@@ -111,7 +111,7 @@ def verb(
 
 
 def _print(report: Report, format: str) -> None:
-    """Print a view; on a terminal, its strings are without control characters."""
+    """Print a view; control characters in strings are replaced on a terminal."""
     if sys.stdout.isatty() and format == "json":
         click.echo(escape_json(report.json()), nl=False)
     elif sys.stdout.isatty():
@@ -130,16 +130,16 @@ def write_report(
     backend: str = "auto",
     **asked: Any,
 ) -> None:
-    """Write a report on what a verb has made of a model, where one is wanted and both are there.
+    """Write a report on the result of a command, if it was requested and both models exist.
 
     Args:
-        path: where to.
-        source: what was there: a model, or a path.
-        target: what was made: a model, a path, or `None` where nothing was written.
-        findings: what the verb has found out.
-        inputs: to compare values with; made up if `None`.
-        backend: that computes them.
-        **asked: how the source is read.
+        path: the output path.
+        source: the source: a model or a path.
+        target: the result: a model, a path, or `None` if nothing was written.
+        findings: results of the command.
+        inputs: inputs for the comparison of values; random if `None`.
+        backend: the backend.
+        **asked: options for reading the source.
     """
     if path is None:
         return

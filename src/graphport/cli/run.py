@@ -12,7 +12,7 @@ from graphport.cli.options import (
     Verb,
     answered,
     backend_option,
-    bound,
+    input_bindings,
     opening_options,
     print_findings,
     print_json,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, name="run")
 @click.argument("model", type=MODEL)
 @click.option(
-    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input; random numbers if not given."
+    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input; default: random values."
 )
 @click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with an array for each output.")
 @backend_option
@@ -61,7 +61,7 @@ def verb(
     from graphport.cli import arrays
     from graphport.runtimes.inputs import random_inputs
 
-    loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program, states=states)
+    loaded = graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program, states=states)
     if not as_json_:
         print_findings(loaded.findings, color)
     given = random_inputs(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)

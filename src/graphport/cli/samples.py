@@ -1,4 +1,4 @@
-"""Options that say what samples are: files of arrays, or pictures and what they become."""
+"""Options for calibration samples: files of arrays, or images and their preprocessing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...] | None:
+def _parse_numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...] | None:
     del ctx
     if value is None:
         return None
     try:
         return tuple(float(part) for part in value.split(","))
     except ValueError:
-        message = f"{value!r} is no list of numbers, such as 0.485,0.456,0.406"
+        message = f"{value!r} is not a list of numbers such as 0.485,0.456,0.406"
         raise click.BadParameter(message, param=param) from None
 
 
@@ -37,12 +37,14 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
 
 
 def samples_options(text: str) -> Callable[[Any], Any]:
-    """`--calibration` with `text` for its help, and what says how pictures become numbers."""
+    """Add `--calibration` with the help `text`, and the options for image preprocessing."""
     options = (
         click.option("--calibration", type=MODEL, help=text),
         click.option("--image-size", callback=_size, metavar="SIZE", help="Scale pictures to 224, or 480x640 (HxW)."),
-        click.option("--mean", callback=_numbers, metavar="M,…", help="Is subtracted from pixels, of each channel."),
-        click.option("--std", callback=_numbers, metavar="S,…", help="Pixels are divided by it after that."),
+        click.option(
+            "--mean", callback=_parse_numbers, metavar="M,…", help="Is subtracted from pixels, of each channel."
+        ),
+        click.option("--std", callback=_parse_numbers, metavar="S,…", help="Pixels are divided by it after that."),
         click.option("--white", type=Choice(["1", "255"]), help="The lightest pixel before that (default: 1)."),
         click.option(
             "--layout",
@@ -60,11 +62,11 @@ def samples_options(text: str) -> Callable[[Any], Any]:
 
 
 def samples_of(calibration: Path | None, options: dict[str, Any]) -> Any:
-    """What was given as samples, with what was said of pictures taken out of `options`.
+    """Return the samples, with the preprocessing options removed from `options`.
 
     Raises:
-        DiagnosticError: QUANT0001 there is nothing at that path: told before any work.
-        click.UsageError: pictures are described, and no samples given.
+        DiagnosticError: QUANT0001 the path does not exist; reported before any work.
+        click.UsageError: preprocessing options without samples.
     """
     from graphport.quantization.pictures import Pictures
     from graphport.quantization.samples import refuse_missing
@@ -74,7 +76,7 @@ def samples_of(calibration: Path | None, options: dict[str, Any]) -> Any:
     stated: dict[str, Any] = {name: x for name, x in given.items() if x is not None}
     if calibration is None:
         if stated:
-            message = "--image-size, --mean, --std, --white and --layout are for pictures in --calibration FOLDER"
+            message = "--image-size, --mean, --std, --white and --layout apply to images in --calibration FOLDER only"
             raise click.UsageError(message)
         return None
     refuse_missing(calibration)

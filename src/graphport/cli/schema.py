@@ -19,10 +19,10 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 @color_option
 @findings_end
 def verb(verb_name: str | None, color: str) -> None:
-    """Print the JSON schema of what a verb prints with --json; without VERB, the verbs that have one.
+    """Print the JSON schema of a command's --json output; without VERB, list the commands with a schema.
 
-    A document says what describes it: "schema": "graphport/VERB/1". The number changes when a field goes or means
-    something else; fields that come leave it.
+    Each document names its schema: "schema": "graphport/VERB/1". The number increases when a field is removed or
+    changes its meaning; new fields do not change it.
 
     \b
     Examples:
@@ -41,20 +41,20 @@ def verb(verb_name: str | None, color: str) -> None:
 
 
 def described() -> list[str]:
-    """The verbs whose documents are described."""
+    """Return the commands that have a schema."""
     found = (file.name.removesuffix(".json") for file in _folder().iterdir() if file.name.endswith(".json"))
     return sorted(set(found) - {"common"})
 
 
 def schema(verb_name: str) -> dict[str, Any]:
-    """The schema of what `graphport VERB --json` prints: what it found, or why it did not get there."""
+    """Return the schema of the output of `graphport VERB --json`: its results, or its findings on failure."""
     own, common = _read(verb_name), _read("common")
     name = f"graphport/{verb_name}/1"
     heading = {"type": "object", "properties": {"schema": {"const": name}}, "required": ["schema"]}
     refused = {"$ref": "#/$defs/refused"}
     definitions = common["$defs"] | own.get("$defs", {}) | {"refused": _refused(), "result": own["result"]}
     if "whole" in own:
-        # A document that has its schema elsewhere; its own `$id` keeps its references apart.
+        # A document may have a schema of its own; its `$id` separates the references.
         package, _, file = own["whole"].partition(":")
         definitions["whole"] = json.loads((files(package) / file).read_text("utf-8"))
     return {

@@ -10,7 +10,7 @@ from graphport.cli.options import (
     MODEL,
     Verb,
     answered,
-    bound,
+    input_bindings,
     opening_options,
     print_findings,
     print_json,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Print every value with its element type and shape.
 
-    Extents that only a run can tell are symbols, such as N or 2*H; what symbols stand for is told below. A named axis
-    is at least 1; --input x=0..x3x224x224 says that it may be empty.
+    Dynamic dims are symbols, such as N or 2*H; the meaning of symbols is printed below. A named axis is at least 1;
+    --input x=0..x3x224x224 permits 0.
 
     \b
     Examples:
@@ -43,14 +43,14 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
     import graphport
     from graphport.cli.table import print_table
 
-    loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
+    loaded = graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program)
     facts = loaded.shapes()
     if as_json_:
         values = {name: fact_as_json(fact) for name, fact in facts.items()}
         print_json({"values": values, **_bounds(facts.values()), **_extents(loaded)})
         return
     print_findings(loaded.findings, color)
-    rows = [(value.name, _kind(value), _dtype(value.fact), _shape(value.fact)) for value in loaded.graph.values()]
+    rows = [(value.name, _fact_kind(value), _dtype(value.fact), _shape(value.fact)) for value in loaded.graph.values()]
     print_table(("value", "of", "type", "shape"), rows)
     extents = _extents(loaded)
     for name, dim in extents.get("definitions", {}).items():
@@ -62,7 +62,7 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
 
 
 def fact_as_json(fact: Fact) -> dict[str, Any]:
-    """A tensor's type and shape; a sequence's or optional's element beside its kind."""
+    """Convert a fact to JSON: dtype and shape of a tensor; the element of a sequence or optional."""
     from graphport.core.facts import OptionalFact, SequenceFact
 
     if isinstance(fact, SequenceFact):
@@ -74,7 +74,7 @@ def fact_as_json(fact: Fact) -> dict[str, Any]:
 
 
 def _extents(model: Model) -> dict[str, Any]:
-    """What symbols of the model stand for, and what holds between extents in every run."""
+    """Return the definitions of the model's symbols and the constraints between dims."""
     from graphport.core.facts import TensorFact
 
     extents = model.graph.extents
@@ -102,7 +102,7 @@ def _bounds(facts: Any) -> dict[str, Any]:
     return {"bounds": found} if found else {}
 
 
-def _kind(value: Any) -> str:
+def _fact_kind(value: Any) -> str:
     if value.is_input:
         return "input"
     return "constant" if value.is_constant else value.producer.op

@@ -14,11 +14,11 @@ from graphport.cli.prepare import rewrite, rewriting_options
 @rewriting_options
 @findings_end
 def verb(**options: Any) -> None:
-    """Make a model smaller, and prove that it computes the same.
+    """Simplify a model and prove that it computes the same.
 
-    What is known is computed, what is computed twice is computed once, chains of moves and of arithmetic become one
-    step, what does nothing goes. Weights never grow by more than a tenth, and quantized ones stay as they are. Exit
-    code 1 if the outputs of both models differ.
+    Constants are folded, duplicates merged, chains of data movement and arithmetic combined, identity operators
+    removed. Weights grow by at most a tenth, and quantized weights are not changed. Exit code 1 if the outputs of both
+    models differ.
 
     \b
     Examples:

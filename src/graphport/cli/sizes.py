@@ -1,4 +1,4 @@
-"""What a model holds, as text, and two of them side by side."""
+"""Statistics of a model as text, and of two models side by side."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
 
-_MOST_TEXT = 36  # of sizes in a line of a table
+_MOST_TEXT = 36  # sizes in one table line
 _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 
 def print_beside(before: Inspection, after: Inspection) -> None:
-    """A table of both: operators, those of which there are more or fewer, parameters, bytes and work."""
+    """Print a table of both models: changed operators, parameters, bytes and work."""
     rows = [("operators", *(f"{sum(each.operators.values()):,}" for each in (before, after)))]
     rows += [
         (f"  {op}", str(before.operators.get(op, 0)), str(after.operators.get(op, 0))) for op in _moved(before, after)
@@ -41,14 +41,14 @@ def _sizes(found: Inspection) -> str:
 
 
 def total_macs(found: Inspection) -> str:
-    """All multiply-accumulates of one run, and how many nodes they are not known of."""
-    known = number(found.macs if found.example is None else found.example.macs, found)
+    """Return the multiply-accumulates of one run and the number of nodes for which they are unknown."""
+    known = format_number(found.macs if found.example is None else found.example.macs, found)
     open_ones = sum(found.macs_unknown.values())
     return f"{known} and {open_ones} unknown" if open_ones else known
 
 
-def number(dim: Dim, found: Inspection) -> str:
-    """A formula or all digits; at sizes of an example, a number with a unit."""
+def format_number(dim: Dim, found: Inspection) -> str:
+    """Format a formula or a number; for example sizes, with a unit prefix."""
     if not isinstance(dim, int):
         return str(dim)
     if found.example is not None:
@@ -59,7 +59,7 @@ def number(dim: Dim, found: Inspection) -> str:
 
 
 def at(sizes: Mapping[str, int]) -> str:
-    """The sizes of an example, as many as fit."""
+    """Format the sizes of an example, shortened to the line."""
     stated: list[str] = []
     for name, size in sizes.items():
         if sum(map(len, stated)) + len(name) > _MOST_TEXT:

@@ -1,4 +1,4 @@
-"""`-` for a model: standard input is kept as a file while a verb runs, and a file is sent to standard output."""
+"""`-` as a model path: standard input is stored in a temporary file; a result is copied to standard output."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ from_option = click.option(
 
 
 class ModelPath(click.Path):
-    """A path; `-` is standard input, kept in a temporary file until the verb has ended."""
+    """A path; `-` is standard input, stored in a temporary file until the command ends."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path of what `value` names."""
+        """Return the path for `value`."""
         if value == "-" and ctx is not None:
             if ctx.meta.get(_GIVEN):
                 self.fail("standard input can be read once only", param, ctx)
             ctx.meta[_GIVEN] = True
-            return _kept(ctx)
+            return _store_standard_input(ctx)
         if ctx is not None and ctx.meta.get(_FROM) and param is not None and param.param_type_name == "argument":
             self.fail("--from is for standard input (-): files are recognized by their content", param, ctx)
         return super().convert(value, param, ctx)
 
 
 MODEL = ModelPath()
-"""A model, or arrays, to be read."""
+"""A model or arrays to read."""
 FILE = click.Path(path_type=Path)
-"""A file to be written, or to be read more than once."""
+"""A file to write, or to read more than once."""
 
 
-def _kept(ctx: click.Context) -> Path:
+def _store_standard_input(ctx: click.Context) -> Path:
     from graphport.formats import FORMATS
 
     wanted = ctx.meta.get(_FROM)
@@ -93,7 +93,7 @@ def _name(ctx: click.Context, path: Path, name: str) -> None:
 
 
 def named(text: str) -> str:
-    """`text` with what standard input and output are called in place of the files that stand in for them."""
+    """Replace the paths of temporary files in `text` by the names of standard input and output."""
     context = click.get_current_context(silent=True)
     names: dict[str, str] = {} if context is None else context.meta.get(_NAMES, {})
     for path, name in names.items():
@@ -102,16 +102,16 @@ def named(text: str) -> str:
 
 
 def is_stdin(path: Path) -> bool:
-    """Whether `path` stands in for standard input."""
+    """Whether `path` is the temporary file of standard input."""
     return named(str(path)) != str(path)
 
 
 @contextmanager
 def target(dst: Path, format: str | None, *, is_json: bool) -> Generator[Path]:
-    """The file to write for `dst`; where that is `-`, it is sent to standard output, and what is told to the error one.
+    """Return the file to write for `dst`; for `-` it is copied to standard output, and messages go to standard error.
 
     Raises:
-        UsageError: the format takes several files, or none is said, or JSON is wanted there, too.
+        UsageError: the format has several files or is not specified, or JSON is also requested.
     """
     if dst != DASH:
         yield dst
@@ -123,7 +123,7 @@ def target(dst: Path, format: str | None, *, is_json: bool) -> Generator[Path]:
         message = "--json and a model (-) cannot both go to standard output"
         raise click.UsageError(message)
     if format is None:
-        message = "--to has to say in which format a model goes to standard output"
+        message = "--to FORMAT is required for a model on standard output"
         raise click.UsageError(message)
     kind = formats.by_name(dst, format)
     if kind.streamed is None:
@@ -139,7 +139,7 @@ def target(dst: Path, format: str | None, *, is_json: bool) -> Generator[Path]:
     finally:
         sys.stdout = out
         if path.is_file():
-            send(path.read_bytes())  # before the text that says so
+            send(path.read_bytes())  # before the text that reports it
         click.echo(text.getvalue(), nl=False, err=True)
 
 
@@ -147,18 +147,18 @@ def send(data: bytes) -> None:
     """Write bytes to standard output.
 
     Raises:
-        DiagnosticError: IO0014 its reader has closed it.
+        DiagnosticError: IO0014 the reader has closed it.
     """
     out = stdout()
     out.flush()
     binary = cast("Any", out).buffer
     left = memoryview(data)
     try:
-        while left:  # without a buffer (PYTHONUNBUFFERED) a pipe takes a part at a time
+        while left:  # without a buffer (PYTHONUNBUFFERED) a pipe accepts only a part at a time
             left = left[binary.write(left) :]
         binary.flush()
     except BrokenPipeError as error:
-        # What is left in the buffer would fail again when the interpreter ends.
+        # Discard the buffer, whose remainder would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         message = f"standard output was closed before all {len(data)} bytes of the model were written"
         remedy = "read all of it, or write to a file"

@@ -1,4 +1,4 @@
-"""Tables: drawn on a terminal, plain columns in a pipe."""
+"""Tables: with rules on a terminal, plain columns in a pipe."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """One row a line; on a terminal with rules and the terminal's width, in a pipe with two blanks between columns."""
-    # Names of values and files may hold what a terminal obeys.
+    """Print one row per line: with rules in the terminal's width, or separated by two blanks in a pipe."""
+    # Names of values and files may contain terminal control characters.
     rows = [[shown(cell) for cell in row] for row in rows]
     title = None if title is None else shown(title)
     if sys.stdout.isatty():
@@ -24,7 +24,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
         return
     if title:
         click.echo(title)
-    # Line by line: whoever reads may have seen enough.
+    # Print line by line, because the reader may stop early.
     for line in as_text(headings, rows).split("\n"):
         click.echo(line)
 
@@ -38,6 +38,6 @@ def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | N
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        # Names of values may hold what rich takes for markup.
+        # Names of values may contain rich's markup.
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)

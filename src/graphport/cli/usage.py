@@ -1,4 +1,4 @@
-"""How the command line is used: options in groups, wrong usage as text or JSON, and what quiet means."""
+"""Usage of the command line: grouped options, usage errors as text or JSON, and quiet mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from graphport.cli.progress import log_file, telling
+from graphport.cli.progress import log_file, print_progress
 from graphport.cli.quiet import is_quiet, quiet, silenced
 from graphport.cli.render import json_text
 from graphport.core.docstrings import docstring
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _JSON = "--json"
 _OWN = ("--json", "--color", "--quiet", "--log-file", "--help")
-"""Options that every verb has; they stand last in its help."""
+"""Options of every command; they are listed last in its help."""
 
 
 class Option(click.Option):
-    """An option that the help shows below a heading of its own."""
+    """An option that the help lists under its own heading."""
 
     def __init__(self, *arguments: Any, group: str, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -30,7 +30,7 @@ class Option(click.Option):
 
 
 class Choice(click.Choice[str]):
-    """One of some words; of another word it is said which of them may have been meant."""
+    """A choice of names; for an unknown name the error suggests similar ones."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = super().get_invalid_choice_message(value, ctx)
@@ -39,12 +39,12 @@ class Choice(click.Choice[str]):
 
 
 def grouped(group: str, *names: str, **named: Any) -> Callable[[Any], Any]:
-    """`click.option` below the heading `group`."""
+    """Return `click.option` under the heading `group`."""
     return click.option(*names, cls=Option, group=group, **named)
 
 
 class Verb(click.Command):
-    """A verb of the command line: with `-q` it prints errors and nothing else."""
+    """A command that prints only errors with `-q`."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -69,7 +69,7 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         is_json = bool(ctx.params.get("as_json_"))
-        with telling(ctx, is_silent=is_quiet() or is_json):
+        with print_progress(ctx, is_silent=is_quiet() or is_json):
             if not is_quiet() or is_json:
                 return super().invoke(ctx)
             with silenced(ctx):
@@ -77,7 +77,7 @@ class Verb(click.Command):
 
 
 class Verbs(click.Group):
-    """A group that says what a mistyped verb may have meant, and wrong usage as JSON where that is asked for."""
+    """A group that suggests similar commands for a typo, and prints usage errors as JSON on request."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -122,7 +122,7 @@ class Verbs(click.Group):
 
 
 def _refuse(error: click.UsageError) -> NoReturn:
-    """Wrong usage as the one document on standard output."""
+    """Print a usage error as the JSON document."""
     from graphport.core.diagnostics import Diagnostic
 
     verb = error.ctx.info_name if error.ctx is not None and error.ctx.parent is not None else "usage"
@@ -133,7 +133,7 @@ def _refuse(error: click.UsageError) -> NoReturn:
 
 
 def as_document(verb: str, document: Mapping[str, Any]) -> str:
-    """The text of a JSON document of a verb, which says what describes it."""
+    """Format the JSON document of a command with its schema name."""
     return json_text({"schema": f"graphport/{verb}/1"} | dict(document))
 
 
@@ -142,5 +142,5 @@ def _before_dashes(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _summary(verb: click.Command) -> str:
-    """The first sentence of a verb's help, whole."""
+    """Return the first sentence of a command's help."""
     return verb.get_short_help_str(limit=1000)

@@ -1,4 +1,4 @@
-"""Options of verbs that prove what they write, and how a proof is printed."""
+"""Options of commands that prove their output, and the printing of proofs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Effort(click.ParamType[Any]):
     name = "SECONDS"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """Check the value, which is a number of seconds or a word."""
+        """Parse the value: a number of seconds or a keyword."""
         from graphport.api.verify import effort_of
 
         try:
@@ -48,13 +48,13 @@ effort_option = click.option(
 
 
 def verification_options(command: Command) -> Command:
-    """Options of verbs that prove what they write by two files, which can be repeated."""
+    """Add the options of commands that prove their output by two files, which can be repeated."""
     proof = click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, so that it can be repeated.")
     return proof(checking_options(command))
 
 
 def checking_options(command: Command) -> Command:
-    """Options of verbs that prove what they write; `verification` takes them."""
+    """Add the options of commands that prove their output; `verification` extracts them."""
     for option in (
         effort_option,
         click.option("--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'."),
@@ -77,7 +77,7 @@ def checking_options(command: Command) -> Command:
 
 
 def verification(options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `convert` and `rewrite_file` by `verification_options`, which are taken from `options`."""
+    """Extract the arguments of `convert` and `rewrite_file` from `options`."""
     limit = options.pop("verify_limit")
     return {
         "verify": options.pop("verify"),
@@ -89,13 +89,13 @@ def verification(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def verified(became: WriteResult) -> dict[str, Any]:
-    """The result of writing a file, for a document."""
+    """Return the verification result for a JSON document."""
     proof = None if became.proof is None else became.proof.as_json()
     return {"verdict": str(became.verdict), "verify": proof, "skipped": became.skipped, "written": became.written}
 
 
 def write_proof(proof: Proof | None, path: Path | None, source: Path, target: str | None, **asked: Any) -> None:
-    """Write the document of a proof, if there is one and a path for it."""
+    """Write the proof document if there is a proof and a path."""
     if path is None or proof is None:
         return
     from graphport.proof.document import write_document
@@ -104,7 +104,7 @@ def write_proof(proof: Proof | None, path: Path | None, source: Path, target: st
 
 
 def print_verification(proof: Proof | None, skipped: str | None, missing: str | None) -> None:
-    """Print a proof, or why there is none; `missing` is the file that was not written because it is refuted."""
+    """Print a proof, or the reason for its absence; `missing` is the file that was refuted and not written."""
     from graphport.cli.table import print_table
 
     if proof is None:

@@ -10,8 +10,8 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
-    bound,
     findings_end,
+    input_bindings,
     json_option,
     print_json,
     reading_options,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("a", type=MODEL)
 @click.argument("b", type=MODEL)
 @click.option(
-    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; made up if not given."
+    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; default: random values."
 )
 @click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here; an existing one is repeated.")
 @effort_option
@@ -49,10 +49,10 @@ def verb(
     states: bool,
     as_json_: bool,
 ) -> None:
-    """Prove that two files compute the same: each runs in its native runtime.
+    """Prove that two files compute the same, each in its native runtime.
 
-    The verdict is one of: verified, verified where covered, consistent (a side was computed by graphport alone), not
-    verified, verification failed. Exit code 1 for the last two, and with --strict for all but the first.
+    The verdict is one of: verified, verified where covered, consistent (one side was run by graphport only), not
+    verified, verification failed. Exit code 1 for the last two, with --strict for all but the first.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def verb(
     from graphport.proof.document import changed
 
     stale = [] if proof is None else changed(proof, {"a": a, "b": b})
-    asked: dict[str, Any] = {"shapes": bound(shapes), "edition": edition, "program": program, "states": states}
+    asked: dict[str, Any] = {"shapes": input_bindings(shapes), "edition": edition, "program": program, "states": states}
     given = None
     if inputs is not None:
         given = arrays.inputs_of(graphport.load(a, **asked), inputs)

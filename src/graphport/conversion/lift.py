@@ -34,7 +34,7 @@ _OTHER_FORMAT = "choose another format"
 _BIND = "bind the symbolic dims, for example"
 _MAX_LISTED = 6  # inputs listed in a remedy
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
-MAX_ADDED_NODES = 1 << 18
+MOST_MADE = 1 << 18
 """Default of the limit `write.nodes`: the maximal number of nodes that an export may add."""
 
 
@@ -264,7 +264,7 @@ def _export_nodes(graph: Graph, dialect: str) -> list[_Unsupported]:
     """Export every node, then the nodes in the bodies of exported nodes. Return the unsupported nodes."""
     failed: list[_Unsupported] = []
     pending = [graph]
-    state = _ExportState(dialect, RuleCache(graph), budget.limit("write.nodes", MAX_ADDED_NODES), {})
+    state = _ExportState(dialect, RuleCache(graph), budget.limit("write.nodes", MOST_MADE), {})
     while pending:
         current = pending.pop()
         for node in current:
@@ -318,7 +318,7 @@ def _emit(graph: Graph, node: Node, state: _ExportState) -> list[_Unsupported]:
 
 
 def _too_many(node: Node, dialect: str) -> Diagnostic:
-    most = budget.limit("write.nodes", MAX_ADDED_NODES)
+    most = budget.limit("write.nodes", MOST_MADE)
     message = f"the export to {dialect or 'onnx'} would add more than {most} nodes"
     return Diagnostic("LEG0008", message, node.origin, f"{budget.LIMITS}=write.nodes=N allows more")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import by_tflite, operator
-from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, real, scalar, vector
+from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, float_element, scalar, vector
 from graphport.ops.pages.detection import NonMaxSuppression
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
@@ -82,7 +82,7 @@ def nms_v5(
     pad_to_max_output_size: bool = False,
 ) -> list[Value]:
     """The same with the scores of the boxes that are kept, which `sigma` above 0 lowers."""
-    if real(sigma) != 0:
+    if float_element(sigma) != 0:
         kept, lowered, number = by_tflite(
             b, "NON_MAX_SUPPRESSION_V5", boxes, scores, count, overlap, least, sigma, count=3
         )
