@@ -377,6 +377,7 @@ def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, n
 
 @pytest.mark.parametrize("verb", ["quantize", "cast"])
 def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatch):
+    from graphport.api import proven_write
 
     right = proven_write.export
     monkeypatch.setattr(proven_write, "export", lambda *of: (said := right(*of))._replace(graph=sabotaged(said.graph)))

@@ -19,6 +19,7 @@ from graphport.cli.options import (
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
 from graphport.cli.sizes import at, format_number, total_macs
+from graphport.core.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +38,12 @@ _KERNEL = ("operator", "version", "nodes", "xnnpack")
 @opening_options
 @answered
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
-    """Print statistics of a model: inputs, outputs, operators, weights, work, and the formats that support it.
+    """Report inputs, outputs, operators, weights and work of a model, and the formats that can express it.
 
-    Operators have their ONNX names where possible; nodes in bodies of loops and branches count once. Work is the number
-    of multiply-accumulates of one run, as a formula for dynamic dims, or for example sizes if the formula would be
-    long; --input binds dims.
+    Operators have their ONNX names where possible; operators in bodies of loops and branches count once. Work is the
+    number of multiply-accumulates of one run: a formula for open dims, or a number at stated sizes if the formula is
+    long; --input binds dims. For TorchScript also the modules with their weights, the methods and the extra files, even
+    if the file does not contain the shapes of its inputs.
 
     \b
     Examples:
@@ -50,8 +52,20 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
       graphport inspect model.nnef.tgz --json
     """
     import graphport
+    from graphport.formats import locate
 
-    loaded = graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program)
+    format, place = locate(model)
+    contents = format.contents(place)
+    if contents is not None and not as_json_:
+        _print_contents(contents)
+    try:
+        loaded = graphport.load(model, edition=edition, shapes=input_bindings(shapes), program=program)
+    except DiagnosticError as error:
+        if contents is None or not as_json_:
+            raise
+        findings = [as_json(finding) for finding in error.diagnostics]
+        print_json({"valid": False, "diagnostics": findings, "contents": asdict(contents)})
+        raise click.exceptions.Exit(1) from None
     found = graphport.inspect(loaded)
     if as_json_:
         print_json(_document(loaded, found) | ({} if contents is None else {"contents": asdict(contents)}))

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import by_tflite, operator
-from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, float_element, scalar, vector
+from graphport.ops.lowering.operands import (
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    float_element,
+    scalar,
+    vector,
+)
 from graphport.ops.pages.detection import NonMaxSuppression
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
