@@ -129,3 +129,25 @@ def test_version_1_of_gguf_is_refused_by_name(tmp_path):
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 1, 0, 0))
     with pytest.raises(gp.DiagnosticError, match="version 1"):
         gp.load(path)
+
+
+def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder):
+    change_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
+    with pytest.raises(gp.DiagnosticError, match="gptq"):
+        gp.load(folder)
+
+
+def test_the_language_model_of_several_modalities_is_read_with_a_warning(folder):
+    path = folder / "config.json"
+    text = {**json.loads(path.read_text()), "model_type": "llama"}
+    path.write_text(json.dumps({"model_type": "llava", "text_config": text}))
+
+    def change(header):
+        for name in list(header):
+            if name.startswith("model."):
+                header[f"language_model.{name}"] = header.pop(name)
+
+    change_header(folder, change)
+    model = gp.load(folder)
+    assert [finding.code for finding in model.findings] == ["CKPT0010"]
+    assert next(iter(model.outputs)) == "logits"

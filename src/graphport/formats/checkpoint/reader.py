@@ -14,6 +14,8 @@ from graphport.formats.checkpoint.architecture.families import FAMILIES
 from graphport.formats.checkpoint.architecture.names import canonical_names
 from graphport.formats.checkpoint.architecture.net import ACTIVATIONS, Net
 from graphport.formats.checkpoint.architecture.weights import Weights
+from graphport.formats.checkpoint.container.config import Config
+from graphport.formats.checkpoint.container.faults import note
 from graphport.formats.checkpoint.container.folder import read_config, read_pooling, read_tensors
 from graphport.formats.checkpoint.generation import NOTE, generation_settings
 from graphport.formats.checkpoint.gguf_reader import read_file
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.formats.checkpoint.architecture.declaration import Decoder
-    from graphport.formats.checkpoint.container.config import Config
     from graphport.ir.graph import Graph
+
+_OUTER = ("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings")
+"""Keys that a configuration with several modalities has outside of its text_config."""
 
 TYPE = "checkpoint.type"
 """The note of a graph with the model type."""
@@ -54,6 +58,8 @@ def has_facts(graph: Graph) -> bool:
 
 
 def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
+    config, findings = _text_part(config)
+    _refuse_quantized(config)
     kind = config.text("model_type", default="")
     if not kind:
         raise config.fault("model_type", "model_type is missing", "docs/checkpoint.md lists the types that are read")
@@ -67,9 +73,32 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     decoder = resolve(family, config)
     tensors = read_tensors(folder)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
-    graph, findings = _decoder(kind, decoder, config, weights)
+    graph, found = _decoder(kind, decoder, config, weights)
     graph.notes[NOTE] = generation_settings(config, decoder, folder)
-    return graph, findings
+    return graph, [*findings, *found]
+
+
+def _text_part(config: Config) -> tuple[Config, list[Diagnostic]]:
+    """Return the configuration of the language model in one with several modalities, and a warning."""
+    section = config.section("text_config")
+    if section is None:
+        return config, []
+    kind = config.text("model_type", default="")
+    _refuse_quantized(config)
+    outer = {name: config.values[name] for name in _OUTER if config.has(name)}
+    values = {"model_type": f"{kind}_text", **outer, **section.values}
+    message = f"of the {kind[:60]} model the language model is read, without images and sounds"
+    return Config(values, config.source, "text_config."), [note("CKPT0010", message, config.source)]
+
+
+def _refuse_quantized(config: Config) -> None:
+    section = config.section("quantization_config")
+    if section is None:
+        return
+    method = section.text("quant_method", default="unnamed")
+    message = f"checkpoints quantized with {method[:60]!r}"
+    help_ = "take the checkpoint in float16 or bfloat16 and quantize it with graphport quantize"
+    raise config.unsupported("quantization_config", message, help_)
 
 
 def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:

@@ -1,4 +1,4 @@
-"""What a decoder is: the values that a family's declaration leaves to the configuration, resolved and checked."""
+"""Declarations of decoders: fields with values or configuration keys, resolved and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of decoders: what they are made of, the keys of their configurations and the names of their tensors."""
+"""Families of decoders: values, keys of their configurations and names of their tensors."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ _WITHOUT_MEANING = re.compile(
     r"|token_type_ids|attn\.masked_bias|rotary_emb\.(cos|sin)_cached|(activation_)?post_[a-z_]*fake_quantize)$"
 )
 """Buffers that other programs store: masks, tables of frequencies, constant positions."""
+_OTHER_MODALITIES = re.compile(r"(^|\.)(vision_tower|multi_modal_projector|vision_model|audio_tower|embed_vision)\.")
+"""Parts of models of several modalities, of which the language model is read."""
 _OTHER_TASKS = re.compile(r"^(cls|lm_head|classifier|score|qa_outputs|pooler|vocab_[a-z_]+|head|decoder)\.")
 """Heads of other tasks than that of the architecture."""
 _LAYER = re.compile(r"\.(\d+)\.")
@@ -77,9 +79,8 @@ class Weights:
             DiagnosticError: CKPT0008 tensors that belong to the model are unused.
         """
         unused = sorted(name for name, storage in self.tensors.items() if name not in self.used and storage.count)
-        ignored = [
-            name for name in unused if _WITHOUT_MEANING.search(name) or (has_other_tasks and _OTHER_TASKS.search(name))
-        ]
+        patterns = [_WITHOUT_MEANING, _OTHER_MODALITIES, *([_OTHER_TASKS] if has_other_tasks else [])]
+        ignored = [name for name in unused if any(pattern.search(name) for pattern in patterns)]
         unknown = sorted(set(unused) - set(ignored))
         if unknown:
             message = f"the configuration describes no use of {len(unknown)} tensors: {_listed(unknown)}"
