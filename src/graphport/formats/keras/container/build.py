@@ -38,6 +38,8 @@ _MAX_DIM = 1 << 40
 """Largest dim of an input."""
 _HELP = "save the model again with Keras"
 _IDENTITY = "Identity"
+_ATTENDED = ("query", "value", "key")
+"""Operands of attention, whose masks are operands of their own."""
 _UNUSED = ("name", "training", "mask", "dtype", "out", "given_masks", "validate_indices", "preserve_aspect_ratio")
 """Arguments of calls that change nothing."""
 _TRAINS = ("Dropout", "SpatialDropout", "Gaussian", "AlphaDropout", "BatchNormalization", "Random")
@@ -427,7 +429,11 @@ class GraphBuilder:
         """The masks of the inputs that are not given explicitly: `mask` of one input, `mask:1` of the second."""
         if bound.of("mask"):
             return []
-        inputs = [tensor for role, tensor in bound.tensors if role not in ("initial_state", "attention_mask")]
+        inputs = [tensor for role, tensor in bound.tensors if role == X]
+        if not inputs:
+            given = {role for role, _ in bound.tensors}
+            named = [(f"{role}_mask", tensor.mask) for role, tensor in bound.tensors if role in _ATTENDED]
+            return [(role, mask.value) for role, mask in named if mask is not None and role not in given]
         names = ("mask", *(f"mask:{index}" for index in range(1, len(inputs))))
         return [(name, each.mask.value) for name, each in zip(names, inputs, strict=True) if each.mask is not None]
 

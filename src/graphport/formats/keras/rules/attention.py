@@ -185,7 +185,15 @@ def multi_head_attention(
     return _heads(at, scale, sliding_window, is_explicit, return_attention_scores, use_causal_mask)
 
 
-@layer("GroupedQueryAttention", weights=_HEADS, call=_HEADS_CALL, mask="keep", takes_mask=True, count=_count)
+@layer(
+    "GroupQueryAttention",
+    "GroupedQueryAttention",
+    weights=_HEADS,
+    call=_HEADS_CALL,
+    mask="keep",
+    takes_mask=True,
+    count=_count,
+)
 def grouped_query_attention(
     at: Layer,
     *,

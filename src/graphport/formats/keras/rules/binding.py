@@ -181,7 +181,7 @@ def layer(
         options = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
 
         @wraps(function)
-        def lowered(b: Builder, *given: Value | None, operands: Sequence[str] = (), **attributes: Any) -> Any:
+        def lowered(b: Builder, /, *given: Value | None, operands: Sequence[str] = (), **attributes: Any) -> Any:
             dtype = DTYPES[attributes.pop(COMPUTE_TYPE, "float32")]
             unknown = [name for name in attributes if name not in options]
             if unknown:

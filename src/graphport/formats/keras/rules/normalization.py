@@ -90,7 +90,8 @@ def layer_normalization(
     b, x, rank = at.b, in_float32(at.b, at.x), at.rank
     axes = sorted(at.axis(each) for each in ([axis] if isinstance(axis, int) else axis))
     if rms_scaling:
-        return in_compute_type(at, _rms_scaled(at, x, axes, epsilon))
+        # Keras divides by the deviation from the mean, whatever the option is called.
+        return in_compute_type(at, _rms_scaled(at, x, axes, epsilon, centers=True))
     if axes != list(range(axes[0], rank)):
         mean = reduced(b, ReduceMean, x, axes, keepdims=True)
         centred = b(Sub, x, mean)
@@ -109,10 +110,11 @@ def layer_normalization(
     return in_compute_type(at, y)
 
 
-def _rms_scaled(at: Layer, x: Value, axes: Sequence[int], epsilon: float) -> Value:
-    """Division by the root of the mean of the squares."""
+def _rms_scaled(at: Layer, x: Value, axes: Sequence[int], epsilon: float, *, centers: bool = False) -> Value:
+    """Division by the root of the mean of the squares; of those of the distances from the mean if `centers`."""
     b = at.b
-    mean = reduced(b, ReduceMean, b(Mul, x, x), axes, keepdims=True)
+    y = b(Sub, x, reduced(b, ReduceMean, x, axes, keepdims=True)) if centers else x
+    mean = reduced(b, ReduceMean, b(Mul, y, y), axes, keepdims=True)
     y = b(Mul, x, b(Reciprocal, b(Sqrt, binary(b, Add, mean, float(epsilon)))))
     gamma = at.get("gamma") or at.get("scale")
     return y if gamma is None else b(Mul, y, weight_along(b, cast(b, gamma, dtype_of(y)), axes, at.rank))

@@ -10,6 +10,7 @@ from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import Layer, in_compute_type, layer, pair
 from graphport.formats.keras.rules.tensors import binary, to_first, to_given
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.decompositions.resize_by_axes import Sampling, resized_by_axes
 from graphport.ops.lowering.extents import extent
 from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped, sizes, vector
 from graphport.ops.pages.activation import Clip
@@ -52,16 +53,33 @@ def resized(b: Builder, x: Value, size: Any, interpolation: str, *, antialias: b
         UnsupportedError: the interpolation has no operator.
     """
     mode = _MODES.get(interpolation)
-    if mode is None or (antialias and interpolation == "nearest"):
-        message = f"the interpolation {interpolation!r}"
+    if mode is None or antialias:
+        message = f"the interpolation {interpolation!r}{' with antialias' if antialias else ''}"
         raise UnsupportedError(message)
-    head = b.dims(x)[:2]
+    head, tail = b.dims(x)[:2], b.dims(x)[2:]
+    if interpolation == "bicubic" and is_sequence(size) and all(isinstance(dim, int) for dim in tail):
+        # ONNX Runtime computes cubic interpolation with the channels in front only.
+        return resize_exactly(b, x, size, interpolation)
     if is_sequence(size) and all(isinstance(dim, int) for dim in head):
         target = vector(b, [*(dim for dim in head if isinstance(dim, int)), *size])
     else:
-        tail = vector(b, list(size)) if is_sequence(size) else size
-        target = b(Concat, b(Shape, x, end=2), tail, axis=0)
-    return b(Resize, x, None, None, target, antialias=1 if antialias else None, **mode)
+        last = vector(b, list(size)) if is_sequence(size) else size
+        target = b(Concat, b(Shape, x, end=2), last, axis=0)
+    return b(Resize, x, None, None, target, **mode)
+
+
+def resize_exactly(b: Builder, x: Value, size: Any, interpolation: str) -> Value:
+    """The same along one axis after the other, by matrices whose shares are those of exact positions."""
+    mode = _MODES[interpolation]
+    stated = Sampling(
+        coordinates=mode["coordinate_transformation_mode"],
+        mode=mode["mode"],
+        nearest=mode.get("nearest_mode", "round_prefer_floor"),
+        a=mode.get("cubic_coeff_a", -0.75),
+        excludes_outside=bool(mode.get("exclude_outside")),
+        antialias=False,
+    )
+    return resized_by_axes(b, x, (None, None, vector(b, list(size))), stated, (2, 3), "stretch")
 
 
 @layer("UpSampling1D", "UpSampling2D", "UpSampling3D")
@@ -111,12 +129,14 @@ def resizing(
         x = _cropped_to_ratio(b, x, height, width)
     elif pad_to_aspect_ratio:
         x = _padded_to_ratio(b, x, height, width, fill_value)
-    y = resized(b, x, [height, width], interpolation, antialias=bool(antialias))
-    if antialias is not None and not own.is_floating:
+    if antialias is False and not own.is_floating:
+        sizes(b.dims(x)[2:], "images of integers")
+        y = resize_exactly(b, x, [height, width], interpolation)
         # Since Keras 3.6, which introduced `antialias`, integers stay integers.
         low, high = ends_of(own)
         y = cast(b, b(Clip, b(Round, y), b.like(y, low), b.like(y, high)), own)
         return to_given(b, y, data_format)
+    y = resized(b, x, [height, width], interpolation, antialias=bool(antialias))
     return to_given(b, in_compute_type(at, y), data_format)
 
 
