@@ -341,7 +341,7 @@ class GraphBuilder:
         if len(call.args) > len(known.call) and not layer.class_name.startswith(OPERATION):
             # A merge of Keras 3 in a legacy file has its operands as arguments of their own.
             call = Call(([*call.args],), call.kwargs)
-        if layer.class_name == f"{OPERATION}Einsum":
+        if layer.class_name == f"{OPERATION}Einsum" and layer.function is None:
             # Its operands are arguments of their own.
             call = Call(([each for each in flatten(call.args) if isinstance(each, Tensor)],), call.kwargs)
         bound = _Bound()

@@ -346,7 +346,7 @@ def _is_ignored(found: LayerConfig, key: str) -> bool:
     """Whether an option has no effect on inference in this class."""
     if key in _IGNORED or key.endswith(_IGNORED_ENDINGS) or (key, found.class_name) == ("weights", "Bidirectional"):
         return True
-    return found.class_name.startswith("Random")
+    return found.class_name.startswith(("Random", "RandAugment", "AugMix", "MixUp", "CutMix"))
 
 
 def _object(value: Any) -> dict[str, Any]:

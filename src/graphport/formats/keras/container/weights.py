@@ -118,7 +118,8 @@ class ArchiveWeights:
 
 def _saved_class(layer: LayerConfig) -> str:
     """The class by which Keras names a layer in the paths of weights."""
-    return layer.saved_class or layer.class_name
+    name = layer.saved_class or layer.class_name
+    return "GroupedQueryAttention" if name == "GroupQueryAttention" else name
 
 
 def _without_ids(value: Any) -> Any:
