@@ -100,8 +100,11 @@ def _codes() -> dict[str, dict[str, Any]]:
 
 @cache
 def _examples(group: str) -> dict[str, dict[str, Any]]:
-    """Return the examples of a group of codes (for example `NNEF`) or of passes."""
-    return tomllib.loads(_data(f"{group}.toml" if group == "passes" else f"examples/{group}.toml"))
+    """Return the examples of a group of codes (for example `NNEF`) or of passes; none if the group has no file."""
+    try:
+        return tomllib.loads(_data(f"{group}.toml" if group == "passes" else f"examples/{group}.toml"))
+    except FileNotFoundError:
+        return {}
 
 
 def diagnostics() -> dict[str, dict[str, Any]]:
@@ -110,7 +113,7 @@ def diagnostics() -> dict[str, dict[str, Any]]:
 
 
 def _code(code: str, stated: dict[str, Any]) -> dict[str, Any]:
-    example = _examples(code.rstrip("0123456789")).get(code, {"none": "nobody has written one yet"})
+    example = _examples(code.rstrip("0123456789")).get(code, {"none": "not written yet"})
     if "file" in example:
         example = {"command": f"graphport check {_write_example(example['file'])}", **example}
     return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics/{code}.html"}
