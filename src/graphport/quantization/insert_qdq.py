@@ -1,4 +1,4 @@
-"""A quantization said in a graph: QuantizeLinear and DequantizeLinear around what is computed on integers."""
+"""Insert QuantizeLinear and DequantizeLinear nodes around integer computations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST = 2.0**31 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:
-    """A layer's constants, quantized: codes on a grid, and the real bias that goes with them."""
+    """Quantized constants of a layer: codes with qparams, and the float bias."""
 
     qparams: QuantizationParameters
     codes: Array
@@ -40,13 +40,13 @@ class Weight:
 
 @dataclass(slots=True, eq=False)
 class Quantization:
-    """Everything that was decided: the grid of each root value, and the constants of each layer.
+    """All decisions: qparams of each root value, and the constants of each layer.
 
-    `is_narrow` tells that the runtime does not use the least code of signed activations, `guarded` names operators that
-    it takes for integer ones although they are not said to be. The grids of `fixed` are not to be chosen anew. `alone`
-    are layers that have codes for a weight and multiply real numbers with it, `halves` nodes whose constant is stored
-    in halves, `tables` those that pick rows out of a constant, with its codes. For activations of `short_factors`
-    kernels of convolutions multiply by 15 bits of the quotient of all scales.
+    `is_narrow`: the runtime does not use the least code of signed activations; `guarded`: operators that it would take
+    for integer ones although they are not marked so. The qparams of `fixed` must not change. `alone` are layers with
+    quantized weights and float products, `halves` nodes whose constant is stored as float16, `tables` Gather nodes with
+    the codes of their table. For activations of `short_factors` types, convolution kernels use 15 bits of the combined
+    multiplier.
     """
 
     placement: Placement
@@ -62,19 +62,19 @@ class Quantization:
     short_factors: frozenset[DType] = frozenset()
 
     def qparams_of(self, value: Value) -> QuantizationParameters | None:
-        """The grid that `value` is rounded to."""
+        """Return the qparams of `value`."""
         root = self.placement.points.get(value)
         return None if root is None else self.all_qparams.get(root)
 
 
 def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
-    """A copy of `graph` that says `quantization`; `graph` itself is that which was placed.
+    """Return a copy of `graph` with the nodes of `quantization`; `graph` is the placed graph.
 
     Before  y = Conv(x, w, b)
     After   y_1 = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes));  y = DQ(Q(y_1))
 
-    Layers that give their sums are said by `sums.say_sums`.
-    Where the step of a bias is so small that 32 bits do not hold it, it stays floating.
+    Layers that return integer sums are emitted by `sums.emit_sums`.
+    If the scale of a bias is so small that 32 bits overflow, it stays float.
     """
     twin = rewrite.copy(graph)
     values = dict(zip(_values(graph), _values(twin), strict=True))
@@ -116,9 +116,9 @@ def _reads_rounded(node: Node) -> bool:
 
 
 def _hold_signed(graph: Graph) -> None:
-    """Keep signed bytes from being handed on behind nodes that only move them, for somebody who reads reals.
+    """Keep ONNX Runtime from propagating DequantizeLinear of int8 past data movements to float consumers.
 
-    ONNX Runtime 1.31 does it with words of opset 21, and then takes them for unsigned ones and does not load the model.
+    ONNX Runtime 1.31 uses operators of opset 21 for it, then takes them for uint8 and rejects the model.
     """
     for node in list(graph):
         if not moves(node) or not _reads_rounded(node):
@@ -133,7 +133,7 @@ def _hold_signed(graph: Graph) -> None:
 
 
 def _rounding(node: Node) -> DType | None:
-    """The type of the integers that the first operand was."""
+    """Return the integer type of the first operand."""
     maker = node.operands[0].producer
     fact = None if maker is None else maker.operands[0].fact
     return fact.dtype if isinstance(fact, TensorFact) else None
@@ -157,7 +157,7 @@ def _emit_point(
     scale, zero_point = _parameters(graph, qparams, value.name)
     attributes = _axis(qparams)
     quantize = Node("QuantizeLinear", [value, scale, zero_point], [codes], attributes)
-    # Runtimes take a pair for one of integers, and then do not load it.
+    # Runtimes take a pair for an integer operator, and then reject the model.
     is_separate = bool(quantization.guarded) and qparams.dtype.is_floating
     decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_separate else rounded
     dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [decoded], attributes)
@@ -182,7 +182,7 @@ def _hand_over(value: Value, rounded: Value, readers: list[Node]) -> None:
 
 
 def _cut(graph: Graph, node: Node, low: float | None) -> None:
-    """Let `node` read a maximum: of its operand and `low`, or of its operand alone, which keeps runtimes from looking.
+    """Insert Max(operand, low), or Max(operand), which keeps runtimes from matching a pattern.
 
     Before  y = Conv(DequantizeLinear(q), w)
     After   y = Conv(Max(DequantizeLinear(q)), w)
@@ -227,7 +227,7 @@ def _emit_layer(
 
 
 def _as_multiplied(layer: Layer, weight: Weight, quantization: Quantization) -> Weight:
-    """A weight with the scales that kernels multiply by, which know 15 bits of their quotient with the others."""
+    """Return a weight with the scales that kernels use, whose combined multiplier has 15 bits."""
     source, value = quantization.qparams_of(layer.input), layer.node.output
     while (
         (result := quantization.qparams_of(value)) is None
@@ -244,7 +244,7 @@ def _as_multiplied(layer: Layer, weight: Weight, quantization: Quantization) -> 
 
 
 def least_scales(layer: Layer, source: QuantizationParameters | None) -> Array | None:
-    """For each result of `layer` the least scale of its weight with which 32 bits hold its bias."""
+    """Return for each output channel of `layer` the least weight scale with which the bias fits 32 bits."""
     is_real = layer.kind == "transposed" or layer.adds is not None
     if layer.bias is None or is_real or source is None or source.dtype.is_floating:
         return None
@@ -252,7 +252,7 @@ def least_scales(layer: Layer, source: QuantizationParameters | None) -> Array |
 
 
 def bias_qparams(weight: Weight, source: QuantizationParameters, bits: int) -> QuantizationParameters | None:
-    """The steps that the layer's sums have; `None` where a bias is not held by them, or is not to be."""
+    """Return the scales of the layer's integer sums; `None` if the bias overflows or stays float."""
     if (
         not bits
         or weight.bias is None
@@ -264,7 +264,7 @@ def bias_qparams(weight: Weight, source: QuantizationParameters, bits: int) -> Q
     scale = (weight.qparams.scale.astype(np.float64) * float(source.scale)).astype(np.float32).reshape(-1)
     bias = weight.bias.reshape(-1)
     if scale.size not in (1, bias.size):
-        # A transposed convolution in groups has one scale for a channel of each group.
+        # A grouped transposed convolution has one scale per channel of each group.
         scale = np.tile(scale, bias.size // scale.size)
     if np.any(np.abs(bias) > scale.astype(np.float64) * _LONGEST) or np.any(scale <= 0):
         return None
@@ -274,7 +274,7 @@ def bias_qparams(weight: Weight, source: QuantizationParameters, bits: int) -> Q
 
 
 def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:
-    """Quantize operands of one number; a grid from zero to it holds it exactly."""
+    """Quantize scalar operands; a range from zero to the scalar represents it exactly."""
     beside = (quantization.qparams_of(value) for value in (*node.operands, *node.results))
     like = next((qparams.dtype for qparams in beside if qparams is not None), DType.UINT8)
     for index, value in enumerate(twin.inputs):
@@ -286,7 +286,7 @@ def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantizati
 
 
 def constant(graph: Graph, before: Node, codes: Array, qparams: QuantizationParameters, name: str) -> Value:
-    """The real numbers of `codes`, made before the node `before`."""
+    """Create the dequantized constant of `codes` before the node `before`."""
     stored = add_constant(graph, ArrayStorage(codes, qparams.dtype), f"{name}_codes")
     scale, zero_point = _parameters(graph, qparams, name)
     real = Value(graph.fresh(f"{name}_rounded"), TensorFact(DType.FLOAT32, codes.shape))
@@ -295,7 +295,7 @@ def constant(graph: Graph, before: Node, codes: Array, qparams: QuantizationPara
 
 
 def emit_halves(graph: Graph, node: Node, dtype: DType) -> None:
-    """Store the largest real constant that `node` reads in halves.
+    """Store the largest float constant operand of `node` as float16.
 
     Before  y = Conv(x, w)
     After   y = Conv(x, Cast(w_halves))

@@ -1,4 +1,4 @@
-"""Between what a measured ratio of noise to signal lies on samples of the same kind that nobody has seen."""
+"""Confidence intervals of measured noise-to-signal ratios for unseen samples."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FEWEST = 4
-"""Samples below which nothing is known of their spread."""
+"""Minimum number of samples for an interval."""
 _RARE, _RAREST = 4, 16
-"""The noise of a sample that was not met: so often that of the noisiest, at most so often the mean."""
+"""Noise of an unseen rare sample: so often the noisiest sample's, at most so often the mean."""
 _UNSURE = 3.0
-"""What was not met in n samples may be so many n-ths of all (95 %), not just one."""
+"""An event absent from n samples may have a probability of up to so many n-ths (95 %)."""
 _NORMAL = 1.959964
-"""Standard deviations on either side that 95 % of a normal variable lie between."""
+"""Standard normal quantile of a two-sided 95 % interval."""
 
 
 def ratio_interval(
     signals: Sequence[float], noises: Sequence[float], unseen: float = 0.0
 ) -> tuple[float, float] | None:
-    """Two ratios between which sum(noise) / sum(signal) of other samples lies in 95 % of all cases.
+    """Return a 95 % confidence interval of sum(noise) / sum(signal) on other samples.
 
-    Each entry is of one sample. With r the ratio of the sums and S the mean signal, the standard error of log r is
-    that of the mean of d = (noise - r * signal) / (r * S); the interval is r * exp(-t * s) to r * exp(t * s) with
-    Student's t for as many samples as there are. Values beyond what was calibrated make rare samples very noisy, which
-    few samples do not show: the upper ratio counts one sample more, four times as noisy as the noisiest, or 16 times as
-    the mean if that is less. On 48 quantized nets of three kinds the plain interval held 27 times for samples that were
-    not seen, this one 47 times. Where most of the noise would be that of one sample in a hundred, no rule tells so from
-    samples that are not among them: `unseen` is what such may add, as a part of the noise, by what was seen
-    of ranges. `None` for fewer than four samples.
+    Each element is one sample. With r the ratio of the sums and S the mean signal, the standard error of log r is that
+    of the mean of d = (noise - r * signal) / (r * S); the interval is r * exp(-t * s) to r * exp(t * s) with Student's
+    t for the number of samples. Clipping makes rare samples very noisy, which few samples do not show: the upper limit
+    includes one more sample, four times as noisy as the noisiest, or 16 times the mean if that is less. On 48 quantized
+    networks of three kinds the plain interval contained the ratio of unseen samples 27 times, this one 47 times. If
+    most of the noise is due to one sample in a hundred, no interval of samples without it can show that: `unseen` adds
+    such noise, as a fraction of the noise, from the observed ranges. `None` for fewer than four samples.
 
     Source: W. G. Cochran, Sampling Techniques, sections 6.4 and 6.13 (a ratio of sums).
     """
@@ -62,12 +61,12 @@ def unseen_part(
     *,
     is_balanced: bool = True,
 ) -> float:
-    """What samples beyond all that were seen may add to noise, `ratio` of the signal, as a part of that.
+    """Return the noise that samples beyond the observed range may add to noise of `ratio`, as a fraction of it.
 
-    That is three times what they are expected to, or what they are if tails fall off like a power, if that is more.
-    Of each value it is taken beside its signal, as noise beside the signal adds up from layer to layer; and it is held
-    against what rounding loses of values by the same sum, or against the noise where weights make most of that.
-    Channels that are balanced were made as wide as one another, by what was seen.
+    That is three times its expectation, or its expectation for power-law tails if that is more. It is relative to the
+    value's signal, as noise-to-signal ratios add up from layer to layer; and relative to the rounding error of values
+    by the same sum, or to the noise if weights cause most of it. Balanced channels have equal ranges on the observed
+    samples.
     """
     beyond = seen = 0.0
     for value, qparams in all_qparams.items():
@@ -82,7 +81,7 @@ def unseen_part(
 
 
 def _end(s: Array, n: Array, side: int) -> float:
-    """The lower or the upper end."""
+    """Return the lower or upper limit."""
     r = n.sum() / s.sum()
     d = (n - r * s) / n.mean()
     error = np.sqrt(np.sum(d**2) / (len(d) - 1) / len(d))
@@ -90,7 +89,7 @@ def _end(s: Array, n: Array, side: int) -> float:
 
 
 def share_interval(agreeing: int, count: int) -> tuple[float, float] | None:
-    """Two shares between which that of other rows lies in 95 % of all cases: Wilson's interval."""
+    """Return Wilson's 95 % interval of a proportion."""
     if not count:
         return None
     p, z = agreeing / count, _NORMAL**2 / count
@@ -100,7 +99,7 @@ def share_interval(agreeing: int, count: int) -> tuple[float, float] | None:
 
 
 def _student(freedom: int) -> float:
-    """The quantile of 97.5 % of Student's t with three or more degrees of freedom, to 0.03 (Cornish and Fisher)."""
+    """Return the 97.5 % quantile of Student's t for three or more degrees of freedom, to 0.03 (Cornish and Fisher)."""
     z, v = _NORMAL, freedom
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

@@ -1,4 +1,4 @@
-"""A node with a constant weight as what it computes: products of rows of its input with a matrix."""
+"""View a node with a constant weight as a matrix product of input rows."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Kind = Literal["convolution", "transposed", "product"]
 
 LARGE = 1 << 30
-"""Bytes of real weights of layers from which on a model is large."""
+"""Bytes of float weights from which a model is large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """A node that multiplies with a constant.
+    """A node with a constant weight.
 
-    `weight` and `bias` are the constants as they stand in the graph; `adds` is the node that adds the bias where that
-    is not the layer itself. `out_axis` and `in_axis` are the axes of the weight that count results and operands.
-    `pairs_by_place` tells that kernels pair channels of one place only: the last one of an odd number stands alone.
-    `pairs_vary` tells that it depends on the kernel which weights are paired.
+    `weight` and `bias` are the constants in the graph; `adds` is the node that adds the bias if that is not the layer.
+    `out_axis` and `in_axis` are the weight's axes of outputs and inputs. `pairs_by_place`: kernels pair channels of one
+    kernel position only, an odd last one is unpaired. `pairs_vary`: the paired weights depend on the kernel.
     """
 
     node: Node
@@ -46,44 +45,43 @@ class Layer:
 
     @property
     def input(self) -> Value:
-        """What the weight is multiplied with."""
+        """The multiplied value."""
         return self.node.operands[0]
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The name in reports."""
         return self.node.name or self.node.output.name
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the weight."""
+        """The shape of the weight."""
         return self.weight.storage.shape if self.weight.storage is not None else ()
 
     @property
     def channels(self) -> int:
-        """How many results there are for each place."""
+        """The number of output channels."""
         return self.shape[self.out_axis] * (self.groups if self.kind == "transposed" else 1)
 
     @property
     def depth(self) -> int:
-        """How many products are summed."""
+        """The number of products per sum."""
         return (
             prod(self.shape) // max(self.shape[self.out_axis], 1) // (self.groups if self.kind == "transposed" else 1)
         )
 
     def numbers(self) -> Array:
-        """The weight, float32."""
+        """The weight as float32."""
         return _numbers(self.weight)
 
     def offsets(self) -> Array:
-        """The bias, float32, zeros where there is none."""
+        """The bias as float32; zeros if there is none."""
         return np.zeros(self.channels, np.float32) if self.bias is None else _numbers(self.bias).reshape(-1)
 
     def matrix(self, weight: Array) -> Array:
-        """`weight` as [groups, results of a group, depth]; a transposed convolution is not one.
+        """Reshape `weight` to [groups, channels of a group, depth]; a transposed convolution has no such form.
 
-        The depth counts places of the kernel before channels, as kernels for integers go through them; channels that
-        stand alone at their places come last.
+        The depth iterates over kernel positions, then channels, like integer kernels; unpaired channels are last.
         """
         if self.kind == "product":
             return (weight.T if self.out_axis else weight)[None]
@@ -91,7 +89,7 @@ class Layer:
         return self._ordered(moved.reshape(self.groups, weight.shape[0] // self.groups, -1))
 
     def _ordered(self, x: Array, *, undo: bool = False) -> Array:
-        """What has a depth that counts place by place, in the order of `matrix`; or the other way round."""
+        """Reorder the depth axis to the order of `matrix`, or back."""
         channels = self.shape[1]
         if not self.pairs_by_place or channels % 2 == 0:
             return x
@@ -101,7 +99,7 @@ class Layer:
         return x[..., np.argsort(order) if undo else order]
 
     def unmatrix(self, matrix: Array) -> Array:
-        """What `matrix` was made of."""
+        """Invert `matrix`."""
         if self.kind == "product":
             return np.ascontiguousarray(matrix[0].T if self.out_axis else matrix[0])
         shape = self.shape
@@ -109,14 +107,14 @@ class Layer:
         return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
 
     def rows(self, x: Array, indices: Array) -> Array:
-        """Rows of the input that are multiplied: [groups, len(places), depth]; see `indices`."""
+        """Return the input rows that are multiplied: [groups, len(places), depth]; see `indices`."""
         if self.kind == "product":
             return x.reshape(-1, x.shape[-1])[indices][None]
         window = _Window.of(self, x.shape)
         return self._ordered(window.rows(x, indices, self.groups))
 
     def count(self, shape: tuple[int, ...]) -> int:
-        """How many rows an input of that shape has."""
+        """Return the number of rows of an input shape."""
         if self.kind == "product":
             return prod(shape[:-1])
         window = _Window.of(self, shape)
@@ -125,7 +123,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Where a convolution looks: ONNX Conv's attributes for one input."""
+    """Window of a convolution: ONNX Conv's attributes for one input."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -164,20 +162,20 @@ class _Window:
             offsets = np.arange(self.kernel[axis]) * self.dilations[axis]
             steps = offsets.reshape(*[-1 if i == axis else 1 for i in range(rank)])
             index.append((starts[axis] * self.strides[axis]).reshape(-1, *[1] * rank) + steps)
-        # An index of arrays around a slice puts the axis of the slice last: [rows, *kernel, channels].
+        # Advanced indexing around a slice puts the slice's axis last: [rows, *kernel, channels].
         found = framed[tuple(index)]
         split = found.reshape(len(indices), prod(self.kernel), groups, -1)
         return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(indices), -1)
 
 
 def is_large(graph: Graph) -> bool:
-    """Whether the layers of `graph` have so many weights that they are rounded one at a time."""
+    """Whether the weights of `graph` are so large that layers are quantized one at a time."""
     stored = (found.weight.storage for node in graph if (found := layer_of(node)) is not None)
     return sum(each.nbytes for each in stored if each is not None) >= LARGE
 
 
 def layer_of(node: Node) -> Layer | None:
-    """`node` as a layer; `None` where it is none, or its weight is not constant."""
+    """Return `node` as a layer; `None` if it is none, or its weight is not constant."""
     weight = node.operand(1)
     if node.dialect or weight is None or not _is_parameter(weight):
         return None
@@ -204,7 +202,7 @@ def _with_bias(node: Node, kind: Kind, weight: Value, out_axis: int, in_axis: in
 
 
 def _product(node: Node, weight: Value) -> Layer:
-    """A product, with the constant that is added to it right away for its bias."""
+    """Return a matrix product as a layer, with an added constant as its bias."""
     result, channels = node.output, weight.storage.shape[1] if weight.storage is not None else 0
     reader = next(iter(result.users), None)
     if reader is not None and len(result.uses) == 1 and reader.op == "Add":
@@ -215,7 +213,7 @@ def _product(node: Node, weight: Value) -> Layer:
 
 
 def _is_affine(node: Node) -> bool:
-    """Whether a Gemm is `a @ b + c` with one addend a column."""
+    """Whether a Gemm is `a @ b + c` with one addend per column."""
     weight, bias = node.operand(1), node.operand(2)
     if _number(node, "alpha", 1.0) != 1 or _number(node, "transA", 0) or weight is None or weight.storage is None:
         return False
@@ -226,7 +224,7 @@ def _is_affine(node: Node) -> bool:
 
 
 def _is_parameter(value: Value) -> bool:
-    """Whether it is a constant of real numbers that are at hand."""
+    """Whether a value is a float constant with available elements."""
     return value.is_constant and value.storage is not None and value.storage.dtype is DType.FLOAT32
 
 

@@ -1,7 +1,7 @@
-"""Layers rounded apart from the graph that they stand in: what is sent of them, and what is done with it there.
+"""Quantize layers outside of their graph: the data of a task, and its execution.
 
-Results of a product do not know each other, and of what it reads its rows count alone. So a layer, or a part of its
-results, is rounded anywhere as it is here, to the last bit, by its weight and these rows.
+Output channels of a product are independent, and depend only on the rows of its input. So a layer, or some of its
+channels, can be quantized on any machine from its weight and these rows, bit-exactly.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def nearest_weight(choices: Choices, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
-    """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
+    """Quantize the weight of a layer to the nearest codes; `source` is the qparams of its input."""
     weight, settings = layer.numbers(), choices.settings
     qparams = weight_qparams(
         layer,
         weight,
-        # Sums of two bits only products have.
+        # Only products have integer sums with 2-bit weights.
         DType.INT4 if choices.weight is DType.INT2 and layer.kind != "product" else choices.weight,
         per_channel=node.op in choices.target.per_channel if settings.per_channel is None else settings.per_channel,
         block=settings.weight_block,
@@ -67,7 +67,7 @@ class Ways(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerTask:
-    """Some or all results of a product as plain data."""
+    """Some or all output channels of a product as plain data."""
 
     name: str
     op: str
@@ -78,13 +78,13 @@ class LayerTask:
 
     @classmethod
     def of(cls, layer: Layer, rows: slice) -> LayerTask:
-        """The results at `rows`."""
+        """Return the task of the output channels `rows`."""
         part = part_of(layer, rows)
         bias = None if part.bias is None else part.offsets()
         return cls(layer.name, layer.node.op, layer.kind, part.numbers(), bias, (layer.out_axis, layer.in_axis))
 
     def layer(self) -> Layer:
-        """The same as a layer of a node that stands in no graph."""
+        """Return the task as a layer with a node outside of any graph."""
         weight = _constant("weight", self.weight)
         bias = None if self.bias is None else _constant("bias", self.bias)
         node = Node(self.op, [Value("x"), weight], [Value("y")], name=self.name)
@@ -99,24 +99,24 @@ def _constant(name: str, numbers: Array) -> Value:
 
 
 def rounded_parts(layer: Layer, choices: Choices) -> list[slice]:
-    """The parts of results of `layer` that are rounded apart: with scales of blocks no other results decide theirs."""
+    """Return the parts of `layer` that are quantized separately: with block scales, channels are independent."""
     return parts_of(layer) if choices.settings.weight_block else [slice(0, layer.shape[layer.out_axis])]
 
 
 def follower_of(ways: Ways) -> Follower:
-    """What adjusts layers that stand in no graph; no activations are rounded."""
+    """Return a follower for layers without a graph; activations are not quantized."""
     return Follower(Graph("layer"), Quantization(Placement()), **ways._asdict())
 
 
 def rounded(task: LayerTask, choices: Choices, ways: Ways, rows: Rows) -> tuple[Weight, LayerNoise]:
-    """The codes of a task, and their noise."""
+    """Return the codes of a task, and their noise."""
     layer, follower = task.layer(), follower_of(ways)
     given = nearest_weight(choices, layer.node, layer, None)
     return follower.best_of_rows(layer, given, rows, follower.second_of(layer, rows))
 
 
 def joined(layer: Layer, found: Sequence[tuple[Weight, LayerNoise]]) -> tuple[Weight, LayerNoise]:
-    """The weight of `layer` out of those of parts of its results, and the noise of all."""
+    """Join the weights of the parts of `layer`, and the noise."""
     weights, noises = zip(*found, strict=True)
     if len(weights) == 1:
         return weights[0], noises[0]

@@ -1,7 +1,7 @@
-"""Samples followed through a graph twice, layer by layer: with real numbers, and as the quantized graph has them.
+"""Follow samples through a graph layer by layer, with float and with quantized values.
 
-At every layer both of its inputs are at hand, and its weight is adjusted to them before its result goes on. So each
-layer makes good what those before it have done. Values are dropped as soon as nobody needs them.
+At each layer both inputs are available, and its weight is adjusted to them before its result is used. So each layer
+compensates errors of the previous ones. Values are released after their last use.
 """
 
 from __future__ import annotations
@@ -33,24 +33,27 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Live: TypeAlias = "dict[Value, list[Any]]"
-"""Values that are still needed, one array for each run."""
+"""Live values, one array per run."""
 Elsewhere: TypeAlias = "Callable[[Follower, Layer, list[Array], list[Array]], tuple[Weight, LayerNoise] | None]"
-"""A follower, a layer, its real and rounded inputs, to its weight and the noise of that."""
+"""Function from follower, layer, and its float and quantized inputs to its weight and noise."""
 Choose: TypeAlias = "Callable[[Value, list[Array], list[Array]], QuantizationParameters | None]"
-"""A value, its real numbers and the ones that are to be rounded, to the grid that it shall have."""
+"""Function from a value, its float elements and the elements to quantize, to its qparams."""
 
 _ROWS_PER_COLUMN = 4
 _FEWEST_ROWS, _MOST_ROWS = 1024, 8192
 _WIDE_ROWS, _ROWS_ROOM = 512, 1 << 24
-"""Rows that are enough where the fewest of so many channels, each with its own, have more than so many bytes."""
+"""Number of rows that suffice if fewer per-channel rows exceed that many bytes."""
 _STEPS = 64
 _ROOM = 1 << 23
-"""Bytes of rows that are rounded at once where only their noise is wanted."""
+"""Maximum bytes of rows that are quantized at once if only their noise is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerNoise:
-    """Noise to signal of a layer's result: of the nearest codes, of those that were chosen, of the layer alone."""
+    """Noise-to-signal ratio of a layer's result.
+
+    With nearest codes, with the selected codes, and of the layer alone.
+    """
 
     nearest: float
     chosen: float
@@ -60,10 +63,10 @@ class LayerNoise:
 
 @dataclass(slots=True, eq=False)
 class Follower:
-    """What is needed to follow samples through `graph`, and what was found on the way.
+    """State of following samples through `graph`.
 
-    `adjusts` and `corrects` tell whether weights and biases are touched at all, `refines` whether codes are searched
-    for along several ways; `choose` may change grids.
+    `adjusts` and `corrects`: whether weights and biases change at all; `refines`: whether codes are searched for;
+    `choose` may change qparams.
     """
 
     graph: Graph
@@ -80,14 +83,14 @@ class Follower:
     accumulated: dict[Value, float] = field(default_factory=dict["Value", float])
     on_progress: Callable[[int, int], None] | None = None
     fitting: int | None = None
-    """How many of the runs layers are adjusted to, the first ones; all if it is `None`."""
+    """Number of first runs that layers are adjusted to; all if `None`."""
     elsewhere: Elsewhere | None = None
-    """Who adjusts layers in place of this process, those that it can."""
+    """Adjusts layers outside of this process, if it supports them."""
 
     def run(self, runs: Sequence[Mapping[str, Array]], wanted: Collection[Value] = ()) -> tuple[Live, Live]:
         """Follow the inputs of one or more runs; the quantization is adjusted in place.
 
-        What is returned are the values that are `wanted`, real ones and rounded ones.
+        Returns the `wanted` values, float and quantized.
         """
         real: Live = {value: [inputs[value.name] for inputs in runs] for value in self.graph.inputs}
         rounded = dict(real)
@@ -106,7 +109,7 @@ class Follower:
         return real, rounded
 
     def _pieces(self) -> list[list[Node]]:
-        """The nodes, cut before each layer and behind each value that is rounded."""
+        """Split the nodes before each layer and after each quantized value."""
         placement, layers = self.quantization.placement, self._layers
         pieces: list[list[Node]] = [[]]
         for node in self.graph:
@@ -127,7 +130,7 @@ class Follower:
         points = [value for node in nodes for value in node.results if value in placement.points]
         results = list(dict.fromkeys([*wanted, *points]))
         if not results and layer is not None:
-            # The last layer: nobody reads on, but it has a weight.
+            # The last layer has no consumer, but a weight.
             self._adjusted(layer, real[layer.input], self._seen_by(layer, rounded))
         if not results:
             return
@@ -170,7 +173,7 @@ class Follower:
             rounded[value] = nearest
 
     def _adjusted(self, layer: Layer, real: list[Array], rounded: list[Array]) -> dict[Value, Any]:
-        """The constants of a layer for the quantized run, adjusted to its input."""
+        """Return the constants of a layer for the quantized run, adjusted to its input."""
         known = None if self.elsewhere is None else self.elsewhere(self, layer, *self._fitting(real, rounded))
         if known is not None:
             self.quantization.weights[layer.node], self.noise[layer.node] = known
@@ -193,7 +196,7 @@ class Follower:
     def best_of_rows(
         self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
     ) -> tuple[Weight, LayerNoise]:
-        """The best way to round; of a large product some results at a time, which do not know each other."""
+        """Select the best rounding; for a large product some output channels at a time, which are independent."""
         parts = parts_of(layer)
         second = second if given.qparams.dtype.is_integer else None
         if len(parts) < 2:
@@ -212,7 +215,7 @@ class Follower:
         return Weight(given.qparams, codes, bias), mean_noise(noises)
 
     def second_of(self, layer: Layer, rows: rounding.Rows) -> Array | rounding.WideMoments | None:
-        """The second moments that weights are rounded by: without means where a bias takes these up."""
+        """Return the second moments for rounding: centered if a bias absorbs the means."""
         if not self.adjusts:
             return None
         rows, _ = rows.split()
@@ -222,7 +225,7 @@ class Follower:
     def _best(
         self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
     ) -> tuple[Weight, LayerNoise]:
-        """The best of several ways to round, on rows that none of them has seen."""
+        """Select the best of several roundings on held-out rows."""
         matrix, bias = layer.matrix(layer.numbers()), layer.offsets()
         fit, check = rows.split()
         start = layer.matrix(given.qparams.values(given.codes))
@@ -244,14 +247,14 @@ class Follower:
         return chosen, LayerNoise(errors[0], errors[best], own, means)
 
     def rows_of(self, layer: Layer, real: list[Array], rounded: list[Array]) -> rounding.Rows:
-        """Rows of what is multiplied, as many as a weight is fitted to."""
+        """Return rows of the multiplied value, at most as many as the weight is fitted to."""
         least = _WIDE_ROWS if 4 * _FEWEST_ROWS * layer.groups * layer.depth > _ROWS_ROOM else _FEWEST_ROWS
         wanted = min(max(least, _ROWS_PER_COLUMN * layer.depth), _MOST_ROWS)
         chosen = [_row_subset(layer.count(x.shape), -(-wanted // len(real))) for x in real]
         return rounding.Rows(_joined_rows(layer, real, chosen), _joined_rows(layer, rounded, chosen))
 
     def _own(self, layer: Layer, rows: Array, matrix: Array, numbers: Array) -> float:
-        """The noise that a layer makes of an input that has none but the rounding of itself."""
+        """Return the noise of a layer whose input has only its own rounding error."""
         qparams = None if layer.node in self.quantization.alone else self.quantization.qparams_of(layer.input)
         parts = np.array_split(rows, min(max(rows.nbytes // _ROOM, 1), rows.shape[1]), axis=1)
         nearest = parts if qparams is None else (qparams.nearest(part) for part in parts)
@@ -274,7 +277,7 @@ class Follower:
         fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
         if fitted is not matrix:
             aims["second order, fitted"] = fitted
-        # Results do not know each other: all aims are rounded in one go.
+        # Output channels are independent: all targets are rounded at once.
         aim = np.concatenate([*aims.values()], axis=1)
         made = rounding.second_order(codes.repeated(len(aims)), aim, second)
         if self.descends:
@@ -290,7 +293,7 @@ class Follower:
 
 
 def mean_noise(noises: Sequence[LayerNoise]) -> LayerNoise:
-    """The noise of a layer of whose results so many parts are known; what most of them have for the way."""
+    """Return the noise of a layer from its parts, with the most frequent rounding."""
     means = [noise.means for noise in noises]
     numbers = ((noise.nearest, noise.chosen, noise.own) for noise in noises)
     nearest, chosen, own = (sum(each) / len(noises) for each in zip(*numbers, strict=True))
@@ -308,7 +311,7 @@ def _runs(piece: Piece, live: Live, constants: Mapping[Value, Any]) -> Live:
 
 
 def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
-    """Noise to signal."""
+    """Return the noise-to-signal ratio."""
     noise = signal = 0.0
     for x, y in zip(real, rounded, strict=True):
         noise += power(y - x)
@@ -317,7 +320,7 @@ def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
 
 
 def _joined_rows(layer: Layer, inputs: Sequence[Array], chosen: Sequence[Array]) -> Array:
-    """The rows of all runs that are chosen, [groups, n, depth]; beside them only those of one run are held."""
+    """Return the selected rows of all runs, [groups, n, depth]; memory holds only one further run."""
     first = layer.rows(inputs[0], chosen[0])
     if len(inputs) == 1:
         return first
@@ -337,7 +340,7 @@ def _row_subset(count: int, wanted: int) -> Array:
 
 
 def _last_reads(pieces: Iterable[list[Node]]) -> dict[Value, int]:
-    """The number of the last piece that reads a value."""
+    """Return the index of the last segment that uses each value."""
     last: dict[Value, int] = {}
     for number, nodes in enumerate(pieces):
         for node in nodes:
@@ -347,7 +350,7 @@ def _last_reads(pieces: Iterable[list[Node]]) -> dict[Value, int]:
 
 
 def bytes_per_sample(graph: Graph) -> int:
-    """About how many bytes of activations a run of one sample holds at once."""
+    """Estimate the bytes of activations that a run of one sample holds at once."""
     nodes = list(graph)
     last = _last_reads([[node] for node in nodes])
     held = {value: bytes_of(value) for value in graph.inputs}
@@ -363,7 +366,7 @@ def bytes_per_sample(graph: Graph) -> int:
 
 
 def bytes_of(value: Value) -> int:
-    """About how many bytes `value` has for one sample: free axes count as 1."""
+    """Estimate the bytes of `value` for one sample: open axes count as 1."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
         return 0

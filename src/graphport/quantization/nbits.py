@@ -1,4 +1,4 @@
-"""Products with blocks of few bits said as ONNX Runtime's own operator, which tells how exactly it computes."""
+"""Convert products with few-bit block-wise weights to ONNX Runtime's operator with an explicit accuracy level."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _SIGNED = {DType.INT4: 4, DType.INT2: 2}
 _LEAST, _MOST = 16, 256
-"""Entries of a block that all of its kernels take."""
+"""Block sizes that all of its kernels support."""
 EXACT, ROUNDED = 1, 4
-"""Accuracy levels at which activations stay float32, and at which they are rounded to eight bits."""
+"""Accuracy levels: float32 activations, and activations quantized to 8 bits."""
 
 
 def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
-    """A copy of `graph` whose products with blocks of few bits say whether the runtime rounds activations.
+    """Return a copy of `graph` whose products with few-bit weights declare the rounding of activations.
 
     Before  y = MatMul(x, DequantizeLinear(codes, scales, zeros, axis=0, block_size=n))      codes [K, N]
     After   y = com.microsoft.MatMulNBits(x, codes', scales', zeros', accuracy_level=1)      codes' [N, blocks, bytes]
 
-    ONNX Runtime makes the same of the first form, but at the level that its session says, by default one that rounds
-    `x` to eight bits (4). Here results that `exact` names get level 1, all if it is `None`, and others 4. Leaves alone:
-    blocks of other sizes, codes that somebody else reads.
+    ONNX Runtime fuses the first form with the session's accuracy level, by default one that quantizes `x` to 8 bits
+    (4). Here results that `exact` names get level 1, all if it is `None`, and others 4. Does not apply to other block
+    sizes and to codes with other consumers.
     """
     twin = rewrite.copy(graph)
     for node, made in _products(twin):
-        # With two bits the exact kernel takes thirty times as long.
+        # With 2-bit weights the exact kernel is thirty times slower.
         can = made.operands[0].storage is not None and made.operands[0].storage.dtype is DType.INT4
         _emit(twin, node, made, EXACT if can and (exact is None or node.output.name in exact) else ROUNDED)
     rewrite.remove_dead(twin)
@@ -47,25 +47,25 @@ def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
 
 
 def has_products(graph: Graph) -> bool:
-    """Whether there are products with codes, whose activations the runtime rounds by itself."""
+    """Whether the graph has products whose activations the runtime quantizes by default."""
     return bool(_products(graph))
 
 
 def has_two_bits(graph: Graph) -> bool:
-    """Whether there are products that only the newest opset has a type for, and few runtimes read."""
+    """Whether the graph has products with 2-bit weights, whose type needs the newest opset."""
     made = (made.operands[0].storage for _, made in _products(graph))
     return any(stored is not None and stored.dtype is DType.INT2 for stored in made)
 
 
 def products_of(graph: Graph) -> list[str]:
-    """Results of products with blocks of four bits, the largest first."""
+    """Return results of products with 4-bit blocks, the largest first."""
     stored = {node.output.name: made.operands[0].storage for node, made in _products(graph)}
     known = {name: found for name, found in stored.items() if found is not None and found.dtype is DType.INT4}
     return sorted(known, key=lambda name: -known[name].count)
 
 
 def _products(graph: Graph) -> list[tuple[Node, Node]]:
-    """Products with what a node takes back alone for them, and that node."""
+    """Yield products with a DequantizeLinear that only they use, and that node."""
     found: list[tuple[Node, Node]] = []
     for node in graph:
         source = node.operand(1)
@@ -110,7 +110,7 @@ def _emit(graph: Graph, node: Node, made: Node, level: int) -> None:
 
 
 def _packed(rows: Array, bits: int) -> Array:
-    """Rows of codes, one a byte, as rows of bytes; each row fills its bytes."""
+    """Pack rows of codes, one per byte, into bytes; each row starts at a byte."""
     return np.frombuffer(pack(np.ascontiguousarray(rows).reshape(-1), bits), np.uint8).reshape(len(rows), -1)
 
 

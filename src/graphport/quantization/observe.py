@@ -1,7 +1,7 @@
-"""Statistics of values, collected as a stream: memory does not grow with the number of samples, and states merge.
+"""Streaming statistics of values: memory does not grow with the number of samples, and states can be merged.
 
-A state of some samples merged with the state of others is the state of all of them, in whatever pieces they came:
-counts are integers, and widths of bins are powers of two.
+Merged states equal the state of all samples, regardless of how they were divided: counts are integers, and bin widths
+are powers of two.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 BINS = 4096
 """Bins of a histogram on each side of zero."""
 DECAY = 0.9
-"""What a moving average keeps of what it was when a sample comes."""
+"""Weight of the old moving average for each new sample."""
 _FINEST = -120
-"""Exponent of the narrowest bin."""
+"""Exponent of the narrowest bin width."""
 _CHUNK = 1 << 15
-"""Numbers that are counted at a time: what is computed of them stays in the cache of the processor."""
+"""Elements counted at a time, so that intermediate results stay in the cache."""
 
 
 @dataclass(slots=True, eq=False)
 class Histogram:
-    """Counts of numbers in bins as wide as a power of two; bin `i` holds `(i - BINS) * width` to the next.
+    """Counts of elements in bins with a power-of-two width; bin `i` is [(i - BINS) * width, (i - BINS + 1) * width).
 
-    When a number does not fit, two bins become one. So any two histograms have bins that one of them has, too.
+    If an element is out of range, pairs of bins are merged. So the bins of any two histograms are compatible.
     """
 
     exponent: int = _FINEST
@@ -43,16 +43,16 @@ class Histogram:
 
     @property
     def centers(self) -> Array:
-        """The middle of each bin."""
+        """Centers of the bins."""
         return (np.arange(-BINS, BINS) + 0.5) * self.width
 
     def add(self, x: Array, largest: float | None = None) -> None:
-        """Count finite numbers, any shape; `largest` is their largest magnitude, if somebody knows it."""
+        """Count finite elements of any shape; `largest` is their largest magnitude, if known."""
         if largest is None:
             largest = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
         self._widen(_exponent(largest))
         numbers, times = x.reshape(-1), 1.0 / self.width
-        # In double precision nothing is rounded on the way, so that narrow bins are cut where wide ones are.
+        # float64 avoids rounding, so that narrow and wide bins have consistent limits.
         scaled, bins = np.empty(_CHUNK, np.float64), np.empty(_CHUNK, np.intp)
         for start in range(0, numbers.size, _CHUNK):
             part = numbers[start : start + _CHUNK]
@@ -64,7 +64,7 @@ class Histogram:
             self.counts += np.bincount(bins[:n], minlength=2 * BINS)
 
     def merge(self, other: Histogram) -> Histogram:
-        """The counts of both."""
+        """Add the counts of another histogram."""
         both = Histogram(self.exponent, self.counts.copy())
         both._widen(other.exponent)
         more = Histogram(other.exponent, other.counts.copy())
@@ -74,7 +74,7 @@ class Histogram:
 
     def _widen(self, exponent: int) -> None:
         while self.exponent < exponent:
-            # After so many doublings whatever was counted lies in the two bins beside zero.
+            # After that many doublings all counts are in the two bins next to zero.
             if exponent - self.exponent > 2 * BINS.bit_length() and not self.counts.any():
                 self.exponent = exponent
                 return
@@ -85,7 +85,7 @@ class Histogram:
 
 
 def _exponent(largest: float) -> int:
-    """The exponent of the narrowest bins that reach `largest`."""
+    """Return the exponent of the narrowest bins that cover `largest`."""
     if largest <= 0:
         return _FINEST
     exponent = int(np.ceil(np.log2(largest / BINS)))
@@ -96,11 +96,11 @@ def _exponent(largest: float) -> int:
 
 @dataclass(slots=True, eq=False)
 class Statistics:
-    """What was seen of one value.
+    """Statistics of one value.
 
-    `lows` and `highs` are the ends for each entry of `axis` (all of them in one where it is `None`), `other_lows` and
-    `other_highs` those without the sample that each end is of; `squares` is the sum of squares; `average` holds the
-    moving averages of the ends of single samples, and what is left of the weight that they begin with.
+    `lows` and `highs` are the ranges for each index of `axis` (one range if it is `None`), `other_lows` and
+    `other_highs` those without the sample that each limit is from; `squares` is the sum of squares; `average` contains
+    the moving averages of the samples' limits, and the remaining initial weight.
     """
 
     axis: int | None = None
@@ -117,25 +117,25 @@ class Statistics:
 
     @property
     def low(self) -> float:
-        """The least number."""
+        """The minimum."""
         return float(self.lows.min(initial=np.inf)) if self.lows.size else 0.0
 
     @property
     def high(self) -> float:
-        """The largest number."""
+        """The maximum."""
         return float(self.highs.max(initial=-np.inf)) if self.highs.size else 0.0
 
     @property
     def moving(self) -> tuple[float, float]:
-        """The moving averages of the ends."""
+        """The moving averages of minimum and maximum."""
         low, high, left = self.average
         return (low / (1 - left), high / (1 - left)) if left < 1 else (0.0, 0.0)
 
     def add(self, x: Array, *, samples: int) -> None:
-        """See a batch of `samples` samples along axis 0 (or one that has no such axis).
+        """Add a batch of `samples` samples along axis 0 (or one without such an axis).
 
         Raises:
-            FloatingPointError: there is NaN or infinity in it.
+            FloatingPointError: it contains NaN or infinity.
         """
         if x.size == 0:
             return
@@ -159,7 +159,7 @@ class Statistics:
         self.histogram.add(flat, max(float(highs.max(initial=0.0)), -float(lows.min(initial=0.0))))
 
     def merge(self, other: Statistics) -> Statistics:
-        """The statistics of the samples of both, those of `other` after these."""
+        """Add the statistics of later samples."""
         left = other.average[2]
         both = Statistics(
             self.axis,
@@ -191,14 +191,14 @@ class Statistics:
         )
 
     def _widen(self, lows: Array, highs: Array) -> None:
-        """See the ends of more samples, a row for each."""
+        """Update the ranges with more samples, a row for each."""
         self.lows, self.other_lows = _two_least([self.lows, self.other_lows], lows)
         highest, other = _two_least([-self.highs, -self.other_highs], -highs)
         self.highs, self.other_highs = -highest, -other
 
 
 def _two_least(known: list[Array], rows: Array) -> Array:
-    """The least of each column and the next, of `rows` and of what is known; infinite where there is no other."""
+    """Return the two smallest elements of each column of `rows` and the known ones; infinite if there is no second."""
     found = rows.astype(np.float32)
     if known[0].size:
         found = np.concatenate([np.stack(known), found])

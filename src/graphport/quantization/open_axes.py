@@ -1,4 +1,4 @@
-"""Axes of samples without a name, so that ONNX Runtime takes memory while it runs, and not by a plan."""
+"""Remove the names of batch axes, so that ONNX Runtime allocates memory at run time instead of planning it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def unnamed(graph: Graph) -> Graph:
-    """A copy of `graph` whose free first axes have no name; `graph` if there are none, or if it reads no real numbers.
+    """Return a copy of `graph` with unnamed open first axes; `graph` if there are none, or without float inputs.
 
     Before  x float32 [N, 3, 48, 48]
     After   x float32 [?, 3, 48, 48]
 
-    Where ONNX Runtime 1.31 knows that two results are of one size, the second is computed in the memory of the first,
-    which is kept for it until then. Layers of many widths so hold more than a processor's cache, and what moves numbers
-    takes twice the time (the whole of a small transformer 1.4 times). Of an axis without a name it knows nothing.
+    If ONNX Runtime 1.31 knows that two results have equal size, the second reuses the memory of the first, which is
+    held until then. Layers of many widths then exceed the processor's cache, and data movement takes twice the time
+    (1.4 times for a whole small transformer). Unnamed axes prevent it.
     """
     if not graph.inputs or not all(_is_free(value) for value in graph.inputs):
         return graph
@@ -33,7 +33,7 @@ def unnamed(graph: Graph) -> Graph:
 
 
 def _is_free(value: Value) -> bool:
-    """Whether it is real numbers of as many samples as one likes."""
+    """Whether an input is float with an open batch axis."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype != DType.FLOAT32 or not fact.shape:
         return False

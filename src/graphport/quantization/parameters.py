@@ -1,4 +1,4 @@
-"""Grids: the numbers that a quantized tensor can hold, and what is nearest to a real number among them."""
+"""Quantization parameters: scale, zero point and range of codes of a tensor."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from graphport.core.dtypes import DType
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 TINY = float(np.finfo(np.float32).tiny)
-"""The least scale: a tensor of zeros is quantized, too."""
+"""Minimum scale, for tensors of zeros."""
 
 _BITS = 16
 """Significant bits of the scales of activations."""
 _LARGEST = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}
-"""The largest numbers of the narrow floats that are written."""
+"""Maxima of the narrow float types."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizationParameters:
     """Codes `least` to `most` of type `dtype`, each `scale * (code - zero_point)`.
 
-    `scale` and `zero_point` have the shape [] (one for the tensor), [n] (one for each entry of `axis`) or, with
-    `block`, the shape of the tensor with `axis` counted in blocks of that many entries.
+    `scale` and `zero_point` have the shape [] (per-tensor), [n] (per-axis, along `axis`) or, with `block`, the shape of
+    the tensor with `axis` divided into blocks of that size.
     """
 
     dtype: DType
@@ -38,22 +38,22 @@ class QuantizationParameters:
 
     @property
     def low(self) -> float:
-        """The least number on the grid of a whole tensor."""
+        """Least representable value, per-tensor."""
         if self.dtype.is_floating:
             return -self.high
         return (self.least - float(self.zero_point)) * float(self.scale)
 
     @property
     def high(self) -> float:
-        """The largest number on the grid of a whole tensor."""
+        """Largest representable value, per-tensor."""
         if self.dtype.is_floating:
             return _LARGEST[self.dtype] * float(self.scale)
         return (self.most - float(self.zero_point)) * float(self.scale)
 
     def codes(self, x: Array) -> Array:
-        """The nearest codes, halves to even, clipped to the grid."""
+        """Quantize: the nearest codes, half to even, saturated."""
         scale, zero_point = self.spread(self.scale, x), self.spread(self.zero_point, x)
-        # Codes of 32 bits have more digits than float32; what is infinite steps away is clipped as anything far is.
+        # 32-bit codes exceed float32 precision; infinite quotients saturate.
         with np.errstate(over="ignore"):
             found = np.asarray((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale)
         if self.dtype.is_floating:
@@ -64,8 +64,8 @@ class QuantizationParameters:
         return np.clip(found, self.least, self.most, out=found).astype(self.dtype.numpy)
 
     def values(self, codes: Array) -> Array:
-        """The real numbers that `codes` stand for, float32."""
-        # In place, and block by block: each copy of a large weight counts.
+        """Dequantize `codes` to float32."""
+        # In place and block by block: copies of large weights are expensive.
         found = codes.astype(np.float32, order="C")
         if self.block and codes.shape[self.axis] % self.block == 0:
             shape = codes.shape
@@ -78,11 +78,11 @@ class QuantizationParameters:
         return found
 
     def nearest(self, x: Array) -> Array:
-        """The nearest numbers on the grid."""
+        """Quantize and dequantize."""
         return self.values(self.codes(x))
 
     def spread(self, parameter: Array, x: Array) -> Array:
-        """A parameter for each entry of `x`, or what NumPy makes that of."""
+        """Broadcast a parameter to the shape of `x`."""
         parameter = parameter.astype(np.float32)
         if self.block:
             wide = np.repeat(parameter, self.block, axis=self.axis)
@@ -91,7 +91,7 @@ class QuantizationParameters:
 
 
 def limits(dtype: DType, *, symmetric: bool = False) -> tuple[int, int]:
-    """The least and the largest code of an integer type; a symmetric grid leaves the least one of a signed type out."""
+    """Return the minimum and maximum code of an integer type; symmetric signed types exclude the minimum."""
     if dtype.is_floating:
         return (0, 0)
     if dtype.kind == "u":
@@ -101,9 +101,9 @@ def limits(dtype: DType, *, symmetric: bool = False) -> tuple[int, int]:
 
 
 def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = False) -> QuantizationParameters:
-    """The grid of one tensor between `low` and `high`; zero is on it, for padding is made of zeros.
+    """Return asymmetric per-tensor qparams for `low` to `high`; zero is representable, as padding requires.
 
-    Units: `scale` is real per integer step. The range is widened where it does not contain zero.
+    Units: `scale` is real units per integer step. The range is extended to include zero.
     """
     low, high = min(low, 0.0), max(high, 0.0)
     least, most = limits(dtype)
@@ -115,7 +115,7 @@ def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = Fa
 def symmetric(
     bound: Array | float, dtype: DType, *, axis: int = 0, power_of_two: bool = False
 ) -> QuantizationParameters:
-    """The grid between `-bound` and `bound`, one for the tensor or one for each entry of `axis`; zero is its middle."""
+    """Return symmetric qparams for `-bound` to `bound`, per-tensor or per-axis."""
     least, most = limits(dtype, symmetric=True)
     middle = (most + 1) // 2 if dtype.kind == "u" else 0
     steps = _LARGEST[dtype] if dtype.is_floating else most - middle
@@ -127,10 +127,10 @@ def symmetric(
 def activation_qparams(
     low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False
 ) -> QuantizationParameters:
-    """The grid of an activation that was seen between `low` and `high`.
+    """Return qparams of an activation with observed range `low` to `high`.
 
-    Its scale is short: 255 times it is a number of float32 again, so that runtimes that are told limits have the very
-    same steps. And numbers such as half of the range do not lie between two codes, where runtimes differ.
+    The scale has few significant bits: 255 times it is exact in float32, so that runtimes that receive range limits
+    compute equal scales. And values such as half of the range are not ties, where runtimes differ.
     """
     if dtype.is_floating or is_symmetric:
         found = symmetric(max(-low, high, 0.0), dtype, power_of_two=power_of_two)
@@ -140,13 +140,13 @@ def activation_qparams(
 
 
 def _short(scale: Array) -> Array:
-    """The next number of few significant bits."""
+    """Round up to few significant bits."""
     mantissa, exponent = np.frexp(scale.astype(np.float64))
     return np.asarray(np.ldexp(np.ceil(mantissa * 2.0**_BITS), exponent - _BITS), np.float32)
 
 
 def _rounded(scale: Array, *, power_of_two: bool) -> Array:
-    # Upwards: a smaller step would clip what the range was chosen to hold.
+    # Upwards: a smaller scale would clip the range.
     return 2.0 ** np.ceil(np.log2(scale) - 1e-6) if power_of_two else scale
 
 

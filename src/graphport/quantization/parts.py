@@ -1,4 +1,4 @@
-"""Some results of a large product: what is done to each weight alone takes memory for a part of them at a time."""
+"""Process a large product in parts of its output channels, which limits memory."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Result = TypeVar("Result")
 
 MOST, _AT_ONCE = 1 << 21, 4
-"""Entries of a part, and parts that are worked on at the same time."""
+"""Elements of a part, and number of parts processed in parallel."""
 
 
 def mapped(function: Callable[[slice], Result], slices: Sequence[slice]) -> list[Result]:
-    """What `function` gives for each part, some of them at once: NumPy lets other threads go on while it computes."""
+    """Map `function` over the parts, some in parallel: NumPy releases the interpreter lock."""
     with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
         return list(pool.map(function, slices))
 
 
 def parts_of(layer: Layer) -> list[slice]:
-    """The results of `layer`, as many at a time as fit; all where it is no product."""
+    """Divide the output channels of `layer` into parts; one part if it is not a product."""
     count = layer.shape[layer.out_axis]
     if layer.kind != "product" or layer.depth * count <= MOST:
         return [slice(0, count)]
@@ -43,12 +43,12 @@ def parts_of(layer: Layer) -> list[slice]:
 
 
 def along(layer: Layer, part: slice) -> tuple[slice, ...]:
-    """Where these results are in the weight of a product."""
+    """Return the index of these channels in the weight of a product."""
     return (slice(None), part) if layer.out_axis else (part,)
 
 
 def part_of(layer: Layer, part: slice) -> Layer:
-    """`layer` with these results alone."""
+    """Return `layer` with only these output channels."""
     weight = _constant(layer.weight.name, layer.numbers()[along(layer, part)])
     bias = None if layer.bias is None else _constant(layer.bias.name, layer.offsets()[part])
     return replace(layer, weight=weight, bias=bias)
@@ -62,7 +62,7 @@ def _constant(name: str, numbers: Array) -> Value:
 
 
 def part_of_qparams(layer: Layer, qparams: QuantizationParameters, part: slice) -> QuantizationParameters:
-    """What `qparams` has for these results."""
+    """Return `qparams` of these output channels."""
     if not qparams.block and (qparams.scale.ndim != 1 or qparams.axis != layer.out_axis):
         return qparams
     where = along(layer, part) if qparams.block else (part,)
@@ -70,7 +70,7 @@ def part_of_qparams(layer: Layer, qparams: QuantizationParameters, part: slice) 
 
 
 def part_of_weight(layer: Layer, weight: Weight, part: slice) -> Weight:
-    """What `weight` has for these results."""
+    """Return `weight` of these output channels."""
     return Weight(
         part_of_qparams(layer, weight.qparams, part),
         weight.codes[along(layer, part)],

@@ -1,4 +1,4 @@
-"""How well a language model foretells text, as a measure that plans of a quantization are chosen by."""
+"""Perplexity of a language model, as a metric for `quantize`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _BATCH = 8
 
 
 def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
-    """A measure for `quantize`: minus the perplexity on `tokens`, for a measure is to be large.
+    """Return a metric for `quantize`: minus the perplexity on `tokens`, as larger is better.
 
-    The exponential of the mean of -log p(next token). What a model reads besides tokens follows from them
-    (`decoder_of`): masks are ones, positions count, and caches of keys and values are empty.
+    The exponential of the mean of -log p(next token). Other inputs are derived from the tokens (`decoder_of`): masks of
+    ones, consecutive positions, empty caches of keys and values.
 
     Args:
-        graph: whose inputs are read: one of integers [batch, length], and those.
-        tokens: [sequences, length + 1]; each is foretold by all before it in its row.
+        graph: its inputs: one of integers [batch, length], and those.
+        tokens: [sequences, length + 1]; each token is predicted from the previous ones in its row.
 
     Raises:
-        DiagnosticError: QUANT0031 the tokens are no rows of at least two integers, or the model reads something else.
+        DiagnosticError: QUANT0031 the tokens are no rows of at least two integers, or the model has other inputs.
     """
     if tokens.ndim != 2 or tokens.shape[1] < 2 or tokens.dtype.kind not in "iu" or not len(tokens):
         stated = f"tokens are {tokens.dtype}{list(tokens.shape)}"
@@ -46,7 +46,7 @@ def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Perplexity:
-    """The measure: takes a function that runs a model."""
+    """The metric: a function of a model runner."""
 
     reader: Decoder
     tokens: Array
@@ -64,12 +64,12 @@ class Perplexity:
         return -float(np.exp(spent / count))
 
     def worded(self, number: float) -> str:
-        """A number of it, as people say it."""
+        """Format the metric as a perplexity."""
         return f"a perplexity of {-number:g}"
 
 
 def tokens_of(given: object) -> Array:
-    """An array, or that of a `.npy`.
+    """Return an array, or read it from a `.npy` file.
 
     Raises:
         DiagnosticError: QUANT0031 it cannot be read.
@@ -85,7 +85,7 @@ def tokens_of(given: object) -> Array:
 
 
 def _surprise(logits: Array, following: Array) -> float:
-    """The sum of -log p of the tokens that follow."""
+    """Return the sum of -log p of the next tokens."""
     x = logits.astype(np.float64)
     x -= x.max(axis=-1, keepdims=True)
     x -= np.log(np.exp(x).sum(axis=-1, keepdims=True))
@@ -93,7 +93,7 @@ def _surprise(logits: Array, following: Array) -> float:
 
 
 def _logits(outputs: Mapping[str, Any]) -> Array | None:
-    """The first output with three axes of real numbers."""
+    """Return the first float output of rank 3."""
     found = (np.asarray(x) for x in outputs.values() if np.ndim(x) == 3)
     return next((x for x in found if x.dtype.kind == "f"), None)
 

@@ -1,4 +1,4 @@
-"""Samples out of a folder of pictures: decoded, cut, scaled and normalized one by one."""
+"""Calibration samples from a folder of images: decoded, cropped, scaled and normalized one by one."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Layout = Literal["NCHW", "NHWC"]
 
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
-"""Of files that are taken for pictures."""
+"""Extensions of image files."""
 _MODES = {1: "L", 3: "RGB"}
 _MOST_PIXELS = 1 << 28
-"""Of a picture before it is made smaller."""
+"""Maximum number of pixels of an image before scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """A folder of pictures, and how they become the numbers that a model reads.
+    """A folder of images, and their preprocessing.
 
-    The largest rectangle in the middle of a picture that has the proportions of the input is scaled to its size. A
-    pixel `p` from 0 to `white` becomes `(p - mean) / std`.
+    The largest centered rectangle with the proportions of the input is scaled to the input size. A pixel `p` from 0 to
+    `white` is normalized to `(p - mean) / std`.
 
     Attributes:
-        folder: its pictures are taken in the order of their names.
-        size: height and width, or one number for both; that of the input if `None`.
-        mean: of each channel, or one for all.
-        std: the same.
-        white: what the lightest pixel is before that: 1, or 255.
-        layout: whether channels come before places; by the shape of the input if `None`.
+        folder: images are used in the order of their names.
+        size: height and width, or one number for both; the input's if `None`.
+        mean: per channel, or one for all.
+        std: likewise.
+        white: value of a white pixel before normalization: 1 or 255.
+        layout: channels-first or channels-last; from the shape of the input if `None`.
     """
 
     folder: str | Path
@@ -55,7 +55,7 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureColumn:
-    """Pictures as the data of an input, decoded when they are asked for."""
+    """Images as the data of an input, decoded on access."""
 
     files: tuple[Path, ...]
     size: tuple[int, int]
@@ -73,7 +73,7 @@ class PictureColumn:
         return (len(self.files), *extents)
 
     def rows(self) -> Iterator[Array]:
-        """The pictures in order."""
+        """Iterate over the images in order."""
         for file in self.files:
             pixels = self._decoded(file).reshape(*self.size, self.channels)
             if self.dtype.kind in "ui":
@@ -84,14 +84,14 @@ class PictureColumn:
             yield np.ascontiguousarray(numbers.transpose(2, 0, 1)) if self.layout == "NCHW" else numbers
 
     def _decoded(self, file: Path) -> Array:
-        # Its types are not known where it is not installed.
+        # Pillow's types are unknown if it is not installed.
         image: Any = import_module("PIL.Image")
         height, width = self.size
         try:
             with open_regular(file) as stream, image.open(stream) as picture:
                 if picture.width * picture.height > _MOST_PIXELS:
                     raise _corrupt_error(file, f"it has {picture.width} x {picture.height} pixels")
-                # What is left over on two sides is cut off.
+                # The excess on two sides is cropped.
                 wide = min(picture.width, picture.height * width / height)
                 high = min(picture.height, picture.width * height / width)
                 left, top = (picture.width - wide) / 2, (picture.height - high) / 2
@@ -100,22 +100,22 @@ class PictureColumn:
                     (width, height), image.Resampling.BILINEAR, (left, top, left + wide, top + high)
                 )
                 return np.asarray(made, np.uint8)
-        # What is no picture, or too large, has classes of their own below these.
+        # Corrupt or oversized images raise subclasses of these.
         except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
             raise _corrupt_error(file, str(error)) from error
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder, in the order of their names."""
+    """Return the images of a folder in the order of their names."""
     return sorted(each for each in folder.iterdir() if each.suffix.lower() in ENDINGS and each.is_file())
 
 
 def column_of(graph: Graph, given: Pictures) -> dict[str, PictureColumn]:
-    """The data of the input that takes pictures.
+    """Return the data of the image input.
 
     Raises:
-        DiagnosticError: QUANT0001 there are none, or what decodes them is not installed; QUANT0002 no single input of
-            the model takes such pictures.
+        DiagnosticError: QUANT0001 there are none, or the decoder is not installed; QUANT0002 the model has no single
+            input for such images.
     """
     folder = Path(given.folder)
     files = pictures_in(folder) if folder.is_dir() else []
@@ -141,7 +141,7 @@ def column_of(graph: Graph, given: Pictures) -> dict[str, PictureColumn]:
 
 
 def refuse_bare(path: Path) -> None:
-    """Refuse a folder of pictures of which nobody says what numbers they become.
+    """Reject a folder of images without preprocessing options.
 
     Raises:
         DiagnosticError: QUANT0001 it is one.
@@ -153,7 +153,7 @@ def refuse_bare(path: Path) -> None:
 
 
 def _layout(value: Value, asked: Layout | None) -> tuple[Layout, int] | None:
-    """Where the channels of an input are, and how many; `None` where it takes no pictures."""
+    """Return the channel axis of an input and the number of channels; `None` if it is no image."""
     shape = value.shape
     if shape is None or len(shape) != 4:
         return None

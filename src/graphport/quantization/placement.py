@@ -1,4 +1,4 @@
-"""Where a target wants quantized tensors: which layers, which values, and which of these share a grid."""
+"""Decide the quantized layers and values of a graph for a target, and which values share qparams."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 UNDISPATCHED = "dispatch leaves it floating"
-"""Why a node is real that is none of those which may be quantized."""
+"""Reason of float nodes outside of the candidates."""
 
 
 @dataclass(slots=True, eq=False)
 class Placement:
-    """What is quantized of a graph.
+    """Quantized parts of a graph.
 
-    `points` are the values that are rounded to a grid, by the value whose statistics decide that grid. `carried` are
-    those among them that exist as integers only: everybody reads them rounded. `readers` are the nodes that a rounded
-    value is for. `summing` are the layers that give the sums of their products, which nobody rounds. `floating` says of
-    every layer that was left alone why. `shared` are the values that have the grid of another one, and must fit on it.
+    `points` are the quantized values, with the value whose statistics decide the qparams. `carried` are those that
+    exist as integers only: all consumers read integers. `readers` are the nodes that a quantized value is for.
+    `summing` are layers that return unrounded integer sums. `floating` contains the reason of each float layer.
+    `shared` are values that use the qparams of another value and must fit them.
     """
 
     layers: dict[Node, Layer] = field(default_factory=dict["Node", Layer])
@@ -46,7 +46,7 @@ class Placement:
 
     @property
     def roots(self) -> list[Value]:
-        """The values that decide a grid, each once."""
+        """Return the distinct values that decide qparams."""
         return list(dict.fromkeys(self.points.values()))
 
 
@@ -64,13 +64,14 @@ def decide_placement(
 
     Args:
         graph: canonical and sorted.
-        target: whose kernels count.
-        candidates: the nodes that may be quantized at all.
-        floating: nodes among them that stay floating.
-        forced: nodes among them that are quantized even where real kernels of the target are better.
-        summed: the part of all products that may be summed by kernels that do not round, where only floating nodes read
-            the results; with 1 all nodes without weights stay floating for that.
-        is_whole: inputs and outputs are integers, and whatever lies between them is to be.
+        target: the target with its kernels.
+        candidates: the nodes that may be quantized.
+        floating: candidates that stay float.
+        forced: candidates that are quantized even if the target's float kernels are better.
+        summed: the fraction of all products that may be computed by kernels with unrounded sums, if only float
+            nodes use
+            the results; with 1 all nodes without weights stay float for that.
+        is_whole: inputs, outputs and all operators must be integers.
     """
     if summed >= 1 and target.summing:
         target = replace(target, pointwise=target.fused)
@@ -82,18 +83,18 @@ def decide_placement(
 
 
 def _paired(layer: Layer, target: Target) -> Layer:
-    """`layer` with what is known of the pairs that kernels of the target add."""
+    """Return `layer` with the pairing of products in the target's kernels."""
     if not target.pairs_by_place or layer.kind != "convolution":
         return layer
-    # Kernels for groups lay odd numbers of channels out in one way or in another; those for one channel pair places,
-    # along rows of a window of five by five, along columns of one of three by three.
+    # Grouped kernels order odd numbers of channels differently; depthwise kernels pair kernel positions, along rows of
+    # a 5x5 window and along columns of a 3x3 window.
     is_grouped, channels = layer.groups > 1, layer.shape[1]
     vary = channels % 2 == 1 if is_grouped else channels == 1
     return replace(layer, pairs_by_place=not is_grouped, pairs_vary=vary)
 
 
 def _leave_alone(placement: Placement, target: Target, forced: Collection[Node]) -> None:
-    """Take out layers that the target computes better on real numbers."""
+    """Remove layers that the target computes better as floats."""
     for node, layer in list(placement.layers.items()):
         reason = _real_reason(layer, target, is_forced=node in forced)
         if reason is not None:
@@ -102,7 +103,7 @@ def _leave_alone(placement: Placement, target: Target, forced: Collection[Node])
 
 
 def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None:
-    """Why what has a kernel stays real."""
+    """Return the reason why a supported layer stays float."""
     if layer.node.word in target.real_biased and _has_constant_added(layer):
         return f"{target.name} adds a constant to sums of {layer.node.word} before it scales them"
     if target.block and layer.depth % target.block:
@@ -124,7 +125,7 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
 
 
 def _fits_halves(layer: Layer) -> bool:
-    """Whether scales of half precision reach its weights, in codes of four bits and more."""
+    """Whether float16 scales represent its weights, in codes of four or more bits."""
     numbers = layer.numbers()
     return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0))) <= _MOST_IN_HALVES
 
@@ -170,7 +171,7 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
 
 
 def _axes(node: Node) -> int:
-    """How many axes the kernel of a convolution has; 0 for other layers."""
+    """Return the number of spatial axes of a convolution; 0 for other layers."""
     weight = node.operand(1)
     fact = None if weight is None else weight.fact
     is_slid = ".convolution" in pages()[node.word].function.__module__
@@ -178,7 +179,7 @@ def _axes(node: Node) -> int:
 
 
 def _unfit(node: Node) -> str:
-    """Why what has a kernel is no layer."""
+    """Return the reason why a supported node is not a layer."""
     weight, bias = node.operand(1), node.operand(2)
     if weight is None or not weight.is_constant:
         return "both of its operands are computed" if weight is not None else "it has no weight"
@@ -201,7 +202,7 @@ _MOST_IN_HALVES = 7.0 * 65504
 
 
 class _Walk:
-    """Follows integers through a graph: forwards where they can go, backwards where somebody wants them."""
+    """Propagate integers through a graph: forward where they can go, backward from where they are needed."""
 
     def __init__(
         self,
@@ -225,13 +226,13 @@ class _Walk:
         self.swallowed: set[Node] = set()
 
     def run(self) -> None:
-        """Fill the placement."""
+        """Compute the placement."""
         tentative = self._forwards()
         wanted = self._backwards(tentative)
         self._put(wanted)
 
     def _forwards(self) -> dict[Node, Value]:
-        """Nodes without weights that could compute on integers, and the values that they would give."""
+        """Find nodes without weights that could compute on integers, and their results."""
         tentative: dict[Node, Value] = {}
         for value in self.ends_of_graph[0]:
             if is_real(value):
@@ -275,7 +276,7 @@ class _Walk:
         return bool(moving) and all(value in self.carried or self._is_fit(value) for value in given)
 
     def _is_fit(self, value: Value) -> bool:
-        """Whether it is a constant that a grid holds, or nearly does."""
+        """Whether a value is a constant that qparams represent nearly exactly."""
         if not value.is_constant or value.storage is None or not is_real(value):
             return False
         if value.storage.count == 1:
@@ -283,12 +284,12 @@ class _Walk:
         return self.target.constants and value.storage.count > 1 and _leaves_something(value.storage)
 
     def _is_fixed(self, value: Value) -> bool:
-        """Whether its grid is that of the kernel which gives it, and can be no other."""
+        """Whether the kernel fixes the qparams of its result."""
         maker = self.carried.get(value, value).producer
         return maker is not None and any(op == maker.op for op, *_ in self.target.fixed)
 
     def _end(self, node: Node) -> Value:
-        """The value that the kernel of `node` gives, with what disappears in it."""
+        """Return the result of the kernel of `node` including fused nodes."""
         value = node.output
         while len(value.uses) == 1 and not value.is_output:
             reader = value.users[0]
@@ -300,7 +301,7 @@ class _Walk:
         return value
 
     def _backwards(self, tentative: dict[Node, Value]) -> set[Value]:
-        """The values that somebody wants as integers."""
+        """Find the values that are needed as integers."""
         wanted = {value for value in self.ends_of_graph[1] if value in self.carried}
         for node in reversed(self.nodes):
             if node in self.placement.layers:
@@ -322,7 +323,7 @@ class _Walk:
             del self.carried[other]
 
     def _sum(self, wanted: set[Value]) -> None:
-        """Let layers whose integers nobody wants give their sums, the cheapest first, where the target can."""
+        """Let layers without integer consumers return sums, cheapest first, if the target supports it."""
         read = {root for value, root in self.carried.items() if value in wanted}
         able = {
             node: products(layer)
@@ -341,7 +342,7 @@ class _Walk:
         placement = self.placement
         self._sum(wanted)
         for value, root in self.carried.items():
-            # A value that is only moved, for somebody who wants reals, is as good unrounded.
+            # A moved value for float consumers need not be rounded.
             if value is root or value in wanted:
                 placement.points[value] = root
                 placement.carried.add(value)
@@ -371,22 +372,22 @@ class _Walk:
 
 
 def _is_single(value: Value) -> bool:
-    """Whether it is one number: a step of its grid is much, and real kernels take no time for it."""
+    """Whether a value is a scalar: its rounding error is large, and float kernels are fast."""
     return isinstance(value.fact, TensorFact) and value.fact.shape == ()
 
 
 def _leaves_something(storage: Storage) -> bool:
-    """Whether a sum with a constant still has a grid for the other term: with a mask of lowest numbers it has none."""
+    """Whether a sum with a constant leaves useful qparams for the other term: a mask of lowest floats does not."""
     array = storage.numpy()
     return bool(np.all(np.isfinite(array))) and float(np.abs(array).max(initial=0)) < _MASKING
 
 
 _MASKING = 1e4
-"""Numbers from which on a term hides what is beside it."""
+"""Magnitude from which an addend masks the other term."""
 
 
 def _has(node: Node, names: Collection[str]) -> bool:
-    """Whether all attributes of these names say something else than their defaults, which are zeros and ones."""
+    """Whether all attributes of these names differ from their defaults, zeros and ones."""
     return all(node.attributes.get(name, 0) not in (0, (), (1,) * _many(node.attributes.get(name))) for name in names)
 
 
@@ -395,19 +396,19 @@ def _many(x: object) -> int:
 
 
 def products(layer: Layer) -> int:
-    """How many products a layer computes; free axes count as 1."""
+    """Return the number of products of a layer; open axes count as 1."""
     fact = layer.node.output.fact
     shape = fact.shape if isinstance(fact, TensorFact) and fact.shape is not None else ()
     return layer.depth * prod(dim for dim in shape if isinstance(dim, int))
 
 
 def is_real(value: Value) -> bool:
-    """Whether it is a tensor of float32."""
+    """Whether a value is a float32 tensor."""
     return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT32
 
 
 def moves(node: Node) -> bool:
-    """Whether the results are elements of the first operand, and zeros at most, elsewhere."""
+    """Whether the results are moved elements of the first operand, possibly with zeros."""
     page = None if node.dialect else pages().get(node.word)
     if page is None or page.role != "passive" or not node.operands:
         return False
@@ -421,7 +422,7 @@ def moves(node: Node) -> bool:
 
 
 def data_operands(node: Node) -> list[Value]:
-    """The operands that are neither shapes nor positions."""
+    """Return the operands that are neither shapes nor indices."""
     page = pages()[node.word]
     found: list[Value] = []
     for index, value in enumerate(node.inputs):

@@ -1,4 +1,4 @@
-"""Sums of squares that do not overflow."""
+"""Sums of squares without overflow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def power(x: Array) -> float:
-    """The sum of the squares of all numbers of `x`, of any shape.
+    """Return the sum of squares of all elements of `x`, of any shape.
 
-    It is added up in the type of `x`, which is quick, and in float64 where that is too narrow: masks of attention are
-    as low as float32 goes.
+    It is computed in the type of `x`, which is fast, and in float64 on overflow: attention masks contain the lowest
+    float.
     """
     flat = x.reshape(-1)
     with np.errstate(over="ignore"):

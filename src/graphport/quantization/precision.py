@@ -1,4 +1,4 @@
-"""Mixed precision: the fewest layers in floating point with which a goal is met."""
+"""Mixed precision: meet an accuracy goal with the fewest float layers."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ if TYPE_CHECKING:
 _REASON = "it makes so much noise that the goal asks for it"
 _BYTE = 8
 _MOST_ALONE = 96
-"""Layers up to which each is measured alone; beyond, the noise that layers make themselves ranks them."""
+"""Maximum number of layers that are measured alone; above, layers are ranked by their own noise."""
 _MOST_SETS = 120
-"""Smaller sets of layers up to which all are measured."""
+"""Maximum number of smaller sets of layers that are all measured."""
 _FIRST = 12
-"""Of more, so many of the noisiest layers are tried each time that one is added."""
+"""Otherwise, so many of the noisiest layers are tried for each addition."""
 
 
 def enough_floating(session: QuantizationSession, best: Candidate, goal: float, most: int | None) -> Candidate:
-    """`best` with as few layers floating as reach `goal` dB, at most `most` of them, and never all.
+    """Return `best` with the fewest float layers that reach `goal` dB, at most `most`, and never all.
 
-    The goal is to hold on other samples as well: it is met with the margin of the noise. Where it cannot be met with
-    any layer on integers, that is what is left: the nearest to it.
-    Layers are ranked by the noise that each makes at the outputs if it alone is quantized. Noises of layers add up, so
-    the first `k` of that order are nearly the best `k`; the least `k` is found by halving, and then each layer is tried
-    without, beginning with the least noisy. As values between two real layers need no rounding, neighbours may be worth
-    more together: so smaller sets are measured, all of them where they are few.
+    The goal should hold on unseen samples: it includes the margin of the noise. If no set reaches it, the nearest is
+    returned. Layers are ranked by the noise at the outputs if only that layer is quantized. Noises add up, so the first
+    `k` layers are nearly the best `k`; the least `k` is found by bisection, and then each layer is tried without, least
+    noisy first. As values between two float layers are not rounded, neighbours may gain more together: smaller sets are
+    measured, all of them if there are few.
     """
     noise = best.noise or session.measure(best)
     if session.choices.settings.full_integer and noise.snr - noise.margin < goal:
@@ -57,7 +56,7 @@ def enough_floating(session: QuantizationSession, best: Candidate, goal: float, 
         return trial.noise is not None and trial.noise.snr - trial.noise.margin >= goal
 
     if least is not None and not meets(found):
-        # What is told of others need not grow with layers that float: few samples tell it.
+        # Confidence intervals need not grow with float layers: few samples suffice.
         fewer = {count: _with_floating(session, best, order[:count]) for count in _few(limit)}
         high = next((count for count, trial in fewer.items() if meets(trial)), 0)
         if not high:
@@ -84,20 +83,20 @@ def enough_floating(session: QuantizationSession, best: Candidate, goal: float, 
 
 
 def _few(limit: int) -> list[int]:
-    """Powers of two below `limit`."""
+    """Return the powers of two below `limit`."""
     return [1 << power for power in range(limit.bit_length()) if 1 << power < limit]
 
 
 def _all_wide(session: QuantizationSession, best: Candidate) -> Candidate:
-    """`best` with activations of 16 bits where that helps: no layer can stay real where inputs are integers."""
+    """Return `best` with 16-bit activations if that helps: with integer inputs no layer can stay float."""
     wide = all_widened(session, best)
     return best if wide is None else session.better("activations of 16 bits", best, wide)
 
 
 def all_widened(session: QuantizationSession, best: Candidate) -> Candidate | None:
-    """`best` with activations of 16 bits everywhere; `None` where that is no choice.
+    """Return `best` with 16-bit activations everywhere; `None` if unsupported.
 
-    Weights keep their codes where their grid is the same: biases of sums of such values may ask for a wider one.
+    Weights keep their codes if their qparams are equal: the biases of such sums may need larger scales.
     """
     settings, target = session.choices.settings, session.choices.target
     if target.wide is None or settings.weights_only or session.choices.activation.bits > _BYTE:
@@ -116,7 +115,7 @@ def all_widened(session: QuantizationSession, best: Candidate) -> Candidate | No
 def _fewer(
     session: QuantizationSession, best: Candidate, meets: Callable[[Candidate], bool], order: list[Node], size: int
 ) -> tuple[list[Node], Candidate] | None:
-    """Fewer than `size` of the layers `order` with which the goal is met, if such are come across."""
+    """Return fewer than `size` of the layers `order` that meet the goal, if found."""
     if sum(comb(len(order), count) for count in range(1, size)) <= _MOST_SETS:
         steps = ([[*nodes] for nodes in combinations(order, count)] for count in range(1, size))
         for sets in steps:
@@ -134,13 +133,13 @@ def _fewer(
 
 
 def _best_of(session: QuantizationSession, best: Candidate, sets: list[list[Node]]) -> tuple[list[Node], Candidate]:
-    """The set of layers that are best left in floating point."""
+    """Return the best set of float layers."""
     tried = [(nodes, _with_floating(session, best, nodes)) for nodes in sets]
     return min(tried, key=lambda pair: 0.0 if pair[1].noise is None else pair[1].noise.ratio)
 
 
 def sensitivities(session: QuantizationSession, best: Candidate) -> dict[Node, float]:
-    """Noise to signal at the outputs of each layer alone, or at its own result where there are very many."""
+    """Return the noise-to-signal ratio of each layer alone at the outputs, or at its result if there are many."""
     layers = list(best.quantization.placement.layers)
     if len(layers) > _MOST_ALONE and best.follower is not None:
         known = best.follower.noise
@@ -155,14 +154,14 @@ def sensitivities(session: QuantizationSession, best: Candidate) -> dict[Node, f
 
 
 def _with_floating(session: QuantizationSession, best: Candidate, floating: list[Node]) -> Candidate:
-    """`best` with some layers in floating point, or with 16 bits, measured."""
+    """Return `best` with some float layers, or with 16 bits, measured."""
     trial = with_less_noise(session, best, [node.output.name for node in floating], _REASON)
     session.measure(trial)
     return trial
 
 
 def with_less_noise(session: QuantizationSession, best: Candidate, names: Collection[str], reason: str) -> Candidate:
-    """`best` with some layers in floating point; with 16 bits where whoever runs it has integers only."""
+    """Return `best` with some float layers; with 16 bits if the runtime supports integers only."""
     choices = session.choices
     is_wide = choices.target.is_whole and has_wide_layers(choices.settings, choices.target)
     return widened(choices, best, names) if is_wide else floated(session, best, names, reason)

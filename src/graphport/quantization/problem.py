@@ -1,4 +1,4 @@
-"""Which nodes compute on integers and which on reals: each costs something, and so do unlike ones side by side."""
+"""The choice of integer and float nodes as a minimum cut: costs of nodes and of conversions between them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Problem:
-    """The nodes of a graph that may be rounded, and what they read of each other.
+    """Nodes that may be quantized, and the edges between them.
 
-    With two kinds of nodes the cheapest plan is a minimum cut.
+    With two classes of nodes the cheapest plan is a minimum cut.
     """
 
     def __init__(
@@ -30,14 +30,14 @@ class Problem:
         times: Callable[[Node], tuple[float, float]],
         rounding: Callable[[Value], float],
     ) -> None:
-        """What is to be decided, and what it costs.
+        """Set up nodes and costs.
 
         Args:
             graph: all nodes.
-            placement: of the graph where everything is rounded that can be.
-            target: whose kernels count.
-            times: what a node costs rounded, and real.
-            rounding: what it costs to round a value, or to take it back.
+            placement: with as many integer nodes as possible.
+            target: the target with its kernels.
+            times: costs of a node, quantized and float.
+            rounding: cost to quantize or dequantize a value.
         """
         self.layers, self.pointwise = placement.layers, placement.pointwise
         self.nodes = [*placement.layers, *placement.pointwise]
@@ -46,7 +46,7 @@ class Problem:
         self._known = set(self.nodes)
 
     def forced(self, floating: Collection[Node]) -> float:
-        """What it costs if these nodes stay real, and no others but those that cannot be rounded then."""
+        """Return the cost if only these nodes stay float, and those that cannot be quantized without them."""
         cut = Cut()
         items: dict[Node, int] = {}
         for node in self.nodes:
@@ -57,9 +57,9 @@ class Problem:
         return cut.cost(cut.solve())
 
     def solved(self, noises: Mapping[Node, float], kept: Collection[Node] = ()) -> list[Node]:
-        """The nodes that stay real in the cheapest plan; `noises` is what they cost besides as rounded ones.
+        """Return the float nodes of the cheapest plan; `noises` are additional costs of quantized nodes.
 
-        Those of `kept` are rounded.
+        Those of `kept` are quantized.
         """
         cut = Cut()
         items: dict[Node, int] = {}
@@ -97,7 +97,7 @@ class Problem:
                 for node in found:
                     cut.link(numbers, items[node], inf)
                     if node in self.pointwise:
-                        # Nothing is rounded for a node without weights: it computes on integers that are there.
+                        # Nodes without weights quantize nothing: they compute on available integers.
                         cut.link(items[node], items[producer], inf)
                 if value in reals:
                     cut.link(items[producer], cut.add(inf, 0.0), cost)
@@ -109,7 +109,7 @@ class Problem:
         return node not in self._known and (moves(node) or node.word in self.target.fused)
 
     def _source(self, value: Value) -> Value:
-        """The value that it is, moved or with what is fused into the kernel that gave it."""
+        """Return the source of a moved or fused value."""
         while value.producer is not None and self._passes(value.producer):
             value = value.producer.operands[0]
         return value

@@ -1,4 +1,4 @@
-"""What the processor does with integers."""
+"""Integer instructions of the processor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTHS = ("avx2", "avx512f", "avx512bw")
 
 @cache
 def flags() -> frozenset[str]:
-    """The flags that the system tells of the first processor; none where it does not tell."""
+    """Return the CPU flags of the first processor; empty if the system does not report them."""
     try:
         lines = Path("/proc/cpuinfo").read_text("ascii", errors="replace").splitlines()
     except OSError:
@@ -22,15 +22,15 @@ def flags() -> frozenset[str]:
 
 
 def saturates() -> bool:
-    """Whether products of bytes are added in pairs of 16 bits, which overflow.
+    """Whether products of int8 are added in pairs in 16 bits, which overflow.
 
-    So it is on x86 without instructions for dot products; where flags are not told, it is taken to be so.
+    True on x86 without dot-product instructions, and if the flags are unknown.
     """
     return platform.machine().lower() in ("x86_64", "amd64", "x86", "i686") and not flags() & _DOT_PRODUCTS
 
 
 def may_saturate(which: str) -> bool:
-    """Whether pairs may overflow on `which`: `any` processor, one with `dot-products` of bytes, or `this` one."""
+    """Whether pairs may overflow on `which`: `any` processor, one with `dot-products` of int8, or `this` one."""
     match which:
         case "any":
             return True
@@ -41,7 +41,7 @@ def may_saturate(which: str) -> bool:
 
 
 def description() -> dict[str, object]:
-    """What a report says of the processor."""
+    """Describe the processor for a report."""
     known = flags()
     return {
         "machine": platform.machine(),

@@ -1,4 +1,4 @@
-"""Integer nodes said as operators on integers, for runtimes that do not find them among roundings."""
+"""Convert QDQ graphs to QOperator form, for runtimes that do not fuse QDQ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SWALLOWED = frozenset({"Relu", "Clip"})
 
 @dataclass(frozen=True, slots=True)
 class _Rounded:
-    """Codes, their scale and their zero point."""
+    """Codes with scale and zero point."""
 
     codes: Value
     scale: Value
@@ -39,14 +39,14 @@ class _Rounded:
 
 
 def as_qoperators(graph: Graph) -> Graph:
-    """A copy of `graph` where nodes between roundings of eight bits are operators on integers.
+    """Return a copy of `graph` with integer operators in place of nodes between 8-bit Q and DQ nodes.
 
     Before  y = QuantizeLinear(Relu(Conv(DequantizeLinear(x), DequantizeLinear(w), DequantizeLinear(b))))
     After   y = QLinearConv(x, …, w, …, b)
 
-    So with MatMul (QLinearMatMul) and, in words of ONNX Runtime, Add, Mul, Sigmoid, LeakyRelu and GlobalAveragePool. A
-    Relu or Clip goes where the codes hold nothing that it would cut off. Leaves alone: results that somebody reads
-    real, other types, and nodes without such an operator.
+    Likewise MatMul (QLinearMatMul) and, in domain com.microsoft, Add, Mul, Sigmoid, LeakyRelu and GlobalAveragePool. A
+    Relu or Clip is removed if no code exceeds its bounds. Does not apply to results with float consumers, to other
+    types, and to nodes without such an operator.
     """
     twin = rewrite.copy(graph)
     for node in list(twin):
@@ -61,7 +61,7 @@ def as_qoperators(graph: Graph) -> Graph:
 
 
 def _emitted(graph: Graph, node: Node, end: Node) -> Node | None:
-    """`node` on integers, with the result of `end`."""
+    """Emit `node` as an integer operator with the result of `end`."""
     scale, zero = end.operands[1], end.operands[2]
     sources = [_taken_back(node.operand(index)) for index in range(len(node.inputs))]
     result = Value(graph.fresh(f"{end.output.name}_said"), end.output.fact)
@@ -90,7 +90,7 @@ def _own(op: str, operands: list[Value], result: Value, attributes: dict[str, At
 
 
 def _end(node: Node) -> Node | None:
-    """The rounding to eight bits that alone reads what `node` gives, itself or through what cuts off nothing."""
+    """Return the 8-bit QuantizeLinear that is the only consumer of `node`, directly or after redundant clamps."""
     if len(node.results) != 1:
         return None
     value, low, high = node.output, -np.inf, np.inf
@@ -107,7 +107,7 @@ def _end(node: Node) -> Node | None:
 
 
 def _bounds(node: Node) -> tuple[float, float] | None:
-    """Between what a Relu or Clip leaves numbers; `None` where that is computed."""
+    """Return the bounds of a Relu or Clip; `None` if they are computed."""
     if node.word == "Relu":
         return 0.0, np.inf
     found = [-np.inf, np.inf]
@@ -121,7 +121,7 @@ def _bounds(node: Node) -> tuple[float, float] | None:
 
 
 def _holds(end: Node, low: float, high: float) -> bool:
-    """Whether a rounding has one grid of eight bits, none of whose codes but the last lies beyond these ends."""
+    """Whether a QuantizeLinear has per-tensor 8-bit qparams whose codes are within these bounds."""
     fact = end.output.fact
     numbers = [value.storage for value in end.operands[1:3] if value.storage is not None]
     if not isinstance(fact, TensorFact) or fact.dtype is None or len(numbers) != 2:
@@ -134,7 +134,7 @@ def _holds(end: Node, low: float, high: float) -> bool:
 
 
 def _taken_back(value: Value | None) -> _Rounded | None:
-    """What of eight bits is taken back as `value`."""
+    """Return the 8-bit codes that are dequantized to `value`."""
     made = None if value is None else value.producer
     if made is None or made.dialect or made.word != "DequantizeLinear" or len(made.operands) != 3:
         return None
@@ -146,7 +146,7 @@ def _taken_back(value: Value | None) -> _Rounded | None:
 
 
 def _bias(value: Value | None) -> Value | None:
-    """The integers of a bias."""
+    """Return the integers of a bias."""
     made = None if value is None else value.producer
     if made is None or made.dialect or made.word != "DequantizeLinear":
         return None

@@ -1,4 +1,4 @@
-"""The whole way from a real graph and samples to a quantized graph and a report."""
+"""Quantize a float graph with samples, and report the accuracy."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 _HALF = "float16"
 _HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
-"""One sample in so many is held back, if there are so many."""
+"""Stride of held-out samples, if there are enough."""
 _MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
 _FOLLOWED = {"fast": 8, "balanced": 48, "best": 96}
-"""Samples that are followed through the graph to adjust layers, or to tell their noise at least."""
+"""Samples that are followed through the graph to adjust layers, or to measure their noise at least."""
 _BYTE = 8
 _LENGTHS = (1, 128)
-"""Entries of runs that weights of few bits are timed with where no samples are given."""
+"""Row counts of the runs that few-bit weights are timed with if no samples are given."""
 _NAMED = 3
-"""Layers that a finding names."""
+"""Number of layers that a diagnostic names."""
 
 
 def quantize(
@@ -76,24 +76,25 @@ def quantize(
     metric: Any = None,
     source: Graph | None = None,
 ) -> tuple[Graph, QuantizationReport, tuple[Scales, ...] | None]:
-    """A quantized copy of `graph`, how good it is, and for targets that read tables of scales its lines.
+    """Return a quantized copy of `graph` and a report; for targets with a table of scales also its lines.
 
     Args:
         graph: canonical, prepared; not changed.
         data: see `samples.gather`.
-        settings: what is decided already.
-        on_progress: hears how far the work is.
-        statistics: a file that keeps what was seen of the samples; if it is there and is of the same model, samples
-            and settings, they are not run again.
-        metric: what a user measures: takes a function that runs a model, and gives a number that should be large.
-        distributed: `ray` to observe samples, or to round layers of weights alone, on the machines of a Ray cluster.
-        source: what `graph` was prepared of: a latency is a part of its own.
+        settings: the user's settings.
+        on_progress: receives the progress.
+        statistics: a file that stores the statistics of the samples; if it exists and matches model, samples and
+            settings,
+            samples are not run again.
+        metric: a function of a model runner that returns a score; larger is better.
+        distributed: `ray` to observe samples, or to quantize layers of weights only, on the machines of a Ray cluster.
+        source: the graph before preparation: latencies are relative to it.
 
     Raises:
-        DiagnosticError: QUANT0001 to QUANT0003 the data are at fault, QUANT0004 and QUANT0005 settings are, QUANT0006
-            the model is quantized already, QUANT0007 there is nothing to quantize, QUANT0009 the statistics are of
-            another model, other samples or settings, QUANT0011 and QUANT0012 they cannot be observed on other machines,
-            QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 statistics cannot be kept there.
+        DiagnosticError: QUANT0001 to QUANT0003 invalid data, QUANT0004 and QUANT0005 invalid settings, QUANT0006 the
+            model is quantized already, QUANT0007 there is nothing to quantize, QUANT0009 the statistics are of another
+            model, other samples or settings, QUANT0011 and QUANT0012 they cannot be observed on other machines,
+            QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 statistics cannot be stored there.
     """
     if settings.dynamic:
         settings = replace(settings, weights_only=True)
@@ -152,7 +153,7 @@ def quantize(
 
 
 def _rounded(session: QuantizationSession, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:
-    """The best candidate for `graph`, whose layers are rounded here or elsewhere."""
+    """Return the best candidate for `graph`, whose layers are quantized here or elsewhere."""
     with nullcontext() if distributed is None else layers_elsewhere(distributed) as session.elsewhere:
         best = streamed(session, graph) if is_streamed else session.run(graph)
     session.elsewhere = None
@@ -162,7 +163,7 @@ def _rounded(session: QuantizationSession, graph: Graph, distributed: str | None
 def _in_half_precision(
     session: QuantizationSession, graph: Graph, settings: Settings, *, is_random: bool
 ) -> tuple[Graph, QuantizationReport, None]:
-    """`graph` with weights in half precision, and the noise of that."""
+    """Return `graph` with float16 weights, and its noise."""
     made = half_weights(graph)
     best = Candidate(graph, Quantization(Placement()), {}, noise=session.judge.noise(made))
     session.steps.append(Step("halves", best.noise.snr if best.noise else 0.0, is_kept=True))
@@ -178,7 +179,7 @@ def _begun(
     *,
     is_streamed: bool = False,
 ) -> QuantizationSession:
-    """Samples are looked through, and shared out: some are held back, some of the others followed through the graph."""
+    """Survey the samples and divide them: some are held out, some of the others are followed through the graph."""
     settings = choices.settings
     held_back = _held_back(samples.count, settings.preset)
     kept = sorted(set(range(samples.count)) - held_back) or list(range(samples.count))
@@ -262,10 +263,10 @@ def _report(
 
 
 def _random_inputs(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bool]:
-    """Inputs to measure with where there are no samples, and whether they are like real ones.
+    """Return random inputs to measure with if there are no samples, and whether they resemble real ones.
 
     Raises:
-        DiagnosticError: QUANT0001 activations cannot be rounded without samples.
+        DiagnosticError: QUANT0001 activations cannot be quantized without samples.
     """
     if not settings.weights_only:
         message = "without samples nothing is known of activations, and only weights can be rounded"
@@ -275,9 +276,9 @@ def _random_inputs(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any
 
 
 def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, ...]:
-    """Products that the file says to be exact: all for the nearest preset; where nobody says how long runs are some.
+    """Return the products that the file marks as exact: all for preset `best`; some if run lengths are unknown.
 
-    For the latter as it is the least evil for runs of one entry and of many.
+    Some is the compromise for runs of one row and of many.
     """
     is_asked = settings.weights_only and settings.weight_block and settings.target == "onnxruntime"
     if not is_asked or settings.weight_bits >= _BYTE:
@@ -288,10 +289,10 @@ def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, .
 
 
 def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) -> float | None:
-    """Signal to noise as the target's runtime computes by itself; `None` where that is not known, or is the same.
+    """Return the SNR with the default settings of the target's runtime; `None` if unknown or equal.
 
-    ONNX Runtime rounds activations of products with codes, but for those that `exact` names. OpenVINO does so as well,
-    and computes in bfloat16 where this processor has it.
+    ONNX Runtime quantizes activations of weight-only products, except those that `exact` names. OpenVINO does so as
+    well, and computes in bfloat16 if this processor supports it.
     """
     settings = session.choices.settings
     if settings.target == "openvino":
@@ -303,7 +304,7 @@ def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) 
 
 
 def _unseen(choices: Choices) -> Choices:
-    """`choices` without all that inputs decide."""
+    """Return `choices` without all that depends on inputs."""
     return replace(choices, rounds=False, corrects=False, searches=False, refines=False)
 
 
@@ -314,14 +315,14 @@ def _goals(settings: Settings) -> Goals:
 
 
 def _whole(settings: Settings) -> Settings:
-    """`settings` for a base from which plans begin: everything on integers that can be, unless that is said."""
+    """Return `settings` for the base of plans: as many integer layers as possible, unless set otherwise."""
     cheap = False if settings.cheap_layers is None else settings.cheap_layers
     real = False if settings.real_results is None else settings.real_results
     return replace(settings, cheap_layers=cheap, real_results=real, min_snr=None)
 
 
 def _held_back(count: int, preset: Preset) -> frozenset[int]:
-    """Samples that no algorithm sees; none where there are too few to do without them."""
+    """Return the held-out samples; empty if there are too few."""
     return spread(count, min(count // _HELD_BACK[preset], _MOST_HELD_BACK[preset])) if count >= FEWEST else frozenset()
 
 
@@ -329,7 +330,7 @@ def _followed(choices: Choices, count: int, each: int) -> int:
     most = _FOLLOWED[choices.settings.preset]
     if choices.settings.round or choices.settings.correct or choices.settings.search or choices.equalizes:
         most = max(most, _FOLLOWED["balanced"])
-    # Real and rounded values are held, and what is computed from them.
+    # Float and quantized values are held, and intermediate results.
     fitting = choices.settings.memory // (3 * each)
     return min(count, most, max(fitting, 1)) if most else 0
 

@@ -1,7 +1,7 @@
-"""Layers that are real because kernels for integers would take longer, with all that is rounded for them.
+"""Keep layers float whose integer kernels would be slower, including conversions.
 
-A convolution of each channel by itself, or a few nodes between two that compute on reals, may be slower on integers
-than it was. What is quickest of all is decided by rates of kernels, so that it is the same on every machine.
+A depthwise convolution, or a few nodes between float nodes, may be slower on integers. The fastest plan follows from
+kernel rates, so that it does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 SLOWER = "integers would take longer here, with what has to be rounded for them"
 _BYTE = 8
 _KERNELS = 2
-"""That bend what a kernel for integers gave: a product and what it is multiplied with."""
+"""Integer kernels with fused activations: a product and its factor."""
 _LEAST_ROUNDED = 0.5
 _WORTH = (0.0, *(4.0**k for k in range(-4, 9)))
-"""Nanoseconds of a sample that a weight of eight bits is worth."""
+"""Nanoseconds per sample that an 8-bit weight is worth."""
 
 
 def quickest(choices: Choices, graph: Graph, placement: Placement, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Names of the results of nodes that stay real in the quickest plan; none where no rates are known.
+    """Return the float node results of the fastest plan; empty if no rates are known.
 
-    None either where everything is asked to be quantized, or how much. Where that left most of the weights real, a
-    weight is worth as much time as makes it half of them: who quantizes wants less bytes, too.
+    Also empty if everything must be quantized, or a fraction is set. If that plan left most weights float, a weight is
+    worth as much time as makes it half of them: quantization should reduce the size, too.
 
     Args:
         choices: settings and target.
         graph: all nodes.
-        placement: of the graph where everything is rounded that can be.
-        sizes: bytes of values of a sample, by name, where the graph does not tell them.
+        placement: with as many integer nodes as possible.
+        sizes: bytes of values of a sample, by name, for open shapes.
     """
     rates, layers = choices.target.rates, placement.layers
     if rates is None or not layers or _is_all_asked(choices):
@@ -68,7 +68,7 @@ def quickest(choices: Choices, graph: Graph, placement: Placement, sizes: Mappin
 
 
 def _bends(node: Node, choices: Choices) -> bool:
-    """Whether a node follows that the real kernel takes in, and no other."""
+    """Whether only one node follows, an activation that the float kernel fuses."""
     users = node.output.users
     return len(node.output.uses) == 1 and not node.output.is_output and users[0].word in choices.target.absorbed
 

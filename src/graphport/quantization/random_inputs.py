@@ -1,4 +1,4 @@
-"""Inputs for models whose weights are rounded without samples."""
+"""Random inputs for models whose weights are quantized without samples."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ if TYPE_CHECKING:
     from graphport.quantization.decoder import Decoder
 
 _LENGTH, _TOKENS = 16, 48
-"""Entries of free axes besides that of samples, if the model takes so many; and of tokens, where all fit in memory."""
+"""Default size of open axes besides the batch; and number of tokens, if memory permits."""
 _FEW, _MANY = 8, 64
-"""Inputs that are drawn: to measure with, and where indices make them like real ones."""
+"""Number of random inputs: to measure with, and if indices make them realistic."""
 _MOST_MOVES = 8
 _MOST_TRIED = 8
-"""Sizes that are tried where the model does not run with the first."""
+"""Maximum number of sizes that are tried if the model rejects the first."""
 
 
 def random_samples(graph: Graph, few: int = _FEW) -> tuple[list[dict[str, Any]], bool]:
-    """Inputs one after another, and whether these are likely: indices into tables of the model and nothing real.
+    """Return random inputs, and whether they are realistic: only indices into tables of the model, no float inputs.
 
-    A language model reads tokens with nothing before them, as it does at the start of a text. What runs with no lengths
-    that are usual is tried with others.
+    A language model reads tokens with empty caches, as at the start of a text. If usual sizes fail, others are tried.
 
     Raises:
-        DiagnosticError: RUN0009 no inputs can be made up.
+        DiagnosticError: RUN0009 no inputs can be generated.
     """
     rows = _tables_read(graph)
     reader = decoder_of(graph)
@@ -60,14 +59,14 @@ def random_samples(graph: Graph, few: int = _FEW) -> tuple[list[dict[str, Any]],
     if sizes not in longer:
         runs = session(graph)
         tried = chain([*longer, sizes], islice(other_sizes(graph), _MOST_TRIED))
-        # Where nothing runs, whoever runs it tells why.
+        # If no size runs, the caller reports the error.
         fitting = next((each for each in tried if _runs(runs, _drawn(graph, rows, each, 0))), sizes)
     count = _MANY if is_likely else few
     return [_drawn(graph, rows, fitting, seed) for seed in range(count)], is_likely
 
 
 def random_inputs_at(graph: Graph, length: int) -> dict[str, Any]:
-    """One input whose free axes, besides that of samples, have `length` entries."""
+    """Return one input whose open axes, besides the batch, have size `length`."""
     rows = _tables_read(graph)
     reader = decoder_of(graph)
     if reader is not None and rows[reader.tokens]:
@@ -77,7 +76,7 @@ def random_inputs_at(graph: Graph, length: int) -> dict[str, Any]:
 
 
 def _tables_read(graph: Graph) -> dict[Value, int]:
-    """For each input how many entries the table has that it picks from."""
+    """Return for each input the size of the table that it indexes."""
     return {value: _rows(value) for value in graph.inputs if value.storage is None}
 
 
@@ -97,7 +96,7 @@ def _drawn(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: in
         if most:
             found[value.name] = random.integers(0, most, shape).astype(fact.dtype.numpy)
         elif fact.dtype.is_integer:
-            # What is no index is a mask, as a rule: nothing is masked.
+            # Integers that are not indices are usually masks: ones.
             found[value.name] = np.ones(shape, fact.dtype.numpy)
         elif list(found[value.name].shape) != shape:
             found[value.name] = random.normal(size=shape).astype(fact.dtype.numpy)
@@ -113,7 +112,7 @@ def _runs(runs: Session, inputs: dict[str, Any]) -> bool:
 
 
 def _rows(value: Value, depth: int = 0) -> int:
-    """How many entries the least table has that `value` picks from, directly or moved; 0 where it picks from none."""
+    """Return the size of the smallest table that `value` indexes, directly or moved; 0 if there is none."""
     found: list[int] = []
     for node, index in value.uses:
         if not isinstance(node, Node) or node.dialect:

@@ -1,4 +1,4 @@
-"""What is known of a model besides its graph, as plain data that an archive has room for."""
+"""Metadata of a model as plain data, for archives."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from graphport.quantization.report import QuantizationReport
 
 MOST_NUMBERS = 4096
-"""Scales of one tensor that are told; of more, only which constant has them."""
+"""Maximum number of scales of a tensor that are listed; larger ones are referenced by constant name."""
 
 _UNSTEADY = ("settings", "seconds")
-"""What a report says twice, or differently each time."""
+"""Report fields that are redundant or not reproducible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file that a model is from: its name, its format, and what it says of its versions."""
+    """The source file of a model: name, format and versions."""
 
     source: str
     format: str
@@ -43,14 +43,14 @@ def note_documents(
     report: QuantizationReport | None = None,
     **stated: object,
 ) -> None:
-    """Note on `graph` what it was made from and what was found out; what was known of the source goes on as `earlier`.
+    """Add provenance notes to `graph`; the source's provenance is kept as `earlier`.
 
     Args:
         graph: the result.
-        origin: what it was made from.
+        origin: the source file.
         decisions: where each node is, or would be, computed.
-        report: on the quantization that made it.
-        **stated: what else its provenance tells.
+        report: the report of the quantization.
+        **stated: further provenance fields.
     """
     before = noted(graph)
     quantization = quantization_record(graph, report)
@@ -64,7 +64,7 @@ def note_documents(
 
 
 def note_checks(graph: Graph, proof: Proof | None, skipped: str | None) -> None:
-    """Add to the provenance of `graph` how it was held against its source, or why it was not."""
+    """Add to the provenance of `graph` how it was compared with its source, or why it was not."""
     documents = noted(graph)
     if documents.provenance is None or (proof is None and skipped is None):
         return
@@ -86,7 +86,7 @@ def _checks(proof: Proof) -> dict[str, Any]:
 
 
 def finite(stated: Any) -> Any:
-    """Plain data without infinities and what is no number, which JSON has no words for."""
+    """Replace infinities and NaN in plain data, which JSON does not support."""
     match stated:
         case float():
             return stated if isfinite(stated) else None
@@ -99,7 +99,7 @@ def finite(stated: Any) -> Any:
 
 
 def dispatch_record(decisions: Mapping[Node, Decision]) -> dict[str, Any]:
-    """Where each node is computed and why, in the order of the graph; nodes without a name go by their first result."""
+    """List where each node is computed and why, in graph order; unnamed nodes have the name of their first result."""
     return {
         "nodes": [
             {"node": _name(node), "operator": node.op, "place": str(d.place), "reason": d.reason}
@@ -109,7 +109,7 @@ def dispatch_record(decisions: Mapping[Node, Decision]) -> dict[str, Any]:
 
 
 def settled(decisions: Mapping[Node, Decision], graph: Graph, report: QuantizationReport) -> dict[Node, Decision]:
-    """`decisions` on nodes of a real graph, as the quantized `graph` turned out: a candidate may have stayed real."""
+    """Correct `decisions` by the quantized `graph`: a candidate may have stayed float."""
     layers = {layer.name: layer for layer in report.layers}
     rounded = {_name(node) for node in graph if _is_rounded(node)}
     kept = {_name(node) for inner in walk(graph) for node in inner}
@@ -124,7 +124,7 @@ def settled(decisions: Mapping[Node, Decision], graph: Graph, report: Quantizati
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether it reads codes, or gives them: an activation fused into the layer before it does the latter alone."""
+    """Whether a node has integer operands or results: a fused activation only has integer results."""
     makers = [value.producer for value in node.operands]
     readers = [reader for value in node.results for reader in value.users]
     return node.op != "QuantizeLinear" and (
@@ -134,7 +134,7 @@ def _is_rounded(node: Node) -> bool:
 
 
 def quantization_record(graph: Graph, report: QuantizationReport | None = None) -> dict[str, Any] | None:
-    """The grids of a quantized graph, and how they were found; `None` where nothing is quantized."""
+    """Return the qparams of a quantized graph and their origin; `None` if nothing is quantized."""
     found = all_qparams(graph)
     if not found and report is None:
         return None
@@ -145,11 +145,11 @@ def quantization_record(graph: Graph, report: QuantizationReport | None = None) 
 
 
 def all_qparams(graph: Graph) -> list[dict[str, Any]]:
-    """A row for each value that is rounded to a grid, and for each constant that is stored as its codes.
+    """List the qparams of each quantized value, and of each constant that is stored as codes.
 
-    `value` is the real value or the constant with the codes, `type` that of the codes; a real number is
-    `(code - zero_point) * scale`. Per channel or block, `scale` is a list along `axis`, and so is `zero_point`, unless
-    all are the same; where they are too long, the name of the constant that has them.
+    `value` is the float value or the constant with the codes, `type` the type of the codes; a float is `(code -
+    zero_point) * scale`. Per-axis or block-wise, `scale` is a list along `axis`, and so is `zero_point`, unless all are
+    equal; if they are too long, the name of the constant that contains them.
     """
     rows: list[dict[str, Any]] = []
     for inner in walk(graph):
@@ -189,12 +189,12 @@ def _numbers(value: Value) -> Any:
     if storage is None or storage.count > MOST_NUMBERS:
         return value.name
     array = storage.numpy()
-    # Floats of few bits are no numbers of Python's own.
+    # Narrow floats are not Python numbers.
     return finite(array.astype("float64" if storage.dtype.is_floating else "int64").tolist())
 
 
 def _same(found: Any) -> Any:
-    """The one number of a list that repeats it."""
+    """Return the single number of a list with equal elements."""
     if not isinstance(found, list):
         return found
     numbers = cast("list[Any]", found)

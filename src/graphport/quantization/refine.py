@@ -1,8 +1,8 @@
-"""Codes of a weight searched for along several ways at once, where rounding column by column goes along one.
+"""Beam search for the codes of a weight, where column-wise rounding follows a single path.
 
-The error `e' H e` of a row is a sum over columns, H = U D U' with ones on the diagonal of U: each column adds its part
-of D times the square of what it is to make good of the columns before it. So sums of the first columns bound those of
-all, and the best beginnings are kept (the M-algorithm for nearest points of lattices, also known as K-best).
+The error `e' H e` of a row is a sum over columns, H = U D U' with a unit-triangular U: each column adds D times the
+square of its corrected error. So sums over the first columns are lower bounds, and the best prefixes are kept (the
+M-algorithm for closest lattice points, also known as K-best).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _WORK = 12_000_000
-"""Sums of products that the search through one weight may take."""
+"""Maximum number of multiply-adds of the search through one weight."""
 _EACH = 48
-"""What a column costs beside its products, in products: choosing among beginnings."""
+"""Cost of selecting prefixes per column, in multiply-adds."""
 _MOST_WAYS = 64
 _TINY = 12
-"""Columns up to which so many ways are kept that none is missed, as far as the work allows it."""
+"""Number of columns up to which the search is exhaustive, within the work limit."""
 _MOST_WAYS_OF_TINY = 4096
 _OFFSETS = np.asarray([0, 1, -1, 2, -2], np.float32)
-"""Codes beside the nearest one that each column tries."""
+"""Offsets from the nearest code that each column tries."""
 _STEPS = 256
 
 
 def refined(codes: Codes, weight: Array, second: Array) -> Codes:
-    """Codes with which no row has a larger error than with `codes`, and most have a smaller one.
+    """Return codes with no larger error in any row than `codes`, and a smaller one in most.
 
     Args:
-        codes: where to start from; rounded by `round.second_order`, as a rule.
-        weight: the real one, [groups, results, depth].
-        second: moments of what it is multiplied with, [groups, depth, depth].
+        codes: the start, usually from `round.second_order`.
+        weight: float, [groups, results, depth].
+        second: second moments of the input, [groups, depth, depth].
     """
     depth = weight.shape[2]
     if depth > WIDEST:
@@ -52,26 +52,26 @@ def refined(codes: Codes, weight: Array, second: Array) -> Codes:
 
 
 def errors(codes: Codes, weight: Array, second: Array) -> Array:
-    """The error `e' H e` of each row, [groups, results]."""
+    """Return the error `e' H e` of each row, [groups, results]."""
     gap = codes.numbers.astype(np.float64) * codes.scale - weight
     return np.asarray(np.sum((gap @ second.astype(np.float64)) * gap, axis=2))
 
 
 def _better(old: Codes, new: Codes, weight: Array, second: Array) -> Codes:
-    """Of each row the one with the smaller error."""
+    """Return for each row the codes with the smaller error."""
     is_better = errors(new, weight, second) < errors(old, weight, second)
     return replace(old, numbers=np.where(is_better[:, :, None], new.numbers, old.numbers))
 
 
 def _ways(shape: tuple[int, ...]) -> int:
-    """How many beginnings of each row are kept."""
+    """Return the number of prefixes that are kept per row."""
     groups, results, depth = shape
     fitting = _WORK // max(groups * results * depth * (depth + _EACH), 1)
     return min(fitting, _MOST_WAYS_OF_TINY if depth <= _TINY else _MOST_WAYS)
 
 
 def _searched(codes: Codes, weight: Array, second: Array, ways: int) -> Codes:
-    """The best codes that the search comes across; of a row where none beats `codes`, those."""
+    """Return the best codes that the search finds; `codes` for a row without improvement."""
     groups, results, depth = weight.shape
     order, diagonal, feedback = factored(second)
     exact = weight[:, :, order]
@@ -97,13 +97,13 @@ def _searched(codes: Codes, weight: Array, second: Array, ways: int) -> Codes:
         numbers[..., column] = chosen
         gaps[..., i] = exact[:, :, i, None] - chosen * step
     first = np.take_along_axis(numbers, sums.argmin(axis=2)[..., None, None], axis=2)[:, :, 0]
-    # Where nothing is left, what was carried along is not even on the grid.
+    # If no candidate remains, the accumulated correction is not even on the grid.
     is_found = np.isfinite(sums.min(axis=2))[:, :, None]
     return replace(codes, numbers=np.where(is_found, first, codes.numbers))
 
 
 def _least(sums: Array, ways: int) -> tuple[Array, Array]:
-    """Places and values of the least sums of each row; no more than the row with the most of them needs."""
+    """Return indices and values of the least sums of each row, as many as the row with the most needs."""
     open_ = int(np.isfinite(sums).sum(axis=2).max(initial=1))
     count = min(max(open_, 1), ways, sums.shape[2])
     best = np.argpartition(sums, count - 1, axis=2)[..., :count]

@@ -1,4 +1,4 @@
-"""What a quantization did, and how good it is."""
+"""Report of a quantization and its accuracy."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
 
 WORST = 10
-"""How many layers are named first."""
+"""Number of layers that are listed first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """One layer with weights.
+    """A layer with weights.
 
-    `own_db` is the signal to noise of its result if all before it were real, `accumulated_db` with all that is before
-    it; `means` how its weight was rounded; `reasons` what makes it noisy, or why it stays floating.
+    `own_db` is the SNR of its result with float inputs, `accumulated_db` with quantized inputs; `means` is the rounding
+    method of its weight; `reasons` explain its noise, or why it is float.
     """
 
     name: str
@@ -39,7 +39,7 @@ class LayerReport:
     weight_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return {
             "name": self.name,
             "operator": self.operator,
@@ -56,23 +56,23 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that was tried, what it gave on samples that were held back, and whether it was kept."""
+    """A tried step, its result on held-out samples, and whether it was kept."""
 
     name: str
     snr_db: float
     is_kept: bool
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return {"name": self.name, "snr_db": _rounded(self.snr_db), "kept": self.is_kept}
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport(Tabular):
-    """The whole story of one quantization.
+    """Report of one quantization.
 
-    `snr_db` and `agreement` are of the outputs, on samples that were held back; with `snr_range` and `agreement_range`
-    between what they lie on other samples of the kind (95 %). `goal_met` is `None` without a goal.
+    `snr_db` and `agreement` are of the outputs on held-out samples; `snr_range` and `agreement_range` are 95 %
+    confidence intervals for other samples. `goal_met` is `None` without a goal.
     """
 
     settings: Settings
@@ -89,29 +89,29 @@ class QuantizationReport(Tabular):
     snr_range: tuple[float, float] | None = None
     agreement_range: tuple[float, float] | None = None
     front: tuple[FrontPoint, ...] = ()
-    """Plans that no other is nearer, faster and smaller than, the nearest last; one where only one was made."""
+    """The Pareto front, most accurate last; one plan if only one was built."""
     chosen: FrontPoint | None = None
-    """The plan of these that was taken."""
+    """Index of the selected plan."""
     accuracy_level: int | None = None
-    """Of ONNX Runtime's products with weights of few bits, where the file says it: 1 does not round activations."""
+    """Accuracy level of ONNX Runtime's few-bit products, if the file sets it: 1 does not quantize activations."""
     exact_layers: tuple[str, ...] = ()
-    """Results of such products for which the file says that; of the others it says 4 then."""
+    """Results of such products for which the file sets that level; others have 4."""
     snr_as_run_db: float | None = None
-    """The same as the runtime computes by itself, unless it is told not to.
+    """SNR with the runtime's default settings.
 
-    ONNX Runtime rounds activations of products with few bits, `None` where there are none. OpenVINO does so as well,
-    and computes in bfloat16 where this processor has it; `None` where it is not here.
+    ONNX Runtime quantizes activations of few-bit products; `None` without such products. OpenVINO does so as well, and
+    computes in bfloat16 if this processor supports it; `None` if it is not installed.
     """
     measured: tuple[float, float] | None = None
-    """What the measure that was given says of the source and of the result, where no plans were made."""
+    """The user's metric of source and result, if no plans were built."""
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row for each layer with weights."""
+        """Return a row for each layer with weights."""
         return [layer.as_json() for layer in self.layers]
 
     @property
     def caption(self) -> str:
-        """How near the outputs are, and on how many samples that was seen."""
+        """Summarize the accuracy of the outputs and the number of samples."""
         held = self.held_back or self.samples
         met = "" if self.goal_met is None else f", the goal is {'met' if self.goal_met else 'not met'}"
         return (
@@ -120,12 +120,12 @@ class QuantizationReport(Tabular):
 
     @property
     def worst(self) -> list[LayerReport]:
-        """The noisiest layers, the worst first."""
+        """The noisiest layers, worst first."""
         return worst_of(self.layers)
 
     @property
     def floating(self) -> list[LayerReport]:
-        """The layers that stay floating."""
+        """The float layers."""
         return [layer for layer in self.layers if not layer.is_quantized]
 
     @property
@@ -134,11 +134,11 @@ class QuantizationReport(Tabular):
         return self.snr_db >= RUINED if self.goal_met is None else self.goal_met
 
     def explain(self, name: str) -> LayerReport | None:
-        """What is known of the layer of that name."""
+        """Return the report of the layer with that name."""
         return next((layer for layer in self.layers if layer.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return {
             "settings": self.settings.as_json(),
             "samples": self.samples,
@@ -164,7 +164,7 @@ class QuantizationReport(Tabular):
 
 
 def worst_of(layers: Iterable[LayerReport]) -> list[LayerReport]:
-    """The noisiest layers, the worst first."""
+    """Return the noisiest layers, worst first."""
     known = [layer for layer in layers if layer.own_db is not None]
     return sorted(known, key=lambda layer: layer.own_db or 0.0)[:WORST]
 

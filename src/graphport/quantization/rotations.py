@@ -1,4 +1,4 @@
-"""Positions told as rotations, said as ONNX Runtime's own operator."""
+"""Fuse rotary position embeddings into ONNX Runtime's operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST = (-1, _RANK - 1)
 
 
 class _Rotation(NamedTuple):
-    """What is turned: [batch, heads, length, 2 n], by cosines and sines [length, n]."""
+    """Rotated value [batch, heads, length, 2 n], with cosines and sines [length, n]."""
 
     x: Value
     cosines: Value
@@ -29,12 +29,12 @@ class _Rotation(NamedTuple):
 
 
 def with_rotations(graph: Graph) -> Graph:
-    """A copy of `graph` in which pairs of halves are turned by one kernel; `graph` if there are none.
+    """Return a copy of `graph` with fused rotary embeddings; `graph` if there are none.
 
     Before  a, b = Split(x, axis=-1);  y = Concat(a * c - b * s, b * c + a * s, axis=-1)
     After   y = com.microsoft.RotaryEmbedding(x, [0], c, s)
 
-    For one token most of the time of a small decoder is that of calling kernels, and these are eight.
+    With one token, a small decoder spends most of its time on kernel calls, and these are eight.
     """
     if not any(_rotation(node) for node in graph):
         return graph
@@ -54,7 +54,7 @@ def with_rotations(graph: Graph) -> Graph:
 
 
 def _rotation(node: Node) -> _Rotation | None:
-    """What `node` puts together, if that are the halves of one tensor that were turned."""
+    """Match a Concat of the two rotated halves of one tensor."""
     if not _is(node, "Concat") or len(node.operands) != 2 or node.attributes.get("axis") not in _LAST:
         return None
     lower, upper = (value.producer for value in node.operands)
@@ -70,7 +70,7 @@ def _rotation(node: Node) -> _Rotation | None:
 
 
 def _split(node: Node | None) -> Node | None:
-    """What made the two halves that `node` is computed from."""
+    """Return the Split of the two halves that `node` is computed from."""
     products = [] if node is None else [value.producer for value in node.operands]
     makers = [value.producer for product in products if product is not None for value in product.operands]
     found = next((maker for maker in makers if _is(maker, "Split")), None)
@@ -79,7 +79,7 @@ def _split(node: Node | None) -> Node | None:
 
 
 def _factors(node: Node | None, split: Node) -> dict[Value, Value]:
-    """What each of the halves is multiplied with, in the order in which `node` reads the products."""
+    """Return the factors of both halves, in the order in which `node` uses the products."""
     found: dict[Value, Value] = {}
     for value in () if node is None else node.operands:
         product = value.producer
@@ -92,7 +92,7 @@ def _factors(node: Node | None, split: Node) -> dict[Value, Value]:
 
 
 def _fits(rotation: _Rotation, a: Value, b: Value) -> bool:
-    """Whether the kernel takes what is turned: real numbers, equal halves, and a row for each position."""
+    """Whether the kernel supports the operands: floats, equal halves, and a row per position."""
     facts = [value.fact for value in (rotation.x, a, b, rotation.cosines, rotation.sines)]
     known = [fact for fact in facts if isinstance(fact, TensorFact) and fact.shape is not None]
     if len(known) < len(facts) or any(fact.dtype != DType.FLOAT32 for fact in known):

@@ -1,8 +1,8 @@
-"""Rounding of weights by the second moments of what they are multiplied with.
+"""Round weights by the second moments of their inputs.
 
-A layer's error is `e' H e` for the error `e` of a row of its weight, with `H` the second moments of its input. Columns
-are rounded one after another; the error of each is made good by those that are still free (GPTQ, after OBQ). Then
-single codes are moved up or down as long as that helps.
+The error of a layer is `e' H e` for the error `e` of a weight row, with `H` the second moments of the input. Columns
+are rounded one after another; the free columns compensate the error of each (GPTQ, after OBQ). Then single codes are
+moved by one while that reduces the error.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 DAMPING = 0.01
-"""Part of the mean of the diagonal that is added to it: second moments of few rows are not of full rank."""
+"""Fraction of the mean diagonal that is added to the diagonal: second moments of few rows are singular."""
 WIDEST = 1024
-"""Columns whose moments are taken together."""
+"""Number of columns whose moments are computed together."""
 _PARTS = 8
 _AT_ONCE = 48
 _ENOUGH = 3
-"""Rows for each column, from which on the weight is fitted to the quantized input."""
+"""Number of rows per column from which the weight is fitted to the quantized input."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What a layer is given: real rows and quantized ones at the same places, [groups, n, depth] each."""
+    """Input rows of a layer: float and quantized rows of equal positions, [groups, n, depth] each."""
 
     real: Array
     quantized: Array
 
     def split(self) -> tuple[Rows, Rows]:
-        """Three quarters to fit, and a quarter to check with; all for both where they are few.
+        """Return three quarters to fit and a quarter to check; all for both if there are few.
 
-        Rows come sample by sample, and those of one sample are alike: the check has samples of its own.
+        Rows are ordered by sample, and rows of a sample are similar: the check has separate samples.
         """
         n = self.real.shape[1]
         if n < 16:
@@ -56,7 +56,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """Integers of a weight as a matrix, [groups, results, depth], with scales for each of them."""
+    """Codes of a weight as a matrix, [groups, results, depth], with scales per code."""
 
     numbers: Array
     scale: Array
@@ -64,21 +64,21 @@ class Codes:
     most: int
     has_pairs: bool
     shift: Array | None = None
-    """What was taken from the codes that are written, where that is not the same for all."""
+    """Offset of the stored codes, if it is not constant."""
 
     @property
     def real(self) -> Array:
-        """What they stand for."""
+        """Return the dequantized codes."""
         return self.numbers * self.scale
 
     def repeated(self, times: int) -> Codes:
-        """The same results `times` times, one set behind the other."""
+        """Repeat the results `times` times."""
         tile = (1, times, 1)
         shift = None if self.shift is None else np.tile(self.shift, tile)
         return replace(self, numbers=np.tile(self.numbers, tile), scale=np.tile(self.scale, tile), shift=shift)
 
     def part(self, index: int, times: int) -> Codes:
-        """Set `index` of `times` sets of results."""
+        """Return set `index` of `times` sets of results."""
         rows = self.numbers.shape[1] // times
         place = slice(index * rows, (index + 1) * rows)
         shift = None if self.shift is None else self.shift[:, place]
@@ -86,7 +86,7 @@ class Codes:
 
     @classmethod
     def of(cls, layer: Layer, qparams: QuantizationParameters, codes: Array, *, has_pairs: bool) -> Codes:
-        """The codes of a weight, counted from the zero points of `qparams`."""
+        """Return the codes of a weight, relative to the zero points of `qparams`."""
         zeros = np.broadcast_to(qparams.spread(qparams.zero_point, codes), codes.shape)
         scale = layer.matrix(qparams.values(zeros + np.float32(1)))
         numbers = layer.matrix(codes.astype(np.float32) - zeros)
@@ -96,7 +96,7 @@ class Codes:
         return cls(numbers, scale, qparams.least, qparams.most, has_pairs, layer.matrix(zeros))
 
     def limits(self, numbers: Array, column: int) -> tuple[Array | float, Array | float]:
-        """Between what the codes of a column may lie, beside the codes that its neighbour has."""
+        """Return the range of codes of a column, given the code of its paired neighbour."""
         if self.shift is not None:
             shift = np.repeat(self.shift[:, :, column], numbers.shape[1] // self.shift.shape[1], axis=1)
             return self.least - shift, self.most - shift
@@ -112,14 +112,14 @@ class Codes:
 
 @dataclass(slots=True, eq=False)
 class WideMoments:
-    """Second moments of rows of more than `WIDEST` columns, which are taken for one run of columns at a time."""
+    """Second moments of more than `WIDEST` columns, computed for one block of columns at a time."""
 
     rows: Array
     _known: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict[int, "tuple[Array, Array, Array]"])
     _lock: Lock = field(default_factory=Lock)
 
     def factored(self, start: int, stop: int) -> tuple[Array, Array, Array]:
-        """`factored` of the columns from `start` to `stop`, once for all results that ask."""
+        """Return `factored` of the columns from `start` to `stop`, computed once for all results."""
         with self._lock:
             if start not in self._known:
                 self._known[start] = factored(moments(np.ascontiguousarray(self.rows[:, :, start:stop])))
@@ -127,13 +127,13 @@ class WideMoments:
 
 
 def seconds_of(rows: Array) -> Array | WideMoments:
-    """Second moments, of all columns together where they are few enough."""
+    """Return second moments; of all columns together if there are few."""
     return moments(rows) if rows.shape[2] <= WIDEST else WideMoments(rows)
 
 
 def moments(rows: Array) -> Array:
-    """Second moments, [groups, depth, depth], with some of their mean on the diagonal."""
-    # Of one matrix and its own transpose BLAS computes a half only.
+    """Return second moments, [groups, depth, depth], with damping on the diagonal."""
+    # BLAS computes only half of the product of a matrix and its own transpose.
     found = rows.swapaxes(1, 2) @ rows if len(rows) > 1 else (rows[0].T @ rows[0])[None]
     found /= max(rows.shape[1], 1)
     depth = found.shape[-1]
@@ -147,35 +147,35 @@ def _solved(a: Array, b: Array) -> Array:
 
 
 def fitted(weight: Array, rows: Rows, second: Array | WideMoments) -> Array:
-    """The real weight that gives from quantized rows what `weight` gives from real ones, as well as can be.
+    """Fit the float weight so that quantized rows give the results of `weight` on float rows.
 
-    weight + weight (A - B)' B (B' B)^-1  for real rows A and quantized ones B, both without their means.
+    weight + weight (A - B)' B (B' B)^-1  for float rows A and quantized rows B, both centered.
 
     Args:
-        weight: real, [groups, results, depth].
+        weight: float, [groups, results, depth].
         rows: A and B.
-        second: `moments` of B without its mean.
+        second: `moments` of centered B.
     """
     if rows.real.shape[1] < _ENOUGH * weight.shape[2] or isinstance(second, WideMoments):
         return weight
     gap = rows.real - rows.quantized
     gap -= gap.mean(axis=1, keepdims=True)
-    # What is without its mean makes the mean of the other one nothing.
+    # A product with a centered matrix cancels the mean of the other one.
     cross = gap.swapaxes(1, 2) @ rows.quantized / gap.shape[1]
     correction: Array = _solved(second.astype(np.float64), (weight @ cross).swapaxes(1, 2).astype(np.float64))
     return (weight + correction.swapaxes(1, 2)).astype(np.float32)
 
 
 def second_order(codes: Codes, weight: Array, second: Array | WideMoments) -> Codes:
-    """Round `weight` to the scales of `codes` column by column, each making good the errors before it.
+    """Round `weight` to the scales of `codes` column by column, compensating previous errors.
 
     Args:
-        codes: whose scales and limits count; its numbers are where columns start from.
-        weight: real, [groups, results, depth].
+        codes: scales and limits; the codes are the start values.
+        weight: float, [groups, results, depth].
         second: moments, [groups, depth, depth].
     """
     groups, results, depth = weight.shape
-    # Column by column in memory: that is how they are made.
+    # Column-major, as they are computed.
     numbers = np.zeros((groups, depth, results), np.float32).swapaxes(1, 2)
     for start in range(0, depth, WIDEST):
         stop = min(start + WIDEST, depth)
@@ -186,9 +186,9 @@ def second_order(codes: Codes, weight: Array, second: Array | WideMoments) -> Co
 
 
 def factored(second: Array) -> tuple[Array, Array, Array]:
-    """The order of columns, those with the largest moments first, and in that order the moments as U D U'.
+    """Return the column order, largest moments first, and the factors U D U' of the moments in that order.
 
-    D is [groups, depth]; U comes row by row: for each column what it takes of the errors before it.
+    D is [groups, depth]; U is row by row: for each column its compensation of previous errors.
     """
     order = np.argsort(-second.diagonal(axis1=1, axis2=2).sum(axis=0), kind="stable")
     backwards = second[:, order[::-1]][:, :, order[::-1]].astype(np.float64)
@@ -199,10 +199,10 @@ def factored(second: Array) -> tuple[Array, Array, Array]:
 
 
 def _round_block(codes: Codes, weight: Array, factors: tuple[Array, Array, Array], numbers: Array, start: int) -> None:
-    """Round the columns from `start` on, those with the largest moments first.
+    """Round the columns from `start` on, largest moments first.
 
-    What a column is to make good of those before it is a column of the factor of the moments: H = U D U' for a
-    triangular U with ones on its diagonal (LDLQ of QuIP, which gives what GPTQ gives without an inverse).
+    The compensation of previous errors is a column of the factor of the moments: H = U D U' for a unit-triangular U
+    (LDLQ of QuIP, equivalent to GPTQ without an inverse).
     """
     order, _, feedback = factors
     exact = np.ascontiguousarray(weight.swapaxes(1, 2)[:, order])
@@ -224,7 +224,7 @@ def _round_block(codes: Codes, weight: Array, factors: tuple[Array, Array, Array
 
 
 def descend(codes: Codes, weight: Array, second: Array | WideMoments, steps: int) -> Codes:
-    """Move single codes by one, in each row the one that helps most, up to `steps` times or until none helps."""
+    """Move single codes by one, the best one per row, up to `steps` times or until no move helps."""
     if isinstance(second, WideMoments):
         return codes
     numbers = codes.numbers.copy()
@@ -233,7 +233,7 @@ def descend(codes: Codes, weight: Array, second: Array | WideMoments, steps: int
     groups, rows = np.ogrid[: weight.shape[0], : weight.shape[1]]
     for _ in range(steps):
         sign = -np.sign(slope)
-        # A step of a huge scale overflows, and helps nowhere.
+        # A step of a huge scale overflows and never helps.
         with np.errstate(over="ignore"):
             gain = codes.scale * (2 * np.abs(slope) - codes.scale * diagonal)
         moved = numbers + sign
@@ -252,7 +252,7 @@ def descend(codes: Codes, weight: Array, second: Array | WideMoments, steps: int
 
 
 def _overflows(numbers: Array, moved: Array) -> Array:
-    """Which codes, when moved, add up with their neighbour to more than 16 bits hold."""
+    """Return which codes, when moved, overflow 16 bits in the sum with their neighbour."""
     depth = numbers.shape[2]
     beside = np.zeros_like(numbers)
     beside[:, :, 0 : depth - 1 : 2], beside[:, :, 1::2] = numbers[:, :, 1::2], numbers[:, :, 0 : depth - 1 : 2]
@@ -260,16 +260,16 @@ def _overflows(numbers: Array, moved: Array) -> Array:
 
 
 def offsets(layer: Layer, weight: Array, real: Array, rows: Rows) -> Array:
-    """The bias with which the mean of every result is what it was, as far as that is more than chance.
+    """Return the bias that restores the mean of each result, as far as the shift is significant.
 
-    A mean over few samples differs from zero by itself; correcting that would add noise. So a shift is made smaller by
-    the part of it that may be chance, as parts of the samples tell it.
+    The mean over few samples deviates by chance; correcting that would add noise. So a shift is reduced by its
+    variance, estimated from parts of the samples.
 
     Args:
-        layer: whose bias it is.
-        weight: the real weight as a matrix.
-        real: what its codes stand for.
-        rows: what both are multiplied with.
+        layer: the layer.
+        weight: the float weight as a matrix.
+        real: the dequantized codes.
+        rows: the input rows of both.
     """
     parts = [
         np.einsum("gd,god->go", a.mean(axis=1), weight) - np.einsum("gd,god->go", b.mean(axis=1), real)
@@ -286,14 +286,14 @@ def _parts(rows: Array) -> list[Array]:
 
 
 def error(expected: Array, bias: Array, real: Array, new_bias: Array, quantized: Array) -> float:
-    """Noise to signal of the results of a layer.
+    """Return the noise-to-signal ratio of a layer's results.
 
     Args:
-        expected: the results without their bias, [groups, n, results].
-        bias: the one that they have.
-        real: what the codes of the weight stand for, [groups, results, depth].
-        new_bias: the one that goes with it.
-        quantized: rows of the input that it is multiplied with, [groups, n, depth].
+        expected: the results without bias, [groups, n, results].
+        bias: their bias.
+        real: the dequantized weight, [groups, results, depth].
+        new_bias: its bias.
+        quantized: its input rows, [groups, n, depth].
     """
     groups, _, results = expected.shape
     gap = quantized @ real.swapaxes(1, 2)

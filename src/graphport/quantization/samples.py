@@ -1,6 +1,6 @@
-"""Calibration data: whether they fit a model, and runs of them one after another.
+"""Calibration data: check them against a model, and iterate over runs.
 
-Data of an input are stacked along axis 0. They are read entry by entry, forwards, as often as somebody asks.
+Data of an input are stacked along axis 0. They are read sequentially and repeatedly.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Run: TypeAlias = "tuple[dict[str, Array], int]"
-"""Inputs of one run, and how many samples they hold."""
+"""Inputs of one run, and the number of samples."""
 Sample: TypeAlias = "dict[str, Array]"
-"""Inputs of a run of one sample, but those that are the same in every run."""
+"""Inputs of a run of one sample, without the constant ones."""
 
 _TOKENS_RANK = 2
 _HELD = 1 << 25
-"""Bytes of samples that came once and are kept in memory; more go to a temporary file."""
+"""Maximum bytes of iterator samples in memory; more are written to a temporary file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Runs of a graph: for each input its column, and how many of its entries make one run of one sample.
+    """Runs of a graph: for each input its column, and the number of its entries per sample.
 
-    `steps` has the length of axis 0 for an input that has a fixed one, 1 for one whose axis 0 is free, and 0 where an
-    entry of the column is a whole input. `fixed` are inputs that are the same in every run.
+    `steps` is the size of axis 0 for an input with a static one, 1 for an open axis 0, and 0 if an entry of the column
+    is a whole input. `fixed` are inputs that are equal in every run.
     """
 
     graph: Graph
@@ -69,15 +69,15 @@ class Samples:
 
     @property
     def is_batched(self) -> bool:
-        """Whether several samples may make one run: axis 0 of every input is free."""
+        """Whether several samples may form one run: axis 0 of every input is open."""
         inputs = {value.name: value for value in self.graph.inputs}
         return bool(self.columns) and all(_is_free(inputs[name]) and self.steps[name] == 1 for name in self.columns)
 
     def runs(self, batch: int, *, leave_out: frozenset[int] = frozenset()) -> Iterator[Run]:
-        """Inputs of runs of up to `batch` samples each, all but the samples in `leave_out`.
+        """Yield inputs of runs of up to `batch` samples each, except samples in `leave_out`.
 
         Raises:
-            DiagnosticError: RUN0007 and RUN0008 data do not fit the inputs; see `survey`, which tells it beforehand.
+            DiagnosticError: RUN0007 and RUN0008 data do not fit the inputs; `survey` reports it before.
         """
         size = batch if self.is_batched else 1
         wanted = (sample for index, sample in enumerate(self.each()) if index not in leave_out)
@@ -85,22 +85,22 @@ class Samples:
             yield self.run(group), len(group)
 
     def take(self, indices: frozenset[int]) -> Samples:
-        """The samples at `indices`, in memory."""
+        """Return the samples at `indices`, in memory."""
         return self.made_of([sample for index, sample in enumerate(self.each()) if index in indices])
 
     def made_of(self, samples: Sequence[Sample]) -> Samples:
-        """Nothing but `samples`, which are some of these."""
+        """Return only `samples`, a selection of these."""
         columns = {name: joined([ArrayColumn(sample[name]) for sample in samples]) for name in self.columns}
         return Samples(self.graph, columns, self.steps, self.fixed, len(samples))
 
     def each(self) -> Iterator[Sample]:
-        """The samples in order; real numbers are of the type that the input takes."""
+        """Yield the samples in order; floats have the input's type."""
         rows = {name: column.rows() for name, column in self.columns.items()}
         for _ in range(self.count if rows else 1):
             yield {name: _stacked(list(islice(given, self.steps[name] or 1))) for name, given in rows.items()}
 
     def run(self, group: Sequence[Sample]) -> dict[str, Array]:
-        """The inputs of one run of some samples of the same shapes.
+        """Return the inputs of one run of samples with equal shapes.
 
         Raises:
             DiagnosticError: RUN0007 and RUN0008 data do not fit the inputs.
@@ -112,19 +112,19 @@ class Samples:
         return checked(self.graph, {**inputs, **self._narrowed(inputs)})
 
     def _narrowed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Those of `inputs` that hold real numbers of another type than declared, in the declared one."""
+        """Cast those `inputs` whose float type differs from the declared one."""
         found: dict[str, Array] = {}
         for value in self.graph.inputs:
             known, given = real_type(value), inputs.get(value.name)
             if known is not None and given is not None and given.dtype != known.numpy and _is_real(given.dtype):
-                # What is too large becomes infinite, and is found to be.
+                # Overflow gives infinity, which is reported later.
                 with np.errstate(over="ignore"):
                     found[value.name] = given.astype(known.numpy)
         return found
 
 
 def real_type(value: Value) -> DType | None:
-    """The element type of an input of real numbers."""
+    """Return the element type of a float input."""
     known = value.dtype
     return known if known is not None and known.is_floating else None
 
@@ -134,21 +134,21 @@ def _stacked(entries: list[Array]) -> Array:
 
 
 def _alike(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
-    """Samples in groups of up to `size` that follow one another and have the same shapes."""
+    """Yield groups of up to `size` consecutive samples with equal shapes."""
     for _, alike in groupby(samples, lambda sample: [x.shape for x in sample.values()]):
         while group := list(islice(alike, size)):
             yield group
 
 
 def gather(graph: Graph, data: object) -> Samples:
-    """Samples for `graph` from a path, pictures, a mapping of arrays, or an iterable (or a function) of mappings.
+    """Return samples for `graph` from a path, images, a mapping of arrays, or an iterable (or function) of mappings.
 
-    For a graph of one input an array does, too; for a language model tokens do, and the rest follows from them. What an
-    iterable gives is read once; a list is taken as it is.
+    A graph with one input accepts an array; a language model accepts tokens, and the other inputs are derived. An
+    iterable is read once; a list is used without a copy.
 
     Raises:
-        DiagnosticError: QUANT0001 no data, or of a kind that is not known; QUANT0002 they do not fit the inputs, all
-            that is wrong at once.
+        DiagnosticError: QUANT0001 no data, or an unsupported kind; QUANT0002 they do not fit the inputs, with all
+            mismatches.
     """
     columns: dict[str, Column]
     if isinstance(data, pictures.Pictures):
@@ -173,7 +173,7 @@ def gather(graph: Graph, data: object) -> Samples:
 
 
 def _only_input(graph: Graph) -> Value | None:
-    """The input that data are of where nobody names it: the only one, or the tokens of a language model."""
+    """Return the input of unnamed data: the only one, or the tokens of a language model."""
     if len(graph.inputs) == 1:
         return graph.inputs[0]
     reader = decoder_of(graph)
@@ -181,7 +181,7 @@ def _only_input(graph: Graph) -> Value | None:
 
 
 def _with_what_follows(graph: Graph, columns: dict[str, Column]) -> dict[str, Column]:
-    """`columns`, and for the tokens of a language model alone what else it reads."""
+    """Return `columns`, with the derived inputs if only tokens of a language model are given."""
     reader = decoder_of(graph)
     if reader is None or columns.keys() != {reader.tokens.name}:
         return columns
@@ -199,7 +199,7 @@ def _following(reader: Decoder, name: str, tokens: Column) -> Column:
 
 
 def refuse_missing(path: Path) -> None:
-    """Refuse a path where there is nothing.
+    """Reject a path that does not exist.
 
     Raises:
         DiagnosticError: QUANT0001.
@@ -211,7 +211,7 @@ def refuse_missing(path: Path) -> None:
 
 
 def _is_array(x: object) -> TypeGuard[Array]:
-    """Whether it is an array of NumPy's."""
+    """Whether it is a NumPy array."""
     return isinstance(x, np.ndarray)
 
 
@@ -228,7 +228,7 @@ def _array(name: str, given: object) -> Array:
 
 
 def _of_iterable(graph: Graph, items: Iterable[object]) -> dict[str, Column]:
-    """Each item is a run; where axis 0 of every input is free, runs are stacked along it."""
+    """Each item is a run; if axis 0 of every input is open, runs are stacked along it."""
     is_stacked = all(_is_free(value) for value in graph.inputs)
     parts: dict[str, list[Column]] = {}
     keep = _keeping(is_kept=isinstance(items, list | tuple))
@@ -240,7 +240,7 @@ def _of_iterable(graph: Graph, items: Iterable[object]) -> dict[str, Column]:
 
 
 def _named(graph: Graph, item: object, number: int) -> dict[str, object]:
-    """An item by names of inputs, which it may leave out if it has an array for each in order."""
+    """Return an item by input names, which it may omit if it has an array for each input in order."""
     if _is_mapping(item):
         return {str(name): x for name, x in dict(cast("Mapping[Any, object]", item)).items()}
     given = cast("Sequence[object]", item) if isinstance(item, list | tuple) else (item,)
@@ -254,7 +254,7 @@ def _named(graph: Graph, item: object, number: int) -> dict[str, object]:
 
 
 def _keeping(*, is_kept: bool) -> Callable[[Array], Column]:
-    """Makes columns of arrays: as they are if somebody keeps them, else copies, in a file where they are many."""
+    """Return a function that creates columns of arrays: references, or copies, which are spilled to a file if large."""
     file, held = UnnamedFile(), 0
 
     def keep(array: Array) -> Column:
@@ -262,7 +262,7 @@ def _keeping(*, is_kept: bool) -> Callable[[Array], Column]:
         held += array.nbytes
         if is_kept:
             return ArrayColumn(array)
-        # Whoever makes arrays one after another may use the same memory for all.
+        # A generator may reuse the memory of its arrays.
         return ArrayColumn(array.copy()) if held <= _HELD or array.dtype.hasobject else SpilledColumn.of(array, file)
 
     return keep
@@ -272,7 +272,7 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
     refuse_missing(path)
     if path.is_dir():
         return _of_folder(graph, path)
-    regular_status(path)  # the end of a device is looked for for ever
+    regular_status(path)  # NumPy would search for the end of a device forever
     if zipfile.is_zipfile(path):
         return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
     with open_regular(path) as file:
@@ -283,7 +283,7 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
 
 
 def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
-    """Files `INPUT.npy`, folders `INPUT` of files, or for a graph of one input files of any name."""
+    """Read files `INPUT.npy`, folders `INPUT` of files, or for a graph with one input files of any name."""
     found: dict[str, Column] = {}
     for value in graph.inputs:
         name = value.name
@@ -312,7 +312,7 @@ def _of_files(value: Value, files: Sequence[Path]) -> Column:
 
 
 def _batched(value: Value, column: Column) -> Column:
-    """`column`, or a column of it as one sample where nothing but the axis of samples is missing."""
+    """Return `column`, or a column of it as one sample if only the batch axis is missing."""
     shape = value.shape
     is_sample = bool(shape) and len(column.shape) == len(shape) - 1 and _agree(shape[1:], column.shape)
     return WholeColumn(column) if is_sample and shape and (shape[0] == 1 or _is_free(value)) else column
@@ -366,13 +366,13 @@ def _is_free(value: Value) -> bool:
 
 
 def _may_be_empty(graph: Graph, value: Value) -> bool:
-    """Whether it is a cache of a language model, which begins with nothing."""
+    """Whether it is a cache of a language model, which is empty at first."""
     reader = decoder_of(graph)
     return reader is not None and value in reader.caches
 
 
 def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]) -> int:
-    """How many entries of `column` are one sample of `value`; 0 where an entry is all of it."""
+    """Return the number of entries of `column` per sample of `value`; 0 if an entry is all of it."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return 1
@@ -397,7 +397,7 @@ def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]
 
 
 def _entries(dims: Sequence[object], shape: Sequence[int]) -> int | None:
-    """How many entries along axis 0 of data make an input of `dims`; 0 if one is all of it, `None` if none does."""
+    """Return the number of entries along axis 0 per input of `dims`; 0 if one is all of it, `None` if none fits."""
     rank = len(dims)
     if len(shape) == rank + 1:
         return 0 if _agree(dims, shape[1:]) else None
@@ -410,7 +410,7 @@ def _entries(dims: Sequence[object], shape: Sequence[int]) -> int | None:
 
 
 def _stacking(value: Value, column: Column) -> str:
-    """What to do about data that do not fit."""
+    """Return the remedy for data that do not fit."""
     if _batched(value, column) is not column:
         return f"stack samples along axis 0: x[None] is a stack of one, of the shape {[1, *column.shape]}"
     shape = (value.shape) or ()
@@ -419,7 +419,7 @@ def _stacking(value: Value, column: Column) -> str:
 
 
 def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> None:
-    """Numbers of another kind can be converted, but are hardly meant: bytes of a picture for its scaled pixels, say."""
+    """Reject elements of another kind: a conversion is possible but unlikely to be intended, such as image bytes."""
     known = real_type(value)
     if known is None:
         return
@@ -433,7 +433,7 @@ def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> No
 
 
 def _is_real(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of this type are real numbers, NumPy's own or those that it has no type of its own for."""
+    """Whether the element type is a float, NumPy's or an extension type."""
     if dtype.kind == "f":
         return True
     try:
@@ -447,11 +447,11 @@ def _agree(dims: Sequence[object], shape: Sequence[int]) -> bool:
 
 
 def spread(count: int, wanted: int) -> frozenset[int]:
-    """`wanted` places out of `count`, evenly apart."""
+    """Return `wanted` evenly spaced indices below `count`."""
     if wanted >= count:
         return frozenset(range(count))
     return frozenset(int(place) for place in np.linspace(0, count - 1, wanted).round())
 
 
 Progress: TypeAlias = "Callable[[str, int, int], None]"
-"""Told a stage, how much of it is done, and how much there is."""
+"""Callback with a stage, the amount of completed work, and the total."""

@@ -1,4 +1,4 @@
-"""Ranges chosen by the noise that reaches whoever reads a value."""
+"""Choose ranges by the noise that reaches the consumers of a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _PARTS = (0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 1.0, 1.07)
-"""Parts of the present range that are tried."""
+"""Fractions of the present range that are tried."""
 
 
 def range_search(
@@ -29,10 +29,10 @@ def range_search(
     power_of_two: bool = False,
     others: Callable[[Value], list[QuantizationParameters]] | None = None,
 ) -> Callable[[Value, list[Array], list[Array]], QuantizationParameters | None]:
-    """A chooser of grids: the one with the least squared error, each channel counted as much as its readers amplify it.
+    """Return a chooser of qparams with the least squared error, weighted per channel by the consumers' weights.
 
-    The error is that against the real value, not against the one that is rounded: what went wrong before counts. Tried
-    are parts of the present range, and `others`.
+    The error is relative to the float value, so that previous errors count. Candidates are fractions of the present
+    range, and `others`.
     """
 
     def choose(value: Value, real: list[Array], rounded: list[Array]) -> QuantizationParameters | None:
@@ -52,7 +52,7 @@ def range_search(
             if part != 1
         ]
         candidates += [] if others is None else others(value)
-        # Several ways may lead to one grid.
+        # Several candidates may have equal qparams.
         candidates = list({(float(qparams.scale), int(qparams.zero_point)): qparams for qparams in candidates}.values())
         return min(candidates, key=lambda qparams: _error(qparams, real, rounded, gains))
 
@@ -60,7 +60,7 @@ def range_search(
 
 
 def channel_gains(value: Value) -> tuple[int, Array] | None:
-    """The axis of channels, and for each the sum of squares of the weights that multiply it; `None` if unknown."""
+    """Return the channel axis, and per channel the sum of squares of the consumers' weights; `None` if unknown."""
     found: dict[int, Array] = {}
     for node in value.users:
         layer = layer_of(node)

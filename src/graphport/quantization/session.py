@@ -1,4 +1,4 @@
-"""Candidates for a quantization, and the steps that lead from one to a better one."""
+"""Session of a quantization: candidates, and the steps that improve them."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
-"""How strongly channels are balanced, as far as it helps; the preset `best` tries them all."""
+"""Strengths of channel balancing, as far as they help; preset `best` tries all."""
 _RUN, _LEAST_RUN = 1 << 20, 8
-"""Bytes of values of one run, which caches of processors hold, and samples that it has even if these take more."""
+"""Bytes of values of a run, which fit the processor's cache, and the minimum number of samples of a run."""
 _LEAST_CURVES = 1.0
-"""dB that all nodes without weights must gain that stay real."""
+"""Minimum gain in dB of keeping all nodes without weights float."""
 _BYTE = 8
 _CLEAR_LOSS, _GLANCED = 0.5, 3
-"""dB that a change must lose to be given up at a glance, and of how many samples that sees one at most."""
+"""Loss in dB by which a change is rejected early, and the maximum number of samples of that check."""
 _LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
-"""dB that layers must gain that stay real: they cost time."""
+"""Minimum gain in dB of keeping layers float: they cost time."""
 
 
 @dataclass(slots=True, eq=False)
 class QuantizationSession:
-    """The state of one quantization."""
+    """State of one quantization."""
 
     choices: Choices
     samples: Samples
@@ -87,7 +87,7 @@ class QuantizationSession:
     statistics: Path | None = None
     observer: Observer = here
     source: Graph | None = None
-    """The model as it was given, whose time others are held against."""
+    """The model before preparation; times are relative to it."""
     elsewhere: LayersElsewhere | None = None
     given: Graph | None = None
     unbalanced: Candidate | None = None
@@ -95,14 +95,14 @@ class QuantizationSession:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     sizes: dict[str, int] = field(default_factory=dict[str, int])
-    """Bytes of values of one sample, by name, where the graph does not tell them."""
+    """Bytes of values of one sample, by name, for open shapes."""
     sample_bytes: int = 1
-    """About how many bytes of values a run of one sample holds at once."""
+    """Estimated bytes of values that a run of one sample holds at once."""
     slow: tuple[str, ...] | None = None
-    """Results of what stays real because it is quicker so; `None` before anything was placed."""
+    """Results of nodes that stay float because they are faster so; `None` before the first placement."""
 
     def candidate(self, graph: Graph, states: Mapping[str, Statistics], floating: Collection[str] = ()) -> Candidate:
-        """Place, calibrate and round `graph` to the nearest codes."""
+        """Place, calibrate and quantize `graph` to the nearest codes."""
         placement = self.decide_placement(graph, floating)
         for node in placement.floating:
             if any(value.name in floating for value in node.results):
@@ -125,7 +125,7 @@ class QuantizationSession:
         return widened(self.choices, found, self.choices.settings.wide_nodes)
 
     def quantization(self, placement: Placement) -> Quantization:
-        """Nothing but where `placement` says that is computed on integers."""
+        """Return the quantization of a placement, with nothing else on integers."""
         target = self.choices.target
         return Quantization(
             placement,
@@ -136,11 +136,11 @@ class QuantizationSession:
         )
 
     def weight(self, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
-        """The weight of a layer rounded to the nearest codes; `source` is the grid of what it is multiplied with."""
+        """Quantize the weight of a layer to the nearest codes; `source` is the qparams of its input."""
         return nearest_weight(self.choices, node, layer, source)
 
     def decide_placement(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
-        """Where `graph` is quantized; `floating` names layers that are not."""
+        """Return the placement of `graph`; `floating` names float layers."""
         if self.slow is None:
             self.slow = quickest(self.choices, graph, self._placed(graph, floating), self.sizes)
         placement = self._placed(graph, (*floating, *self.slow))
@@ -175,7 +175,7 @@ class QuantizationSession:
     def common_qparams(
         self, states: Sequence[Statistics], within: tuple[float, float] = (-np.inf, np.inf)
     ) -> QuantizationParameters:
-        """The grid of values that have one: from the least to the largest number that any of theirs holds."""
+        """Return qparams shared by several values: they cover the union of their ranges."""
         all_qparams, choices = [self.qparams(state, within=within) for state in states], self.choices
         if len(all_qparams) == 1 or choices.activation.is_floating:
             return max(all_qparams, key=lambda qparams: qparams.high)
@@ -184,7 +184,7 @@ class QuantizationSession:
         return activation_qparams(low, high, choices.activation, **options)
 
     def fixed(self, value: Value) -> QuantizationParameters | None:
-        """The grid of a value that its kernel gives on one alone."""
+        """Return the qparams of a value whose kernel fixes them."""
         dtype, maker = self.choices.activation, value.producer
         qparams = None if maker is None else self.choices.target.fixed_qparams(maker.op, dtype)
         if qparams is None:
@@ -200,7 +200,7 @@ class QuantizationSession:
         method: Calibration | None = None,
         within: tuple[float, float] = (-np.inf, np.inf),
     ) -> QuantizationParameters:
-        """The grid of a value, by the method that was chosen if no other is given."""
+        """Return the qparams of a value, by the selected method unless another is given."""
         choices = self.choices
         return calibrate(
             state,
@@ -215,9 +215,9 @@ class QuantizationSession:
     def observe(
         self, graph: Graph, statistics: Path | None = None, runs: Iterable[Run] | None = None
     ) -> dict[str, Statistics]:
-        """What is seen of the values of `graph` that decide grids, on all samples or on `runs`.
+        """Observe the values of `graph` that decide qparams, on all samples or on `runs`.
 
-        With `statistics`, what that file knows of it.
+        With `statistics`, use and complete that file.
         """
         settings = self.choices.settings
         if settings.weights_only:
@@ -254,7 +254,7 @@ class QuantizationSession:
     def follower(
         self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False
     ) -> Follower:
-        """What follows samples through a candidate."""
+        """Return a follower of samples through a candidate."""
         choices = self.choices
         return Follower(
             candidate.graph,
@@ -270,7 +270,9 @@ class QuantizationSession:
         )
 
     def _chooser(self, candidate: Candidate) -> Choose:
-        """Chooses ranges among parts of the present ones and, if no method was asked for, those of all methods."""
+        """Return a chooser of ranges among fractions of the present ones and, if no method is set, those of all
+        methods.
+        """
         choices = self.choices
 
         def of_methods(value: Value) -> list[QuantizationParameters]:
@@ -297,25 +299,25 @@ class QuantizationSession:
             self.on_progress(stage, done, total)
 
     def measure(self, candidate: Candidate) -> Noise:
-        """The noise of a candidate on samples that were held back."""
+        """Measure the noise of a candidate on held-out samples."""
         candidate.noise = noise = self.judge.noise(insert_qdq(candidate.graph, candidate.quantization))
         is_balanced, all_qparams = candidate.graph is not self.given, candidate.quantization.all_qparams
         noise.unseen = unseen_part(all_qparams, candidate.states, noise.ratio, is_balanced=is_balanced)
         return noise
 
     def snr(self, candidate: Candidate) -> float:
-        """Its signal to noise in dB, measured if it was not yet."""
+        """Return the SNR in dB, measured once."""
         return (candidate.noise or self.measure(candidate)).snr
 
     def better(self, name: str, old: Candidate, new: Candidate, gain: float = 0.0) -> Candidate:
-        """The better one of two, and a line in the report; the new one must gain some dB."""
+        """Return the better candidate and report the step; the new one must gain some dB."""
         before, after = self.snr(old), self.snr(new)
         is_kept = after > before + gain
         self.steps.append(Step(name, after, is_kept))
         return new if is_kept else old
 
     def run(self, graph: Graph) -> Candidate:
-        """The best candidate for `graph`."""
+        """Return the best candidate for `graph`."""
         self.given = graph
         if self.choices.settings.weights_only:
             start = self._calibrated(graph)
@@ -335,7 +337,7 @@ class QuantizationSession:
         return self.finished(self._balanced(start), start)
 
     def timed(self, name: str, function: Callable[..., Result], *arguments: object) -> Result:
-        """Call, and remember how long it took."""
+        """Call a function and record its time."""
         started = time.perf_counter()
         try:
             return function(*arguments)
@@ -354,9 +356,9 @@ class QuantizationSession:
         return start
 
     def finished(self, best: Candidate, nearest: Candidate | None = None) -> Candidate:
-        """`best`, adjusted where that helps, with what is known of its layers.
+        """Return `best`, adjusted if that helps, with the analysis of its layers.
 
-        Where it does not help, `nearest` is tried, too: which of two gets better need not be the one that was better.
+        If it does not help, `nearest` is tried, too: it may be better after adjustment.
         """
         whole = best
         if best.follower is None and self.followed:
@@ -368,7 +370,7 @@ class QuantizationSession:
                 other = self.timed("round", self._adjusted, nearest, "round without equalize itself")
                 best = self.better("round without equalize", best, other)
             if best.floating != whole.floating and self.snr(best) < self.snr(whole):
-                # Real weights promised more than rounded ones keep.
+                # Float weights promised more gain than remains after quantization.
                 best = self.better("round without them", best, self._rounded(whole, "round without them itself"))
         if self.choices.searches and self.followed:
             best = self.timed("search", self._searched, best)
@@ -379,7 +381,7 @@ class QuantizationSession:
         return best
 
     def _balanced(self, start: Candidate) -> Candidate:
-        """`start`, or a candidate whose channels are balanced where that helps."""
+        """Return `start`, or a candidate with balanced channels if that helps."""
         twin = rewrite.copy(start.graph)
         if not equalize(
             twin, {value.name: state for value, state in start.states.items()}, STRENGTH
@@ -389,18 +391,18 @@ class QuantizationSession:
         return self.better("equalize", start, new, LEAST_GAIN)
 
     def glance(self, graph: Graph, runs: Iterable[Run]) -> Candidate:
-        """A candidate that is calibrated on a part of the samples."""
+        """Return a candidate that is calibrated on a part of the samples."""
         return self.candidate(graph, self.observe(graph, None, runs))
 
     def _unscaled(self, start: Candidate) -> Candidate:
-        """`start`, or a candidate whose outstanding channels are brought back where that helps."""
+        """Return `start`, or a candidate with rescaled outstanding channels if that helps."""
         twin = rewrite.copy(start.graph)
         if self.choices.settings.equalize is False or not unscale(twin):
             return start
         return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), LEAST_GAIN)
 
     def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
-        """Whether `twin` is clearly worse when both are calibrated on the samples in memory, a small part of all."""
+        """Whether `twin` is clearly worse when both are calibrated on the few samples in memory."""
         if _GLANCED * sum(count for _, count in self.followed) > self.samples.count:
             return False
         new, old = (self.timed("equalize", self.glance, graph, self.followed) for graph in (twin, start.graph))
@@ -410,10 +412,10 @@ class QuantizationSession:
         return is_hopeless
 
     def cheaper(self, best: Candidate) -> Candidate:
-        """`best`, or what leaves cheap layers real where that helps.
+        """Return `best`, or the candidate with float cheap layers if that helps.
 
-        Where weights are rounded anew after it they are judged real: what rounding to the nearest does to them hides
-        what the rounding of values does, and goes.
+        If weights are rounded again afterwards, candidates are compared with float weights: the error of nearest
+        rounding hides the activations' noise, and will be reduced.
         """
         is_last = not (self.choices.rounds or self.choices.corrects)
         judged = best if is_last else with_real_weights(best)
@@ -429,7 +431,7 @@ class QuantizationSession:
         return best
 
     def _best_of_all(self, graph: Graph) -> Candidate:
-        """The best of all strengths of balance, each calibrated on all samples and adjusted."""
+        """Return the best of all strengths of balancing, each calibrated on all samples and adjusted."""
         best = start = self._calibrated(graph)
         states = {value.name: state for value, state in start.states.items()}
         best = self._rounded(best, "round")
@@ -448,7 +450,7 @@ class QuantizationSession:
         return best
 
     def _rounded(self, best: Candidate, name: str) -> Candidate:
-        """`best`, adjusted if layers are to be."""
+        """Return `best`, with adjusted layers if requested."""
         return self.timed("round", self._adjusted, best, name) if self.choices.rounds or self.choices.corrects else best
 
     def _adjusted(self, best: Candidate, name: str) -> Candidate:
@@ -457,39 +459,39 @@ class QuantizationSession:
         return self.better(name, best, new)
 
     def _searched(self, best: Candidate) -> Candidate:
-        """`best` with ranges chosen by the noise that readers get, and its layers adjusted to them."""
+        """Return `best` with ranges selected by the consumers' noise, and adjusted layers."""
         start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
         self.adjust_layerwise(start, adjusts=True, searches=True)
         return self.better("search", best, start)
 
     def _refined(self, best: Candidate) -> Candidate:
-        """`best` with its grids, and the codes of its weights searched for anew."""
+        """Return `best` with its qparams and another search for weight codes."""
         start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
         start.quantization.all_qparams = dict(best.quantization.all_qparams)
         self.adjust_layerwise(start, adjusts=True, refines=True)
         return self.better("refine", best, start)
 
     def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
-        """`best`, with the noise that its layers have now that more of them are real than in `before`."""
+        """Return `best` with the noise of its layers, if it has more float layers than `before`."""
         known = before.follower
         if known is None or best is before or best.follower not in (None, known):
             return best
         self.timed("analyse", self._analysed, best)
         if best.follower is not None:
-            # Weights are as they were rounded before, unless its nodes are others, as channels are balanced otherwise.
+            # The rounding of weights is kept, unless balancing changed the nodes.
             found = {node: (noise, known.noise.get(node, noise)) for node, noise in best.follower.noise.items()}
             best.follower.noise = {node: replace(noise, means=old.means) for node, (noise, old) in found.items()}
         return best
 
     def _analysed(self, best: Candidate) -> None:
-        """Measure the noise of layers without changing any."""
+        """Measure the noise of layers without changing them."""
         twin = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
         self.adjust_layerwise(twin, adjusts=False)
         best.follower = twin.follower
 
 
 def fitting_batch(settings: Settings, each: int) -> int:
-    """How many samples make a run, if each takes `each` bytes.
+    """Return the number of samples per run, if each takes `each` bytes.
 
     Larger runs are hardly faster, and memory would grow with the number of samples up to the size of one.
     """

@@ -1,4 +1,4 @@
-"""What a user may decide about a quantization; as JSON it is the same in every version."""
+"""Settings of a quantization; their JSON form is equal in all versions."""
 
 from __future__ import annotations
 
@@ -13,70 +13,70 @@ from graphport.quantization.calibrate import Method as Calibration
 from graphport.quantization.dispatch import Method
 
 Preset = Literal["fast", "balanced", "best"]
-"""How much work is put in: ranges alone; closed forms; searches."""
+"""Effort: ranges only; closed forms; searches."""
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 Processor = Literal["any", "dot-products", "this"]
-"""Every one that the target runs on; those that add products of bytes in 32 bits; the one at hand."""
+"""All processors of the target; those that add int8 products in 32 bits; this one."""
 
 WeightRange = Literal["auto", "full", "pairs", "reduced"]
-"""All codes of the weight's type; so that no two neighbours overflow 16 bits; half of the codes."""
+"""All codes of the weight's type; no overflow of two neighbours in 16 bits; half of the codes."""
 
 Form = Literal["qdq", "qoperator"]
-"""How integers are said: as roundings around nodes that compute on reals, or as operators on integers."""
+"""Form of integer computations: QDQ around float nodes, or integer operators."""
 
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that decides the result, besides the model and the data; `None` leaves it to target and preset.
+    """All settings that determine the result, besides model and data; `None` is the default of target and preset.
 
     Attributes:
-        target: who is to run the result.
-        preset: how much work is put in.
+        target: the runtime that runs the result.
+        preset: the effort.
         dispatch: which nodes are candidates.
         method: how ranges of activations are chosen.
-        percentile: for the method of that name, in per cent.
+        percentile: for the method of that name, in percent.
         activation_bits: 8 or 16.
-        weight_bits: 8 or 4, and 2 for weights alone in blocks.
-        weight_block: entries along the summed axis that share a scale; 0 for one scale a channel.
+        weight_bits: 8 or 4, and 2 for weight-only blocks.
+        weight_block: elements along the summed axis that share a scale; 0 for one scale per channel.
         activation_type: an element type by name, such as `float8_e4m3fn`.
-        weight_type: the same for weights.
-        per_channel: whether each channel of a weight has a scale of its own.
-        symmetric: whether zero is the middle of the range of activations.
+        weight_type: likewise for weights.
+        per_channel: whether each channel of a weight has a scale.
+        symmetric: whether activations have zero point 0.
         power_of_two: whether scales are powers of two.
         weight_range: which codes of weights are used.
-        processor: which processors the result must be right on; it decides `weight_range` where that is `auto`.
-        weights_only: activations stay floating.
-        tables: with weights alone in blocks, tables that rows are picked from (embeddings) get codes of eight bits,
-            too; where it is left open, as far as goals ask for it.
-        dynamic: activations of products are rounded while they run, weights before; nothing else is quantized.
-        full_integer: nothing computes on reals, and inputs and outputs are integers; what cannot is refused by name.
-        form: `qdq` says integers by roundings around nodes, `qoperator` by operators on integers, in ONNX files.
+        processor: the processors that the result must be correct on; it decides `weight_range` if that is `auto`.
+        weights_only: activations stay float.
+        tables: with weight-only blocks, lookup tables (embeddings) get 8-bit codes, too; if unset, as goals require.
+        dynamic: activations of products are quantized at run time, weights before; nothing else is quantized.
+        full_integer: no float computation, and integer inputs and outputs; unsupported nodes are reported by name.
+        form: `qdq` writes quantize/dequantize pairs around nodes, `qoperator` integer operators, in ONNX files.
         equalize: balance channels across layers.
         smooth: move ranges from activations into weights.
         round: round weights by the second moments of their layer's input.
         correct: correct means in biases.
-        search: choose ranges by the noise of what reads the value.
-        refine: search for the codes of weights along several ways at once, where they are rounded.
-        real_results: where only real nodes read the result of a convolution it is not rounded, and they stay real.
-        cheap_layers: layers that cost little time if they are real stay so where that lowers the noise.
-        float_nodes: names of nodes (or of their results) that stay floating.
-        quantize_nodes: names of nodes that are quantized whatever dispatch says.
-        wide_nodes: names of layers (or of their results) that read activations of 16 bits.
-        min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
-        max_float_layers: how many may.
-        max_latency: goal beside the source's time (0.5, or "0.5x"), or absolute ("3ms"); processor time on one thread.
-        latency_table: a file of times of layers, made by `graphport latency` on the machine that is to run the model.
-        max_bytes: goal for the file; where it asks for it weights are also stored in halves and in fewer bits.
-        min_metric: goal for the measure that is given besides the settings.
-        point: of the front, to be taken whatever the goals; from 1.
-        front: find the front of plans also where nothing of these is asked for.
+        search: choose ranges by the noise at the value's consumers.
+        refine: beam search for the codes of quantized weights.
+        real_results: convolution results with only float consumers are not rounded, and the consumers stay float.
+        cheap_layers: layers that cost little time as float stay float if that lowers the noise.
+        float_nodes: names of nodes (or of their results) that stay float.
+        quantize_nodes: names of nodes that are quantized independent of the dispatch.
+        wide_nodes: names of layers (or of their results) that read 16-bit activations.
+        min_snr: goal in dB at the outputs; the most sensitive layers stay float until it is met.
+        max_float_layers: maximum number of such layers.
+        max_latency: goal relative to the source's time (0.5, or "0.5x"), or absolute ("3ms"); processor time on one
+            thread.
+        latency_table: a file with times of layers, created by `graphport latency` on the machine that runs the model.
+        max_bytes: goal for the file size; if needed, weights are also stored as float16 and with fewer bits.
+        min_metric: goal for the user's metric.
+        point: number of the point on the front that is taken regardless of the goals, from 1.
+        front: compute the front of plans even without such goals.
         prepare: rewrite the graph for quantization first.
-        batch: samples in a run, if so many fit.
+        batch: maximum number of samples per run.
         memory: bytes of activations that are held at once while layers are adjusted.
-        threads: of the backend; 0 for its own choice.
+        threads: of the backend; 0 for its default.
     """
 
     target: str = "onnxruntime"
@@ -124,16 +124,16 @@ class Settings:
     threads: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         found = asdict(self)
         return {"version": VERSION} | {name: _json_value(x) for name, x in found.items()}
 
     @classmethod
     def from_json(cls, text: str | dict[str, Any]) -> Settings:
-        """The settings that `as_json` wrote; what is left out is as by default.
+        """Read settings that `as_json` wrote; absent fields have their default.
 
         Raises:
-            DiagnosticError: QUANT0004 for each entry that is unknown or has a value that it cannot have.
+            DiagnosticError: QUANT0004 for each unknown field or invalid value.
         """
         given = _parsed(text)
         version = given.pop("version", VERSION)
@@ -150,10 +150,10 @@ class Settings:
         return cls().updated(**given)
 
     def updated(self, **values: Any) -> Settings:
-        """These settings with other values.
+        """Return these settings with other values.
 
         Raises:
-            DiagnosticError: QUANT0004 for each value that a setting cannot have.
+            DiagnosticError: QUANT0004 for each invalid value.
         """
         known = {field.name for field in fields(self)}
         unknown = [

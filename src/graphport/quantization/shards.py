@@ -1,7 +1,7 @@
-"""Samples observed shard by shard: the same shards, merged in the same order, wherever each of them is observed.
+"""Observe samples shard by shard: equal shards, merged in equal order, wherever each of them is observed.
 
-So what is seen does not depend on how many machines there are, to the last bit: sums of floating numbers are taken
-within a shard, and then over shards in order.
+So the statistics do not depend on the number of machines, bit-exactly: floats are summed within a shard, and then over
+shards in order.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from graphport.quantization.samples import Run
 
 SAMPLES = 64
-"""Samples of one shard, or a few more."""
+"""Minimum number of samples of a shard."""
 _BYTES = 1 << 24
-"""Bytes of inputs after which a shard ends before it has so many: machines hold whole shards."""
+"""Bytes of inputs after which a shard ends earlier: machines hold whole shards."""
 
 States: TypeAlias = "dict[str, Statistics]"
-"""What was seen of values, by name."""
+"""Statistics of values by name."""
 Observer: TypeAlias = "Callable[[Plan, Iterable[Iterable[Run]], Callable[[int], None]], Iterator[States]]"
-"""Observes shards and gives what it saw of each, in order; tells how many more samples were seen."""
+"""Observes shards and yields the statistics of each in order; reports the number of observed samples."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What is to be seen: a graph that returns the values, the axis that each is counted along; threads of a run."""
+    """Observation task: a graph that returns the values, their channel axes, and the threads of a run."""
 
     graph: Graph
     axes: Mapping[str, int | None]
@@ -42,13 +42,13 @@ class Plan:
 
     @classmethod
     def of(cls, graph: Graph, axes: Mapping[Value, int | None], values: Iterable[Value], threads: int) -> Plan:
-        """See `values` of `graph`."""
+        """Return the task for `values` of `graph`."""
         wanted = list(values)
         return cls(observing(graph, wanted), {value.name: axes[value] for value in wanted}, threads)
 
 
 def parted(runs: Iterable[Run], most: int) -> Iterator[Run]:
-    """`runs` in parts of at most `most` samples; what does not count samples along its first axis stays whole."""
+    """Split `runs` into parts of at most `most` samples; inputs without a batch axis stay whole."""
     for inputs, count in runs:
         if count <= most or not all(x.ndim and len(x) == count for x in inputs.values()):
             yield inputs, count
@@ -59,14 +59,14 @@ def parted(runs: Iterable[Run], most: int) -> Iterator[Run]:
 
 
 def sharded(runs: Iterable[Run]) -> Iterator[Iterator[Run]]:
-    """`runs` in shards; each is read before the next one begins."""
+    """Group `runs` into shards; each is read before the next one begins."""
     given = iter(runs)
     for first in given:
         yield _shard(first, given)
 
 
 def _shard(first: Run, others: Iterator[Run]) -> Iterator[Run]:
-    """`first` and as many of the `others` as still fit."""
+    """Return `first` and as many of the `others` as fit."""
     seen = size = 0
     for inputs, count in chain([first], others):
         yield inputs, count
@@ -79,10 +79,10 @@ def _shard(first: Run, others: Iterator[Run]) -> Iterator[Run]:
 def observed(
     made: Session, axes: Mapping[str, int | None], runs: Iterable[Run], heard: Callable[[int], None]
 ) -> States:
-    """What is seen in one shard.
+    """Observe one shard.
 
     Raises:
-        DiagnosticError: QUANT0015 values are no numbers.
+        DiagnosticError: QUANT0015 values contain NaN or infinity.
     """
     states = {name: Statistics(axis) for name, axis in axes.items()}
     for inputs, count in runs:
@@ -106,7 +106,7 @@ def here(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], Non
 
 
 def merged(axes: Mapping[str, int | None], shards: Iterable[States]) -> States:
-    """What is seen in all shards."""
+    """Merge the statistics of all shards."""
     whole: States | None = None
     for states in shards:
         whole = states if whole is None else {name: whole[name].merge(state) for name, state in states.items()}

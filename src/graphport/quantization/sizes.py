@@ -1,4 +1,4 @@
-"""How large values are in a run: extents that a model leaves free are those of the samples."""
+"""Sizes of values in a run: open sizes are those of the samples."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from graphport.quantization.samples import Array, Samples
 
 _MOST, _ROOM = 16, 1 << 25
-"""Samples that are run at once where some are enough, and bytes of their values; convolutions take nine times that."""
+"""Number of samples that are run at once, and maximum bytes of their values; convolutions need nine times that."""
 
 
 def bound(graph: Graph, samples: Samples) -> Graph:
-    """`graph` with the extents of the first sample, or itself where nothing but samples is counted by free ones."""
+    """Return `graph` with the sizes of the first sample; `graph` if only batch axes are open."""
     free = [dim for value in graph.inputs for dim in _dims(value.fact)[1:] if isinstance(dim, Symbolic)]
     if not free:
         return graph
@@ -36,7 +36,7 @@ def bound(graph: Graph, samples: Samples) -> Graph:
 
 
 def first_run(graph: Graph, data: object, most: int = _MOST) -> dict[str, Array]:
-    """Inputs of one run of `most` of the samples at most: they say more of noise than numbers that are made up.
+    """Return the inputs of one run of at most `most` samples: they show more noise than random inputs.
 
     Raises:
         DiagnosticError: as `gather` and `Samples.runs` do.
@@ -46,7 +46,7 @@ def first_run(graph: Graph, data: object, most: int = _MOST) -> dict[str, Array]
 
 
 def bytes_by_name(graph: Graph) -> dict[str, int]:
-    """About how many bytes every value of a graph has, by its name."""
+    """Estimate the bytes of each value of a graph, by name."""
     return {value.name: bytes_of(value) for value in graph.values()}
 
 

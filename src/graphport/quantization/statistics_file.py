@@ -1,4 +1,4 @@
-"""Statistics in a file, whole or of the shards that were seen before an interruption."""
+"""Statistics in a file, complete or of the shards before an interruption."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 KIND = "graphport statistics"
 VERSION = 3
-"""Of the file, and of how samples are counted."""
+"""Version of the file format and of the counting of samples."""
 _EVERY = 20.0
-"""Seconds after which what was seen is written in the midst of the work."""
+"""Seconds between intermediate writes."""
 _MOST_TEXT = 1 << 26
 _MOST_VALUES = 1 << 17
 _ABOUT, _COUNTS, _ENDS = "about.npy", "counts.npy", "ends.npy"
 _PARTS, _OTHERS = 6, (2, 3)
-"""Arrays of ends of each value, and which of them are those without the sample that the first two are of."""
+"""Arrays of ranges of each value, and those that exclude the sample of the first two."""
 
 _ANEW = "delete it to collect them anew"
 _ELSEWHERE = "name another file; statistics are written to a new one"
@@ -46,7 +46,7 @@ _ELSEWHERE = "name another file; statistics are written to a new one"
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """What was seen of the first `shards` shards, all of them if it `is_whole`; `digest` is that of their runs."""
+    """Statistics of the first `shards` shards, all of them if it `is_whole`; `digest` identifies their runs."""
 
     states: States
     shards: int
@@ -55,10 +55,10 @@ class Seen:
 
 
 def refuse_path(path: Path) -> None:
-    """Refuse, before any work, a place where statistics cannot be written.
+    """Reject, before any work, a path where statistics cannot be written.
 
     Raises:
-        DiagnosticError: QUANT0016 there is no such folder, it cannot be written, or `path` is no file.
+        DiagnosticError: QUANT0016 the folder does not exist, it cannot be written, or `path` is no file.
     """
     folder = path.absolute().parent
     message, remedy = "", "make it, or name a file in another one"
@@ -83,14 +83,14 @@ def observed_with(
     observer: Observer,
     heard: Callable[[int], None],
 ) -> States:
-    """What is seen in all shards, as far as possible from the file, which holds all of it afterwards.
+    """Return statistics of all shards, from the file as far as possible, which is completed.
 
-    Shards that the file knows are read, to know them again, but not run. What was seen is written when an exception
-    ends the work, Ctrl-C among them, and from time to time.
+    Shards that the file contains are read, to verify them, but not run. Statistics are written when an exception (also
+    Ctrl-C) ends the work, and periodically.
 
     Raises:
         DiagnosticError: QUANT0009 the file is of another model, other samples or settings, or it is no such file;
-            what `observer` raises.
+            errors of `observer`.
     """
     found = remembered(path, fingerprint) if path.exists() else None
     trail = Trail()
@@ -120,7 +120,7 @@ def observed_with(
 def _recognize(
     path: Path, found: Seen, trail: Trail, shards: Iterator[Iterator[Run]], heard: Callable[[int], None]
 ) -> None:
-    """Read the shards that `found` is of, and refuse others."""
+    """Read the shards of `found`, and reject others."""
     digest = ""
     for _, shard in zip(range(found.shards), shards, strict=False):
         for _, count in shard:
@@ -131,7 +131,7 @@ def _recognize(
 
 
 def remember(path: Path, fingerprint: Fingerprint, seen: Seen) -> None:
-    """Write what was seen to `path`, which is a `.npz`: what it is of as JSON, counts of bins, and ends."""
+    """Write statistics to `path`, a `.npz`: the fingerprint as JSON, histogram counts, and ranges."""
     values = [_numbers(name, state) for name, state in seen.states.items()]
     states = list(seen.states.values())
     ends = [x for state in states for x in _ends_of(state)]
@@ -151,10 +151,10 @@ def remember(path: Path, fingerprint: Fingerprint, seen: Seen) -> None:
 
 
 def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
-    """What `remember` wrote, if it is of the same model, kind of samples and settings.
+    """Read statistics if they match model, kind of samples and settings.
 
     Raises:
-        DiagnosticError: QUANT0009 it is not, or the file is damaged, another one, or of another version.
+        DiagnosticError: QUANT0009 they do not, or the file is corrupt or of another version.
     """
     span = Span(Source(str(path)))
     regular_status(path)
@@ -184,7 +184,7 @@ def _about(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     span = Span(Source(str(path)))
     if _ABOUT not in names:
-        # Version 1 had an entry for each number of each value, and did not know what it was of.
+        # Version 1 had a member for each number of each value, and no fingerprint.
         is_old = "names.npy" in names and ("0.numbers.npy" in names or len(names) == 1)
         message = (
             f"the statistics in {path} are of an earlier version, which did not tell what they are of"
@@ -200,7 +200,7 @@ def _about(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
-    """The states; nothing is read before it is known how much it may be."""
+    """Read the states; sizes are checked before elements are read."""
     given: list[dict[str, Any]] = about["states"]
     if len(given) > _MOST_VALUES or [one["name"] for one in given] != list(about["of"]["values"]):
         message = "they are not those of the values that were observed"
@@ -211,7 +211,7 @@ def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
     ]
     counts = _array(archive, _COUNTS, np.int64, len(given) * 2 * BINS).reshape(len(given), 2 * BINS)
     ends = np.split(_array(archive, _ENDS, np.float32, sum(lengths)), np.cumsum(lengths)[:-1]) if given else []
-    # Without a second sample there are no other ends: only these may be infinite.
+    # Only these may be infinite: there are no other limits without a second sample.
     numbers = [
         x
         for place, x in enumerate(ends)
@@ -291,7 +291,7 @@ def _number(x: Any) -> float:
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: Any, most: int) -> Array:
-    """An array of `most` elements, or, of bytes, of up to so many."""
+    """Read an array of `most` elements, or, for bytes, of up to so many."""
     wanted = np.dtype(dtype)
     with archive.open(name) as file:
         shape, found = _header(file)

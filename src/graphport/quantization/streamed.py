@@ -1,8 +1,8 @@
-"""Weights of large models rounded layer by layer: neither all weights nor all codes are in memory at once.
+"""Quantize large models layer by layer: neither all weights nor all codes are in memory at once.
 
-Samples are followed through the graph with real weights and with rounded ones (`layerwise`), pieces of it at a time.
-Each layer is rounded when they come to it, and its codes go to a temporary file; the outputs of both ways, of samples
-that no layer is adjusted to, tell the noise. What runtimes would do with the whole model is not asked.
+Samples are followed through the graph with float and quantized weights (`layerwise`), one segment at a time. Each layer
+is quantized when it is reached, and its codes are written to a temporary file; the noise is measured on held-out
+samples. The runtime's results of the whole model are not measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(slots=True, eq=False)
 class SpilledWeights(MutableMapping["Node", Weight]):
-    """Rounded weights of `nodes` whose codes lie in a file; what is not rounded yet is when it is asked for."""
+    """Quantized weights of `nodes` in a file; missing ones are quantized on access."""
 
     nodes: tuple[Node, ...]
     rounded: Callable[[Node], Weight]
@@ -71,9 +71,9 @@ class SpilledWeights(MutableMapping["Node", Weight]):
 
 
 def streamed(session: QuantizationSession, graph: Graph) -> Candidate:
-    """`graph` with rounded weights, and its noise on the samples that were held back; nothing else is tried.
+    """Return `graph` with quantized weights, and its noise on held-out samples; nothing else is tried.
 
-    Channels that stand out only because their readers make up for it are brought back in any case: that rounds nothing.
+    Outstanding channels that consumers compensate are always rescaled: that is exact.
     """
     settings = session.choices.settings
     twin = rewrite.copy(graph)
@@ -93,7 +93,7 @@ def streamed(session: QuantizationSession, graph: Graph) -> Candidate:
 
 
 def _followed(session: QuantizationSession, best: Candidate) -> Noise:
-    """Follow all samples at once; layers are adjusted to those that were not held back."""
+    """Follow all samples at once; layers are adjusted to those that were not held out."""
     seen = [*session.followed]
     judged = session.judge.runs if session.held_back else []
     runs = [inputs for inputs, _ in (*seen, *judged)]

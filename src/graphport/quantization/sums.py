@@ -1,4 +1,4 @@
-"""Convolutions on integers whose sums nobody rounds."""
+"""Integer convolutions with unrounded sums."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _MIDDLE = 128
-"""What is added to codes of signed bytes to make unsigned ones."""
+"""Offset between int8 and uint8 codes."""
 
 
 def emit_sums(graph: Graph, node: Node, qparams: QuantizationParameters, codes: Array, offsets: Array | None) -> None:
-    """Let a convolution of rounded operands add up integers, and give what they stand for.
+    """Convert a convolution of quantized operands to ConvInteger with a dequantized sum.
 
     Before  y = Conv(DQ(x, s, z), DQ(w, t), b)
     After   y = DQ(ConvInteger(x, w + 128, z, 128), s * t) + b
 
-    ONNX Runtime's kernel for weights without a sign takes a third of the time of that for weights with one.
+    ONNX Runtime's kernel for unsigned weights takes a third of the time of that for signed ones.
 
     Args:
-        graph: where `node` reads what was rounded already; changed.
+        graph: where the operands of `node` are quantized; changed.
         node: the convolution.
         qparams: of its weight.
         codes: of its weight.
-        offsets: the real bias.
+        offsets: the float bias.
 
-    Leaves alone: operands that are not rounded to unsigned and signed bytes, or in blocks.
+    Does not apply to operands other than uint8 and int8, or to block-wise weights.
     """
     source = _rounded(node.operand(0))
     if source is None or qparams.dtype is not DType.INT8 or qparams.block or qparams.scale.ndim > 1:
@@ -65,7 +65,7 @@ def emit_sums(graph: Graph, node: Node, qparams: QuantizationParameters, codes: 
 
 
 def _rounded(value: Value | None) -> Node | None:
-    """The node that gives `value` from integers."""
+    """Return the DequantizeLinear of `value`."""
     node = None if value is None else value.producer
     return node if node is not None and node.op == "DequantizeLinear" and len(node.inputs) == 3 else None
 

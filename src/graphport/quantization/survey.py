@@ -1,4 +1,4 @@
-"""Calibration data looked through once, before any work: what is wrong with them, and what makes them a poor choice."""
+"""Survey calibration data once before any work: errors, and properties of a poor choice."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FEWEST = 8
-"""Samples from which on some are held back to judge with."""
+"""Minimum number of samples to hold some out."""
 _ENOUGH = 64
 
 
 @dataclass(slots=True, eq=False)
 class _Column:
-    """What was seen of one input of real numbers."""
+    """Statistics of one float input."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -33,9 +33,9 @@ class _Column:
     is_rounded: bool = False
 
     def see(self, number: int, given: Array, taken: Array) -> None:
-        """Sample `number` as it was given, and in the type that the input takes."""
+        """Add sample `number`, as given and in the type of the input."""
         low, high = float(taken.min(initial=np.inf)), float(taken.max(initial=-np.inf))
-        # NaN goes on through least and largest.
+        # Minimum and maximum propagate NaN.
         if taken.size and not (np.isfinite(low) and np.isfinite(high)):
             self.first_broken = self.first_broken if self.broken else number
             self.broken += 1
@@ -48,7 +48,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """What was found out: samples that were asked for, by number, and what a user should know of them all."""
+    """Result of a survey: requested samples by number, and properties of all samples."""
 
     taken: dict[int, Sample]
     findings: tuple[Diagnostic, ...]
@@ -62,7 +62,7 @@ class _Surveyor:
     are_alike: bool = True
 
     def see(self, number: int, sample: Sample) -> None:
-        """Hold one sample against the inputs."""
+        """Check one sample against the inputs."""
         found = self._run(number, sample)
         for value in self.samples.graph.inputs:
             taken, given = found[value.name], sample.get(value.name, self.samples.fixed.get(value.name))
@@ -84,7 +84,7 @@ class _Surveyor:
             raise DiagnosticError(*stated) from error
 
     def refuse(self) -> None:
-        """Tell every input that holds what is no number."""
+        """Report each input that contains NaN or infinity."""
         count = self.samples.count
         findings = [
             Diagnostic(
@@ -101,7 +101,7 @@ class _Surveyor:
             raise DiagnosticError(*findings)
 
     def findings(self) -> list[Diagnostic]:
-        """What is no error, but good to know."""
+        """Return notes and warnings."""
         known = {value.name: real_type(value) for value in self.samples.graph.inputs}
         found = [
             Diagnostic(
@@ -137,10 +137,10 @@ def _warning(message: str) -> Diagnostic:
 
 
 def survey(samples: Samples, wanted: Collection[int] = (), on_progress: Progress | None = None) -> Survey:
-    """Look through all samples, and keep those whose numbers are `wanted`; `on_progress` hears how far it is.
+    """Survey all samples, and keep those whose numbers are `wanted`; `on_progress` receives the progress.
 
     Raises:
-        DiagnosticError: QUANT0001 they cannot be read, QUANT0002 one does not fit, QUANT0003 there is NaN or infinity.
+        DiagnosticError: QUANT0001 they cannot be read, QUANT0002 one does not fit, QUANT0003 NaN or infinity.
     """
     surveyor = _Surveyor(samples)
     taken: dict[int, Sample] = {}

@@ -1,4 +1,4 @@
-"""A quantization beside the graph: a table of scales."""
+"""Calibration tables next to a graph."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def ncnn_table(quantization: Quantization) -> tuple[Scales, ...]:
-    """The lines of ncnn's calibration table: first the weights of all layers, then their inputs.
+    """Return the lines of ncnn's calibration table: first the weights of all layers, then their inputs.
 
-    Units: integers per real unit, the inverse of the scale of a grid. Convolutions in groups have one for each group.
+    Units: integers per real unit, the inverse of the scale. Grouped convolutions have one per group.
     """
     weights: list[Scales] = []
     inputs: list[Scales] = []

@@ -1,4 +1,4 @@
-"""Tables whose rows are picked by index, such as embeddings of tokens, in codes with a scale for each block."""
+"""Lookup tables, such as token embeddings, as codes with block-wise scales."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LEAST_BLOCK = 16
 _FEWEST = 1024
-"""Numbers from which on a table is worth its scales."""
+"""Minimum number of elements of a quantized table."""
 
 
 def tables(graph: Graph, block: int) -> list[Node]:
-    """Nodes that pick rows out of a matrix of real numbers that nobody else reads, and that blocks fit into."""
+    """Return the Gather nodes of float matrices without other consumers that blocks divide."""
     found: list[Node] = []
     for node in graph:
         if node.dialect or node.word != "Gather" or node.attributes.get("axis", 0) not in (0, -2):
@@ -43,9 +43,9 @@ def tables(graph: Graph, block: int) -> list[Node]:
 
 
 def table_codes(node: Node, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool = False) -> Weight | None:
-    """The table that `node` reads, with a scale (and for few bits a zero point) for each block of a row.
+    """Return the codes of the table of `node`, with a scale (and for few bits a zero point) per block of a row.
 
-    `None` where it holds NaN or infinity.
+    `None` if it contains NaN or infinity.
     """
     stored = node.operands[0].storage
     numbers = np.zeros((0, 0), np.float32) if stored is None else np.asarray(stored.numpy(), np.float32)
@@ -56,12 +56,12 @@ def table_codes(node: Node, dtype: DType, block: int, *, has_zeros: bool, half_s
 
 
 def block_tables(graph: Graph) -> Graph:
-    """A copy of `graph` in which rows are picked out of codes, and only these are taken back.
+    """Return a copy of `graph` in which codes are gathered, and only the gathered rows are dequantized.
 
     Before  y = Gather(DequantizeLinear(codes, scales, zeros, axis=1, block_size=n), i)
     After   y = com.microsoft.GatherBlockQuantized(codes', i, scales, zeros')
 
-    ONNX Runtime computes the first form as it stands: the whole table in every run.
+    ONNX Runtime dequantizes the whole table in each run of the first form.
     """
     twin = rewrite.copy(graph)
     for node, made in _tables(twin):
@@ -71,7 +71,7 @@ def block_tables(graph: Graph) -> Graph:
 
 
 def has_tables(graph: Graph) -> bool:
-    """Whether rows are picked out of codes."""
+    """Whether rows are gathered from codes."""
     return bool(_tables(graph))
 
 
@@ -95,7 +95,7 @@ def _emit(graph: Graph, node: Node, made: Node) -> None:
     operands = [codes, node.operands[1], scales]
     has_zeros = zeros is not None and zeros.storage is not None and bool(np.any(zeros.storage.numpy()))
     if bits == DType.INT8.bits:
-        # Signed bytes it does not take; without zero points of their own theirs are 128.
+        # It does not support int8; the default zero point of uint8 is 128.
         shifted = (codes.storage.numpy().astype(np.int16) + 128).astype(np.uint8)
         operands[0] = add_constant(graph, ArrayStorage(shifted), f"{name}_bytes")
     elif has_zeros and zeros is not None:
@@ -110,7 +110,7 @@ def _emit(graph: Graph, node: Node, made: Node) -> None:
 
 
 def asked_tables(choices: Choices, graph: Graph) -> dict[Node, Weight]:
-    """Codes of tables, where they are asked for."""
+    """Return the codes of tables, if requested."""
     settings, target = choices.settings, choices.target
     if not settings.tables or target.table is None:
         return {}

@@ -1,4 +1,4 @@
-"""Times of the nodes of a graph here, real and rounded, as a table."""
+"""Measure the times of a graph's nodes on this machine, float and quantized, as a table."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 _SAMPLES = 8
 _TARGETS = ("onnxruntime",)
-"""Whose runtimes tell what a node takes."""
+"""Targets whose runtimes report node times."""
 
 
 def tabulate(graph: Graph, target: str, inputs: Mapping[str, Any] | None) -> LatencyTable:
-    """What each node takes on the runtime of `target`, on one thread.
+    """Return the time of each node on the runtime of `target`, on one thread.
 
     Args:
         graph: canonical, prepared.
-        target: whose runtime tells times of nodes.
-        inputs: of the run that is timed; made up if there are none. Their first axis counts samples.
+        target: the target, whose runtime reports node times.
+        inputs: of the timed run; random if absent. The first axis is the batch.
 
     Raises:
-        DiagnosticError: QUANT0024 times of nodes cannot be measured here; what `quantize` raises of a model that cannot
-            be rounded.
+        DiagnosticError: QUANT0024 node times cannot be measured here; errors of `quantize` for models that cannot be
+            quantized.
     """
     if target not in _TARGETS or not is_installed(target):
         message = f"times of layers on {target} cannot be measured here"

@@ -1,4 +1,4 @@
-"""Nodes said so that ONNX Runtime does not make slower kernels of them than of what they replace."""
+"""Rewrite nodes so that ONNX Runtime does not fuse them into slower kernels."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PRODUCTS, _BENDS = ("Gemm", "MatMul"), ("Relu", "Clip")
 
 
 def unfused(graph: Graph) -> Graph:
-    """A copy of `graph` in which ONNX Runtime finds the quickest kernels; `graph` if it does anyway.
+    """Return a copy of `graph` without fusions that slow ONNX Runtime down; `graph` if there are none.
 
     Before  y = Gelu(Add(x, b)), b [c]       y = LayerNormalization(Add(x, z))  y = Relu(MatMul(DQ(x), DQ(w)))
     After   y = Gelu(Add(x, b')), b' [1, c]  y = LayerNormalization(Sum(x, z))  y = Relu(Sum(MatMul(DQ(x), DQ(w))))
 
-    Where it knows their shapes, ONNX Runtime 1.31 makes `BiasGelu` and `SkipLayerNormalization` of them, which take
-    1.2 and 3 times the time of the two kernels. The first wants a bias of one axis, the second an `Add`. Behind a
-    product of integers it looks for what rounds the result, past a Relu or Clip; where nothing does it takes all its
-    weights back in each run, and computes on reals.
+    With static shapes, ONNX Runtime 1.31 fuses the first two to `BiasGelu` and `SkipLayerNormalization`, which take 1.2
+    and 3 times the time of the two kernels. The first requires a bias of rank 1, the second an `Add`. After an integer
+    product it expects a QuantizeLinear, possibly after a Relu or Clip; without one it dequantizes all weights in each
+    run and computes in floats.
     """
     if not any(_bias(node) or _is_skipped(node) or _is_bent(node) for node in graph):
         return graph
@@ -51,19 +51,19 @@ def unfused(graph: Graph) -> Graph:
 
 
 def _bias(node: Node) -> Value | None:
-    """What is added to the one operand of a Gelu, if that is a constant of one axis."""
+    """Return the addend of a Gelu's only operand, if it is a constant of rank 1."""
     if not _is_read_by(node, "Gelu"):
         return None
     return next((x for x in node.operands if x.is_constant and x.storage and len(x.storage.shape) == 1), None)
 
 
 def _is_skipped(node: Node) -> bool:
-    """Whether two computed tensors are added only to be normalized."""
+    """Whether two computed tensors are added only for a normalization."""
     return _is_read_by(node, "LayerNormalization") and not any(value.is_constant for value in node.operands)
 
 
 def _is_bent(node: Node) -> bool:
-    """Whether it is a product of integers, all that reads it is a Relu or Clip, and all that reads that is real."""
+    """Whether an integer product has only a Relu or Clip as consumer, with float consumers only."""
     if node.dialect or node.word not in _PRODUCTS or node.output.is_output or len(node.output.uses) != 1:
         return False
     if any(value.producer is None or value.producer.op != "DequantizeLinear" for value in node.operands[:2]):
@@ -76,7 +76,7 @@ def _is_bent(node: Node) -> bool:
 
 
 def _is_read_by(node: Node, word: str) -> bool:
-    """Whether it adds numbers that only one node reads, as what it computes with."""
+    """Whether an addition has one consumer, which uses it as data."""
     if node.dialect or node.word != "Add" or node.output.is_output or len(node.output.uses) != 1:
         return False
     reader, fact = next(iter(node.output.uses)).user, node.output.fact

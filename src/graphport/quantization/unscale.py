@@ -1,7 +1,7 @@
-"""Channels that stand out only because their readers make up for it, brought back: nothing else is known to be lost.
+"""Rescale outstanding channels that the consumers' weights compensate, without loss.
 
-Where a normalization, or one factor of a gated product, gives a channel 64 times as large and the weights that read it
-are 64 times smaller there, blocks of these weights lose that channel. Powers of two go back without rounding anything.
+If a normalization, or one factor of a gated product, scales a channel by 64 and the consumers' weights are 64 times
+smaller there, block-wise quantization of these weights loses the channel. Powers of two are moved back exactly.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LEAST = 1.5
-"""Powers of two that a channel's weights differ from the middle one's before they are touched."""
+"""Minimum deviation (log2) of a channel's weights from the median."""
 
 
 def unscale(graph: Graph) -> int:
-    """Multiply the weights that read outstanding channels, and divide the channels, in place; how many regions.
+    """Multiply the weights of outstanding channels and divide the channels, in place; return the number of regions.
 
     Before  y = f(x) * g;          z = y @ W
-    After   y = f(x) * (g / s);    z = y @ (s * W)    with s = 2 ** round(log2(middle norm / norm of W's row))
+    After   y = f(x) * (g / s);    z = y @ (s * W)    with s = 2 ** round(log2(median norm / norm of W's row))
     """
     count = 0
     for region in regions(graph):
@@ -44,7 +44,7 @@ def _scales(region: Region) -> Array | None:
     squares = np.zeros(region.channels)
     for layer in readers:
         weight = layer.numbers()
-        # Summed in float64 without a copy in it.
+        # Summed in float64 without a float64 copy.
         own: Array = np.einsum("ij,ij->i" if layer.in_axis == 0 else "ij,ij->j", weight, weight, dtype=np.float64)
         squares += own / max(float(own.sum()), 1e-300)
     is_used = squares > 0

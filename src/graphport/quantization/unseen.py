@@ -1,4 +1,4 @@
-"""What is lost of samples that nobody has seen: some of them go beyond all that was seen."""
+"""Expected clipping error of unseen samples beyond the observed range."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _TAIL = 32
-"""Of the whole tensor's largest numbers, those whose mean distance from the next one tells how its tail falls off."""
+"""Number of largest elements of the tensor whose mean distance to the next one estimates the tail."""
 _LEAST_POWER = 2.2
 _UNSURE = 3.0
-"""What n samples did not show may be in so many n-ths of all (95 %)."""
+"""An event absent from n samples may have a probability of up to so many n-ths (95 %)."""
 
 
 def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
-    """What one more sample is expected to lose beyond the ends of `qparams` for going beyond all that were seen.
+    """Return the expected squared error of one more sample beyond the range of `qparams`.
 
-    A squared error for each channel that `state` tells apart. Of n + 1 samples of one kind each is equally likely the
-    one with the largest number, so a new one goes beyond those that were seen once in n + 1 times. By how much the
-    distance between the two largest of these tells: where the tail is exponential both have one distribution. Its mean
-    beside the width of a channel is taken of all channels, or, where none are told apart, from the largest numbers of
-    all. Grids that cover each of many channels just as far as it was seen are exceeded often, for each channel has its
-    own chance.
+    One squared error per channel of `state`. Of n + 1 exchangeable samples each has the largest element with equal
+    probability, so a new one exceeds the others once in n + 1 times. The excess is estimated by the distance between
+    the two largest samples: with an exponential tail both have one distribution. Its mean relative to the channel's
+    range is taken over all channels, or, without channels, from the largest elements. Per-channel ranges that just
+    cover the samples are exceeded often, as each channel has its own probability.
 
     Source: A. Rényi, On the theory of order statistics (1953): distances of neighbours in order.
     """
@@ -47,14 +46,14 @@ def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
 def unseen_errors_of_heavy_tails(
     state: Statistics, qparams: QuantizationParameters, *, is_balanced: bool = True
 ) -> float:
-    """The same where tails fall off like a power, summed over channels: then few samples lose most of all.
+    """Return the same for power-law tails, summed over channels: then few samples dominate.
 
-    With such a tail the logarithm of the largest number beside the next one is exponential; its mean, over channels or
-    over the largest numbers of all, is the reciprocal of the power, which is taken to be `_LEAST_POWER` at least, as
-    squares have no mean below 2. Tails that fall off sooner seem to have a power, too, and each of many channels its
-    own chance to go far beyond the others. Where none did no more is counted than what goes beyond the largest number
-    of all in three of as many samples as were seen, unless channels are balanced: then they were made as wide as one
-    another by the same samples, and say nothing of each other.
+    With such a tail the logarithm of the ratio of the two largest elements is exponential; its mean, over channels or
+    over the largest elements, is the reciprocal of the exponent, which is limited to at least `_LEAST_POWER`, as
+    squares have no mean below 2. Lighter tails seem to have a power, too, and each of many channels its own probability
+    of a large excess. If there was none, only the excess over the largest element of all in three times as many samples
+    counts, unless channels are balanced: then the same samples made their ranges equal, and they are no independent
+    evidence.
 
     Source: B. M. Hill, A simple general approach to inference about the tail of a distribution (1975).
     """
@@ -67,9 +66,9 @@ def unseen_errors_of_heavy_tails(
 
 
 def _expected_loss(first: Array, second: Array, largest: Array, end: float, is_balanced: bool) -> float:  # noqa: FBT001
-    """The expected square of how far numbers beyond `first` are beyond `end`, where their tail is that of a power.
+    """Expected squared excess over `end` of elements beyond `first` with a power-law tail.
 
-    With such a number r times `first` the distribution of r is Pareto's.
+    The ratio of such an element to `first` has a Pareto distribution.
     """
     few = largest[-_TAIL - 1 :].astype(np.float64)
     if len(first) == 1:
@@ -89,7 +88,7 @@ def _expected_loss(first: Array, second: Array, largest: Array, end: float, is_b
 
 
 def _lost_to_power(positive: Array, power: float, end: float) -> float:
-    """The expected square of how far Pareto's numbers from each of `positive` on are beyond `end`."""
+    """Expected squared excess over `end` of Pareto variables from each of `positive` on."""
     reach = end / positive
     mean, square = power / (power - 1), power / (power - 2)
     over = end**2 * np.maximum(reach, 1.0) ** -power * 2 / ((power - 1) * (power - 2))
@@ -98,20 +97,20 @@ def _lost_to_power(positive: Array, power: float, end: float) -> float:
 
 
 def _mean_distance(first: Array, second: Array, widths: Array) -> float:
-    """How far the largest numbers of channels are beyond the next sample's, as a part of the width of the channel."""
+    """Return the mean relative distance of the channels' largest elements from the next sample's."""
     is_known = np.isfinite(second) & (widths > 0)
     return float(np.mean((first[is_known] - second[is_known]) / widths[is_known])) if is_known.any() else 0.0
 
 
 def _fall(largest: Array) -> Array:
-    """The mean distance of the largest numbers from the one before them; ascending."""
+    """Return the mean distance of the largest elements from the preceding ones; ascending."""
     few: Array = largest[-_TAIL - 1 :].astype(np.float64)
     distances: Array = few[1:] - few[0] if len(few) > 1 else np.zeros(1)
     return distances.mean(keepdims=True)
 
 
 def _expected_excess(first: Array, mean: Array, end: float) -> Array:
-    """The expected square of how far a number beyond `first`, by `mean` on average, is beyond `end`."""
+    """Expected squared excess over `end` of an element beyond `first` by `mean` on average (exponential tail)."""
     scale = np.where(mean > 0, mean, 1.0)
     reach, beyond = np.maximum(end - first, 0.0) / scale, np.maximum(first - end, 0.0) / scale
     return np.where(mean > 0, mean**2 * np.exp(-reach) * (beyond**2 + 2 * beyond + 2), 0.0)

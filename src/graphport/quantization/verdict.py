@@ -1,4 +1,4 @@
-"""What a user must be told of a result before it is used: a goal that was missed, noise, nothing on integers."""
+"""Diagnostics of a result before its use: a missed goal, excessive noise, no integer layers."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
 
 RUINED = 10.0
-"""dB below which outputs are hardly those of the model: a third of their magnitude is noise."""
+"""SNR in dB below which the outputs are unusable: a third of their magnitude is noise."""
 _SLOWER = 1.05
-"""Part of the source's time from which on a result is slower, and not only by chance."""
+"""Time relative to the source from which a result counts as slower."""
 _WITHIN_SPREAD = 0.03
-"""Part by which two medians differ on a machine that does other things, too."""
+"""Relative difference of two medians on a busy machine."""
 
 
 def verdict(
     settings: Settings, quantization: Quantization, noise: Noise, noisiest: Collection[str]
 ) -> list[Diagnostic]:
-    """Findings about a result as a whole; `noisiest` are the layers that make most of its noise."""
+    """Return diagnostics of a result; `noisiest` are the layers with most of its noise."""
     return [*_nothing(quantization), *_missed(settings, noise), *_ruined(settings, noise, noisiest)]
 
 
 def unsure(goal: float, snr: float, margin: float) -> Diagnostic:
-    """A warning that samples which were held back meet a goal, and others may not."""
+    """Return a warning that the goal is met on held-out samples, but may be missed on others."""
     message = f"the goal of {goal:g} dB is not sure: {snr:.2f} dB here may be {snr - margin:.2f} dB on other samples"
     remedy = "ask for less, or give more samples: the more are held back, the nearer is what is told of others"
     return Diagnostic("QUANT0022", message, None, remedy, Severity.WARNING)
 
 
 def slower(point: FrontPoint, front: Sequence[FrontPoint], target: str) -> list[Diagnostic]:
-    """A warning where what was chosen from the front was measured to be slower than the source."""
+    """Return a warning if the selected plan was measured to be slower than the source."""
     if point.latency is None or point.latency < _SLOWER:
         return []
     is_fastest = all(point.latency <= (each.latency or 0.0) for each in front)
@@ -51,7 +51,7 @@ def slower(point: FrontPoint, front: Sequence[FrontPoint], target: str) -> list[
 def slower_run(
     settings: Settings, layers: tuple[int, int], graph: Graph, times: Mapping[str, float]
 ) -> list[Diagnostic]:
-    """The same of `graph`, whose run on the target was timed; so many `layers` of so many are on integers."""
+    """Return the same for a timed run of `graph` with `layers` integer layers."""
     if times["speed_up"] > 1 - _WITHIN_SPREAD:
         return []
     roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in graph)

@@ -1,4 +1,4 @@
-"""Grids of weights, and the nearest codes on them."""
+"""Qparams of weights, and their nearest codes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 PAIR = 128
-"""Two neighbouring codes of one sign may add up to so much: 255 times it fits in 16 bits."""
+"""Maximum sum of two neighbouring codes of one sign: 255 times it fits in 16 bits."""
 _PARTS_OF_BLOCKS = (15 / 14, 1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
 _LEAST_HALF, _MOST_HALF = np.float16(2.0**-24), np.finfo(np.float16).max
-"""The least and the largest scale of half precision."""
+"""Least and largest float16 scale."""
 _FITS = 3
-"""Parts of the range of a block that are tried, and how often the scale of each is fitted to its codes."""
+"""Fractions of a block's range that are tried, and the number of refits of each scale to its codes."""
 _SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
-"""Parts of the largest magnitude that are tried for narrow types, whose outliers cost the others much."""
+"""Fractions of the largest magnitude that are tried for narrow types, where outliers reduce the resolution."""
 
 
 def weight_qparams(  # noqa: PLR0913  keywords, each documented
@@ -40,22 +40,22 @@ def weight_qparams(  # noqa: PLR0913  keywords, each documented
     half_scales: bool = False,
     least: Array | None = None,
 ) -> QuantizationParameters:
-    """The grid of a layer's weight: a scale for each channel, block, or the tensor; zero points for blocks at most.
+    """Return the qparams of a layer's weight: scales per channel, block or tensor; zero points for blocks only.
 
     Args:
-        layer: whose weight it is.
-        weight: its numbers.
+        layer: the layer.
+        weight: its elements.
         dtype: an integer type or a narrow float.
-        per_channel: a scale for each result.
-        block: entries along the summed axis that share a scale; with few bits `reach` tells how.
-        reach: `full`, `reduced` (half of the codes), `pairs` (no two neighbours overflow 16 bits), or `zeros` (blocks
-            of few bits have zero points of their own).
+        per_channel: a scale per output channel.
+        block: elements along the summed axis that share a scale; with few bits `reach` applies.
+        reach: `full`, `reduced` (half of the codes), `pairs` (no two neighbours overflow 16 bits), or `zeros` (few-bit
+            blocks have zero points).
         power_of_two: scales are powers of two.
-        half_scales: scales of blocks are numbers of half precision.
-        least: for each result the least scale that it may have.
+        half_scales: scales of blocks are float16.
+        least: minimum scale per output channel.
 
     Raises:
-        DiagnosticError: QUANT0015 its numbers are none.
+        DiagnosticError: QUANT0015 it contains NaN or infinity.
     """
     for name, numbers in (("weight", weight), ("bias", layer.offsets())):
         if np.isfinite(numbers).all():
@@ -84,7 +84,7 @@ def weight_qparams(  # noqa: PLR0913  keywords, each documented
 
 
 def by_group(qparams: QuantizationParameters, layer: Layer) -> QuantizationParameters:
-    """`qparams` with one scale for all results of a group: the largest of theirs."""
+    """Return `qparams` with one scale per group: the largest."""
     if layer.groups == 1 or layer.kind != "convolution" or qparams.block or qparams.scale.shape != (layer.channels,):
         return qparams
     largest = qparams.scale.reshape(layer.groups, -1).max(axis=1)
@@ -92,14 +92,14 @@ def by_group(qparams: QuantizationParameters, layer: Layer) -> QuantizationParam
 
 
 def has_pairs(layer: Layer) -> bool:
-    """Whether kernels add products of neighbours in pairs; those for one channel a group do not."""
+    """Whether kernels add products of neighbours in pairs; depthwise kernels do not."""
     if layer.kind == "transposed":
         return False
     return layer.kind == "product" or not (layer.shape[1] == 1 and layer.groups == layer.shape[0])
 
 
 def pair_sums(matrix: Array) -> Array:
-    """The magnitudes of the sums of neighbours of one sign: [groups, results, half the depth]."""
+    """Return the magnitudes of sums of neighbours with equal sign: [groups, results, half the depth]."""
     if matrix.shape[2] % 2:
         matrix = np.concatenate([matrix, np.zeros((*matrix.shape[:2], 1), matrix.dtype)], axis=2)
     first, second = matrix[..., 0::2], matrix[..., 1::2]
@@ -107,7 +107,7 @@ def pair_sums(matrix: Array) -> Array:
 
 
 def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
-    """The nearest codes on `qparams`, of the layout of the weight."""
+    """Return the nearest codes of `qparams`, in the layout of the weight."""
     parts = parts_of(layer)
     if len(parts) > 1:
         codes = np.empty(weight.shape, qparams.dtype.numpy)
@@ -151,7 +151,7 @@ def _blocked(
 def block_qparams(
     numbers: Array, dtype: DType, axis: int, block: int, *, has_zeros: bool = False, half_scales: bool = False
 ) -> QuantizationParameters:
-    """A grid of `numbers` with a scale for each `block` of them along `axis`, and zero points of their own."""
+    """Return qparams of `numbers` with a scale and a zero point per `block` along `axis`."""
     padded = np.pad(numbers, [(0, -numbers.shape[axis] % block if i == axis else 0) for i in range(numbers.ndim)])
     moved = np.moveaxis(padded, axis, -1)
     blocks = np.ascontiguousarray(moved.reshape(*moved.shape[:-1], -1, block))
@@ -168,10 +168,10 @@ def block_qparams(
 
 
 def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tuple[Array, Array]:
-    """For each block a scale and a zero point with nearly the least squared error: [..., blocks] each.
+    """Return scale and zero point with nearly the least squared error per block: [..., blocks] each.
 
-    Ranges around zero, and parts of them, are tried, and with zero points those from the least to the largest entry;
-    each scale is then fitted to the codes that it gives, as often as that helps.
+    Symmetric ranges and fractions of them are tried, and with zero points those from minimum to maximum; each scale is
+    then refitted to its codes while that helps.
     """
     least, most = limits(dtype)
     low, high = np.minimum(blocks.min(axis=-1), 0.0), np.maximum(blocks.max(axis=-1), 0.0)
@@ -183,13 +183,13 @@ def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tup
     for part in _PARTS_OF_BLOCKS:
         around = np.maximum(bound * (2 * part / (most - least)), TINY)
         wide = np.maximum((high - low) * (part / (most - least)), TINY)
-        # What is cut off is cut off at both ends alike.
+        # Both ends are clipped equally.
         offset = np.clip(np.rint(least - (low + (1 - part) / 2 * (high - low)) / wide), least, most)
         starts += [(around, np.full(bound.shape, middle, bound.dtype)), *([(wide, offset)] if has_zeros else [])]
     gap = np.empty_like(blocks)
     for scale, zero in starts:
         for _ in range(_FITS):
-            # In place: there are as many numbers as weights, and this is most of the time that rounding takes.
+            # In place: this dominates the time of weight quantization.
             counts: Array = blocks / scale[..., None]
             np.rint(counts, out=counts)
             counts += zero[..., None]
@@ -209,7 +209,7 @@ def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tup
 
 
 def _least_error(layer: Layer, weight: Array, dtype: DType, bound: Array) -> Array:
-    """For each channel the bound, out of parts of its largest magnitude, with the least squared error."""
+    """Return per channel the bound with the least squared error among fractions of the largest magnitude."""
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     errors = [
         np.sum((symmetric(bound * part, dtype, axis=layer.out_axis).nearest(weight) - weight) ** 2, axis=others)

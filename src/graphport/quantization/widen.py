@@ -1,4 +1,4 @@
-"""Activations of 16 bits where eight lose too much: of single layers, where the target mixes widths."""
+"""Use 16-bit activations where 8 bits are insufficient: for single layers, if the target mixes widths."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BYTE = 8
 
 
 def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candidate:
-    """`best` where the layers whose nodes or results `names` has read values of 16 bits; weights stay as they are.
+    """Return `best` with 16-bit inputs of the layers whose nodes or results are in `names`; weights are unchanged.
 
-    Where all values have grids they give them, too. Who else reads such a value reads it so. Values whose grid is that
-    of a kernel keep it.
+    If all values have qparams, these layers also return 16 bits. Other consumers of such a value read 16 bits, too.
+    Values whose kernel fixes the qparams keep them.
     """
     quantization = best.quantization
     dtype, points = choices.target.wide, quantization.placement.points
@@ -41,32 +41,32 @@ def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candid
             all_qparams[value] = calibrate(
                 best.states[value],
                 dtype,
-                # There are codes enough for the whole range, and room for samples that go beyond it.
+                # There are enough codes for the whole range and a margin for unseen samples.
                 "auto" if choices.calibration == "auto" else "min-max",
                 is_symmetric=choices.is_symmetric or dtype in choices.target.centred,
                 percentile=choices.settings.percentile,
                 power_of_two=choices.power_of_two,
             )
-    # No search for ranges brings eight bits back.
+    # A search for ranges would return to 8 bits.
     quantization = replace(quantization, all_qparams=all_qparams, fixed=quantization.fixed | roots)
     quantization.weights = dict(quantization.weights)
     return replace(best, quantization=quantization, noise=None)
 
 
 def _end(value: Value, points: Mapping[Value, Value]) -> Value:
-    """The value that the kernel of a layer gives, behind what disappears in it."""
+    """Return the result of a layer's kernel including fused nodes."""
     while value not in points and len(value.uses) == 1 and value.users and len(value.users[0].outputs) == 1:
         value = value.users[0].output
     return value
 
 
 def has_wide_layers(settings: Settings, target: Target) -> bool:
-    """Whether single layers may have activations of 16 bits."""
+    """Whether single layers may have 16-bit activations."""
     return target.wide is not None and target.mixes and not settings.weights_only and not settings.full_integer
 
 
 def refuse_wide(graph: Graph, settings: Settings, target: Target) -> None:
-    """Refuse layers that are to read 16 bits where there are no such layers.
+    """Reject layers for 16-bit inputs if unsupported.
 
     Raises:
         DiagnosticError: QUANT0004 the target does not mix widths, QUANT0010 there is no such node.

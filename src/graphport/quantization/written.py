@@ -1,4 +1,4 @@
-"""A quantized graph in the words in which its target has the kernels for it."""
+"""Convert a quantized graph to the operators that the target's kernels match."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) -> Graph:
-    """`graph` as it is written to ONNX for the target of `settings`; `exact` see `nbits.exact_products`.
+    """Return `graph` as written to ONNX for the target of `settings`; for `exact` see `nbits.exact_products`.
 
-    Tools that are told grids beside the model get a real one. Products with two bits, and rows of tables that have
-    codes, are said in ONNX Runtime's own operators. Additions are said so that they are not taken into slower kernels,
-    products of integers so that they stay on these, and axes of samples lose their names.
+    Tools that read qparams from a separate file get a float model. 2-bit products and quantized tables use ONNX
+    Runtime's operators. Additions avoid fusion into slower kernels, integer products keep their kernels, and batch axes
+    lose their names.
     """
     if find_target(settings.target).encodings:
         return without_roundings(graph)
@@ -44,6 +44,6 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
 
 
 def beside(graph: Graph, settings: Settings) -> tuple[str, str] | None:
-    """What the name of the file beside ends in, and its text, where the target of `settings` reads one."""
+    """Return extension and text of the separate file, if the target of `settings` reads one."""
     form = find_target(settings.target).encodings
     return (ending(form), text_of(form, graph)) if form else None

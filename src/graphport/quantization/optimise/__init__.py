@@ -1,1 +1,1 @@
-"""Precision as a choice of each layer: what it costs in time and in noise, and the best plans of all."""
+"""Select the precision of each layer: cost in time and noise, and the Pareto front of plans."""

@@ -1,4 +1,4 @@
-"""What a run costs: the time of each node on the target's runtime, and of whole models beside each other."""
+"""Measure the time of nodes and whole models on the target's runtime."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ if TYPE_CHECKING:
 
 _TURNS, _LEAST_TURNS = 7, 3
 _SECONDS, _RUNS = 0.009, 200
-"""How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
+"""Maximum seconds and minimum number of turns; and seconds or runs of a turn of one model."""
 _WHOLE = 12.0
-"""Seconds of processor time that all turns may take, unless the least number of them takes more."""
+"""Maximum processor seconds of all turns, unless the minimum number of turns takes more."""
 _FUSED = 3
-"""Nodes behind a layer that a kernel takes in: an addition and what bends its result."""
+"""Number of nodes after a layer that a kernel fuses: an addition and an activation."""
 _NEARER = 1.15
-"""How many times as long a run may take whose activations are not rounded."""
+"""Permitted slowdown of a run with unquantized activations."""
 _RATE, _CALL = 2e-4, 1.0
-"""Microseconds of rounding an element, where none was seen, and of calling any kernel."""
+"""Microseconds to quantize an element, if not measured, and to call a kernel."""
 _LEAST_SECONDS = 1e-9
-"""What a run takes at least, where a clock shows nothing."""
+"""Minimum seconds of a run, where the clock shows 0."""
 _ALIKE = 1.5
-"""How many times as long, or short, rounded kernels may be beside real ones as rates say that are held true here."""
+"""Maximum ratio of measured and expected speedups, in either direction, for which the rates are trusted."""
 
 
 def preparer(target: str) -> Callable[[Graph], Session] | None:
-    """What makes a session of the target's runtime on one thread; `None` where it is not here."""
+    """Return a function that creates single-threaded sessions of the target's runtime.
+
+    `None` if it is not installed.
+    """
     match target:
         case "onnxruntime" if is_installed("onnxruntime"):
             return lambda graph: onnxruntime.prepare(graph, threads=1, quick=True)
@@ -50,7 +53,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
 
 
 def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[float, list[float]]:
-    """Milliseconds of processor time of the first of `sessions`, and what part of that each takes: medians of turns."""
+    """Return processor milliseconds of the first of `sessions`, and the relative time of each: medians of turns."""
     runs: list[int] = []
     whole = 0.0
     for made in sessions:
@@ -79,10 +82,10 @@ def _median(numbers: Sequence[float]) -> float:
 
 
 class Beside:
-    """The source, and others that are timed in turns with it, one after the other: only one of them is held."""
+    """Timer of the source and other models in turns; only one of them is in memory besides the source."""
 
     def __init__(self, prepare: Callable[[Graph], Session], source: Graph, runs: Sequence[Mapping[str, Any]]) -> None:
-        """Get the source ready for the first of `runs` that it computes."""
+        """Prepare the source for the first of `runs` that it computes."""
         self._prepare, self._source = prepare, prepare(source)
         self._inputs = runs[-1]
         self._spent: list[float] = []
@@ -94,11 +97,11 @@ class Beside:
 
     @property
     def milliseconds(self) -> float:
-        """Of processor time that the source takes."""
+        """Processor milliseconds of the source."""
         return _median(self._spent)
 
     def part(self, graph: Graph) -> float:
-        """What part of the source's time a model takes."""
+        """Return the time of a model relative to the source."""
         sessions = (self._source, self._prepare(graph))
         spent, (_, part) = parts_of(sessions, self._inputs)
         self._spent.append(spent)
@@ -106,17 +109,17 @@ class Beside:
 
 
 def exact_layers(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Products with blocks of few bits for which activations should not be rounded: all, or half, or none.
+    """Return products with few-bit blocks whose activations should stay float: all, half or none.
 
-    Which kernels are quicker depends on how many rows a run has: `runs` are those that count alike, and the way is
-    taken that is the least behind the quickest one at its worst; all may be a little more so, as results are nearer.
+    The faster kernel depends on the number of rows: `runs` have equal weight, and the choice with the least worst-case
+    slowdown is taken; all may be slightly slower, as results are more accurate.
     """
     names, made = products_of(graph), preparer("onnxruntime")
     ways = [tuple(names), (), tuple(names[::2]), tuple(names[1::2])]
     if made is None or not names:
         return ()
     try:
-        # Only what is said in operators of its own anyway has those that turn.
+        # Only operators that are written explicitly have alternatives.
         graphs = [with_rotations(exact_products(graph, way)) if way else exact_products(graph, way) for way in ways]
         sessions = [made(each) for each in graphs]
         parts = [parts_of(sessions, inputs)[1] for inputs in runs]
@@ -129,22 +132,22 @@ def exact_layers(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> tuple[str, 
 
 @dataclass(slots=True, eq=False)
 class Times:
-    """Microseconds of nodes by name, and of rounding one element."""
+    """Microseconds of nodes by name, and of quantizing one element."""
 
     nodes: dict[str, float] = field(default_factory=dict[str, float])
     rate: float = _RATE
 
     def rounding(self, elements: int) -> float:
-        """Of a kernel that rounds, or takes back, so many elements."""
+        """Return the time of a kernel that quantizes or dequantizes so many elements."""
         return _CALL + self.rate * elements
 
 
 def steadied(measured: tuple[Times, Times], expected: tuple[Times, Times]) -> tuple[Times, Times]:
-    """Times of real and of rounded nodes: those that are `expected` by rates of kernels, if these are true here.
+    """Return times of float and quantized nodes: those `expected` by rates of kernels, if the rates are valid here.
 
-    What is timed differs from run to run, and more so on a machine that has much else to do; rates do not. They are
-    true where kernels for integers, in the middle, take about as long beside real ones as rates say; else what was
-    `measured` is taken. Nodes that nothing was measured of take nothing: another kernel does their work.
+    Measured times vary, more so on a busy machine; rates do not. They are valid if the median speedup of integer
+    kernels is near the expected one; otherwise `measured` is used. Nodes without a measured time take 0: another kernel
+    contains them.
     """
     pairs = list(zip(measured, expected, strict=True))
     known = [{name: x for name, x in times.nodes.items() if plan.nodes.get(name)} for times, plan in pairs]
@@ -164,10 +167,10 @@ def steadied(measured: tuple[Times, Times], expected: tuple[Times, Times]) -> tu
 
 
 def times_of(graph: Graph, inputs: Mapping[str, Any], names: Collection[str]) -> Times | None:
-    """What ONNX Runtime's own profile says of the nodes `names` of `graph`; `None` where it cannot be run.
+    """Return times of the nodes `names` of `graph` from ONNX Runtime's profile; `None` if it cannot be run.
 
-    A kernel is called as the node that it computes, or as its result, with an ending for what it was made into. What is
-    fused into the node that did most of it is that node's.
+    A kernel has the name of its node or result, with a suffix if it was transformed. A fused kernel has the name of the
+    node that does most of the work.
     """
     try:
         found = onnxruntime.kernel_times(graph, inputs)
@@ -189,7 +192,7 @@ def times_of(graph: Graph, inputs: Mapping[str, Any], names: Collection[str]) ->
 
 
 def _owner(kernel: onnxruntime.Kernel, known: Collection[str], makers: Mapping[str, Node]) -> str | None:
-    """The node that a kernel is of, by the name of the kernel."""
+    """Return the node that a kernel belongs to, by the kernel's name."""
     name = kernel.name
     while name not in known and name not in makers:
         if "_" not in name:

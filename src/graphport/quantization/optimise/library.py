@@ -1,4 +1,4 @@
-"""The ways in which the weight of each layer can be stored, with what each costs in bytes, time and noise."""
+"""Storage options of each layer's weight, with their cost in bytes, time and noise."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _BLOCK = 32
 _BITS = (8, 4, 2)
 _MOST_ALONE = 64
-"""Layers up to which the noise of each alone is measured."""
+"""Maximum number of layers whose noise is measured separately."""
 _MARGIN = 64
-"""Bytes that names of constants take."""
+"""Bytes reserved for names of constants."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Way:
-    """One way to store the weight of a layer: its codes, or in halves, or as it is.
+    """A storage option of a layer's weight: codes, float16, or unchanged.
 
-    `noise` is that which it makes at the outputs, as a part of the signal; `time` are microseconds of a run.
+    `noise` is its noise at the outputs, relative to the signal; `time` is in microseconds per run.
     """
 
     dtype: DType
@@ -50,12 +50,12 @@ class Way:
     weight: Weight | None = None
     time: float = 0.0
     is_integer: bool = False
-    """Whether the layer computes on integers, as the base has it."""
+    """Whether the layer computes on integers, as in the base."""
 
 
 @dataclass(slots=True, eq=False)
 class Library:
-    """The ways of each layer, and of each table that rows are picked from, by the result of its node."""
+    """Storage options of each layer and of each lookup table, by result of the node."""
 
     layers: dict[str, Layer] = field(default_factory=dict[str, "Layer"])
     tables: set[str] = field(default_factory=set[str])
@@ -63,12 +63,12 @@ class Library:
 
 
 def library(session: QuantizationSession, base: Candidate, timed: Run | None = None) -> Library:
-    """Every way of every layer of `base` that the target can read; none where it reads no codes of weights alone.
+    """Return all storage options of all layers of `base` for the target; empty without weight-only support.
 
     Args:
-        session: made `base`, and measures others.
-        base: whose layers count.
-        timed: a run to be timed in each precision, with the number of its samples; `None` where time does not count.
+        session: the session of `base`, which measures others.
+        base: the layers.
+        timed: a run to be timed in each precision, with its number of samples; `None` if time does not count.
     """
     made = Library()
     uniform = {bits: found for bits in _BITS if (found := _uniform(session, base, bits)) is not None}
@@ -111,14 +111,14 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
 
 
 def _lost(numbers: Array, dtype: DType) -> float:
-    """The squares of what `numbers` lose in halves; infinite where these do not hold them."""
+    """Return the squared errors of `numbers` in float16; infinite beyond its range."""
     with np.errstate(over="ignore"):
         halves = numbers.astype(dtype.numpy).astype(np.float64)
     return float(np.sum((halves - numbers) ** 2)) if np.isfinite(halves).all() else np.inf
 
 
 def _add_tables(session: QuantizationSession, of: Candidate, made: Library) -> None:
-    """Ways of tables: real, in blocks of eight and of four bits, where the target has those."""
+    """Add options of tables: float, 8-bit and 4-bit blocks, if the target supports them."""
     block, target = session.choices.settings.weight_block or _BLOCK, session.choices.target
     types = [dtype for dtype in (DType.INT8, DType.INT4) if dtype in target.stored]
     zeros, halves = target.has_zeros, target.half_scales
@@ -138,7 +138,7 @@ def _add_tables(session: QuantizationSession, of: Candidate, made: Library) -> N
 
 
 def _add_integers(session: QuantizationSession, base: Candidate, made: Library, timed: Run | None) -> None:
-    """The way that the layers of `base` have already."""
+    """Add the present storage of the layers of `base`."""
     names = [node.name for node in base.graph if node.name]
     times = None if timed is None else times_of(insert_qdq(base.graph, base.quantization), timed[0], names)
     for node, noise in sensitivities(session, base).items():
@@ -150,7 +150,7 @@ def _add_integers(session: QuantizationSession, base: Candidate, made: Library, 
 
 
 def _uniform(session: QuantizationSession, base: Candidate, bits: int) -> Candidate | None:
-    """All layers of `base` with so many bits, rounded as well as the base; `None` where the target has none."""
+    """Return all layers of `base` with that many bits, rounded like the base; `None` if unsupported."""
     settings, target = session.choices.settings, session.choices.target
     dtype = DType.of(f"int{bits}")
     if (target.stored and dtype not in target.stored) or not target.stored:
@@ -173,16 +173,16 @@ def _uniform(session: QuantizationSession, base: Candidate, bits: int) -> Candid
 
 
 def _shown_by(node: Node, uniform: Mapping[int, Candidate], errors: Mapping[int, Mapping[str, float]]) -> int:
-    """The bits whose codes lose the most of a layer, so that its noise shows what it is worth.
+    """Return the bits with the largest error for a layer, so that its noise is measurable.
 
-    Fewer bits with a scale for every few weights lose less than more bits: a channel by itself has hardly more.
+    Fewer bits with block scales have smaller errors than more bits with channel scales.
     """
     known = [bits for bits, found in uniform.items() if bits > 2 and node in found.quantization.weights]
     return max(known or uniform, key=lambda bits: errors[bits].get(node.output.name, 0.0))
 
 
 def _noises(session: QuantizationSession, of: Candidate, weights: Mapping[Node, Weight]) -> dict[Node, float]:
-    """What each layer makes alone at the outputs; of very many layers what it makes at its own result."""
+    """Return the noise of each layer alone at the outputs; with very many layers the noise of its own result."""
     layers = list(of.quantization.placement.layers)
     if len(layers) > _MOST_ALONE:
         return {node: 1.0 / len(layers) for node in layers}
@@ -197,7 +197,7 @@ def _noises(session: QuantizationSession, of: Candidate, weights: Mapping[Node, 
 
 
 def _errors(of: Candidate) -> dict[str, float]:
-    """Of each layer what its codes lose of its results, or of its weight where nothing was followed."""
+    """Return the relative error of each layer's results, or of its weight if no samples were followed."""
     found: dict[str, float] = {}
     for node, layer in of.quantization.placement.layers.items():
         weight = of.quantization.weights[node]
@@ -217,7 +217,7 @@ def _bytes(weight: Weight) -> int:
 def _times(
     session: QuantizationSession, base: Candidate, uniform: Mapping[int, Candidate], timed: Run
 ) -> dict[int, dict[str, float]]:
-    """Microseconds of each layer, by the bits of all weights; 0 for real ones."""
+    """Return microseconds of each layer by weight bits; 0 for float weights."""
     names: Collection[str] = [node.name for node in base.graph if node.name]
     found: dict[int, dict[str, float]] = {}
     settings = session.choices.settings

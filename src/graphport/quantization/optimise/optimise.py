@@ -1,4 +1,4 @@
-"""From a base where everything is rounded to the front of plans, and the one that meets the goals."""
+"""Find the Pareto front of plans, starting from a fully quantized base, and the plan that meets the goals."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 _REASON = "it is faster so, or its noise is not worth its time"
 _BATCH = 16
 _PRODUCTS = 1 << 31
-"""What a run that is timed may compute, if one sample leaves room: longer ones only take longer."""
+"""Maximum number of products of a timed run, if one sample allows several: longer runs only take longer."""
 _ROOM = 1 << 25
-"""Bytes of the values of that run."""
+"""Maximum bytes of values of that run."""
 _SUMS = (0.1, 1.0)
-"""The parts of products whose sums may stay unrounded that are tried."""
+"""Fractions of products with unrounded sums that are tried."""
 _MOST_PLANS = 9
 _BYTE = 8
 _GAINED, _QUICKER = 1.0, 0.97
-"""dB that a plan may gain by codes of its own, and what part of its time it takes if that was told too long."""
+"""Maximum gain in dB by separate weight rounding, and the minimum fraction of its time after a timing correction."""
 _WIDE = (1, 4)
-"""Of how many layers activations of 16 bits are tried."""
+"""Numbers of layers for which 16-bit activations are tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """The candidate that was chosen, the front that it is of, and what to tell."""
+    """The selected candidate, its front, and diagnostics."""
 
     candidate: Candidate
     front: tuple[FrontPoint, ...]
@@ -66,11 +66,12 @@ class Optimum:
 
 
 def refuse_goals(goals: Goals, settings: Settings) -> None:
-    """Refuse a goal that cannot be measured here, before anything is computed for it.
+    """Reject goals that cannot be measured here, before any computation.
 
     Raises:
-        DiagnosticError: QUANT0024 the target's runtime is not here to be timed, and no table tells times; QUANT0028 the
-            table is none.
+        DiagnosticError: QUANT0024 the target's runtime is not installed, and there is no latency table; QUANT0028
+            invalid
+            table.
     """
     target = settings.target
     if settings.latency_table is not None:
@@ -85,16 +86,16 @@ def refuse_goals(goals: Goals, settings: Settings) -> None:
 def optimised(
     session: QuantizationSession, base: Candidate, goals: Goals, metric: Any = None, asked: Choices | None = None
 ) -> Optimum:
-    """The best plan for `goals` of those on the front.
+    """Return the best plan of the front for `goals`.
 
     Args:
-        session: made `base`, and measures others.
-        base: everything on integers that can be.
-        goals: what is asked for; without any the knee of the front is taken.
-        metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
-        asked: what decides without a front: what that would give is a candidate, too.
+        session: the session of `base`, which measures others.
+        base: as many integer layers as possible.
+        goals: the goals; without any the knee of the front is taken.
+        metric: a function of a model runner (inputs to outputs) that returns a score; larger is better.
+        asked: settings without a front, whose result is a candidate, too.
     """
-    # Which point is asked for has no part in what the front is: its numbers would be others.
+    # The requested point does not influence the front: otherwise its numbers would change.
     point, goals = goals.point, replace(goals, point=None)
     table = _table(session, base)
     noises = _noises(session, base)
@@ -134,7 +135,7 @@ def optimised(
 
 
 def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bool:
-    """Whether a point would be chosen if its layers were adjusted to its plan."""
+    """Whether a point would be selected if its layers were adjusted to its plan."""
     point = points[place]
     part = None if point.latency is None else _QUICKER * point.latency
     better = replace(point, snr_db=point.snr_db + _GAINED, latency=part)
@@ -143,7 +144,7 @@ def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """Times of nodes that a table tells, and microseconds of a real run."""
+    """Times of nodes from a table, and microseconds of a float run."""
 
     before: Times
     after: Times
@@ -152,7 +153,7 @@ class _Known:
 
 
 def _table(session: QuantizationSession, base: Candidate) -> _Known | None:
-    """What the table of latencies says of the nodes that may be rounded; `None` where there is none."""
+    """Return the latency table's times of nodes that may be quantized; `None` without a table."""
     path = session.choices.settings.latency_table
     if path is None:
         return None
@@ -165,7 +166,7 @@ def _table(session: QuantizationSession, base: Candidate) -> _Known | None:
 
 
 def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
-    """`base` where some, or all, sums of products are left unrounded."""
+    """Yield `base` with some or all sums of products unrounded."""
     if not session.choices.target.summing or session.choices.settings.weights_only:
         return []
     found: list[Candidate] = []
@@ -182,7 +183,7 @@ def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
 
 
 def _noises(session: QuantizationSession, base: Candidate) -> dict[Node, float]:
-    """The noise that each layer makes alone, the noisiest first; none where there is no choice."""
+    """Return the noise of each layer alone, noisiest first; empty if there is no choice."""
     if len(base.quantization.placement.layers) < 2 or session.choices.settings.weights_only:
         return {}
     found = sensitivities(session, base)
@@ -190,9 +191,9 @@ def _noises(session: QuantizationSession, base: Candidate) -> dict[Node, float]:
 
 
 def _halvings(goals: Goals, points: list[FrontPoint], order: Sequence[Node]) -> Iterator[int]:
-    """How many of the noisiest layers to leave real where no point is near enough: the fewest, found by halving.
+    """Find by bisection the least number of noisiest layers to keep float if no point is accurate enough.
 
-    What was made of the last number is the last of `points`.
+    The result for the last number is the last of `points`.
     """
     if goals.snr is None or any(point.least_db >= goals.snr for point in points):
         return
@@ -206,7 +207,7 @@ def _halvings(goals: Goals, points: list[FrontPoint], order: Sequence[Node]) -> 
 def _planned(
     session: QuantizationSession, base: Candidate, table: _Known | None, noises: Mapping[Node, float]
 ) -> list[Candidate]:
-    """`base` with plans of real layers, by measured times of kernels where the runtime tells them."""
+    """Yield `base` with plans of float layers, by measured kernel times if the runtime reports them."""
     if not noises:
         return []
     names = session.choices.target.name
@@ -234,7 +235,7 @@ def _planned(
 
 
 def _expected(session: QuantizationSession, base: Candidate, count: int) -> tuple[Times, Times]:
-    """What nodes of a run of `count` samples take by rates of kernels, real and rounded, as far as these are known."""
+    """Return expected times of nodes for `count` samples by kernel rates, float and quantized, as far as known."""
     rates, placement = session.choices.target.rates, base.quantization.placement
     real, rounded = Times(), Times()
     if rates is not None:
@@ -251,7 +252,7 @@ def _expected(session: QuantizationSession, base: Candidate, count: int) -> tupl
 
 
 def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[Node]) -> list[Candidate]:
-    """`base` with activations of 16 bits: of the noisiest layers where the target mixes widths, else of all."""
+    """Yield `base` with 16-bit activations: of the noisiest layers if the target mixes widths, else of all."""
     choices = session.choices
     if has_wide_layers(choices.settings, choices.target):
         sets = [[node.output.name for node in order[:k]] for k in _WIDE if k < len(order)]
@@ -261,13 +262,13 @@ def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[N
 
 
 def _timed_run(session: QuantizationSession, base: Candidate, goals: Goals) -> Run | None:
-    """A run to time layers with, where time counts and the runtime tells it."""
+    """Return a run to time layers with, if time counts and the runtime reports it."""
     counts = goals.latency is not None or not goals.are_any or not goals.is_small
     return _timed_inputs(session, base) if counts and session.choices.target.name == "onnxruntime" else None
 
 
 def _timed_inputs(session: QuantizationSession, base: Candidate) -> tuple[dict[str, Any], int]:
-    """Samples in one run, as many as are timed at once, and how many."""
+    """Return samples in one run, as many as are timed at once, and their number."""
     runs = session.judge.runs
     inputs, count = runs[0]
     layers = base.quantization.placement.layers
@@ -299,7 +300,7 @@ def _joined(a: Any, b: Any) -> Any:
 def _measured(
     session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
 ) -> list[FrontPoint]:
-    """What each of `candidates` is worth; times are beside the model as it was given."""
+    """Measure each of `candidates`; times are relative to the given model."""
     beside = _beside(session, base) if table is None else None
     times = None if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
@@ -336,16 +337,16 @@ def _made(session: QuantizationSession, of: Candidate) -> Graph:
 
 
 def _is_rounded(settings: Settings) -> bool:
-    """Whether the runtime rounds activations of weights with codes, as nobody tells it not to; the best preset does."""
+    """Whether the runtime quantizes activations of weight-only products by default; the best preset does."""
     return settings.weights_only and settings.target == "onnxruntime" and settings.preset != "best"
 
 
 def _beside(session: QuantizationSession, base: Candidate) -> Beside | None:
-    """What times others beside the source; `None` where the target's runtime is not here."""
+    """Return a timer relative to the source; `None` if the target's runtime is not installed."""
     made = preparer(session.choices.target.name)
     if made is None:
         return None
-    # The runs that were joined need not fit a model that takes one sample only.
+    # Concatenated runs may not fit a model with batch size 1.
     return Beside(made, session.source or base.graph, [_timed_inputs(session, base)[0], session.judge.runs[0][0]])
 
 
@@ -356,10 +357,11 @@ def _timed_again(
     candidates: Sequence[Candidate],
     points: Sequence[FrontPoint],
 ) -> list[FrontPoint]:
-    """`points`, of which those that are chosen for their time have been timed once more.
+    """Return `points`, with another timing of those that are selected for their time.
 
-    The quickest of many is partly so by chance: the time of one that a goal in time asks for is the longer one of both.
-    What might be the knee is timed until that is sure, each time in a session of its own, whose memory counts, too.
+    The fastest of many is partly so by chance: a point that a latency goal selects gets the longer of both times.
+    Points near the knee are timed until the knee is certain, each time in a new session, whose memory layout matters,
+    too.
     """
     found = list(points)
     if goals.latency is None and (goals.are_any or goals.is_small):
@@ -391,7 +393,7 @@ def _timed_again(
 def _tabulated(
     session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], table: _Known
 ) -> tuple[float, list[float]]:
-    """Milliseconds of a real run, and what part of that each candidate takes, by the table."""
+    """Return milliseconds of a float run, and the relative time of each candidate, by the table."""
     target = session.choices.target
     every = {node.output.name for node in (*base.quantization.placement.layers, *base.quantization.placement.pointwise)}
 
@@ -404,7 +406,7 @@ def _tabulated(
 
 
 def runner(graph: Graph) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Runs `graph` for a measure."""
+    """Return a runner of `graph` for a metric."""
     made = engine.session(graph)
     return lambda inputs: dict(made.run(inputs))
 
@@ -417,7 +419,7 @@ def _bytes(graph: Graph) -> int:
 
 
 def _layers(session: QuantizationSession, of: Candidate) -> dict[str, int]:
-    """How many layers have which precision."""
+    """Count layers by precision."""
     quantization = of.quantization
     found: Counter[str] = Counter()
     for node, weight in quantization.weights.items():

@@ -1,4 +1,4 @@
-"""Which layers to leave real: the best plans for every weight of noise beside time."""
+"""Plans of float layers: the optimum for each weight of noise against time."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from graphport.runtimes.target import Target
 
 _WEIGHTS = (0.0, *(10 ** (k / 2) for k in range(-6, 5)))
-"""What noise counts beside time: 1 where all noise is worth as much as all time."""
+"""Weights of noise: 1 if all noise counts like all time."""
 
 
 def plans(
     base: Candidate, target: Target, before: Times, after: Times, noises: Mapping[Node, float], entries: int
 ) -> list[tuple[str, ...]]:
-    """Names of what stays real in each plan, the fastest plan first; each the cheapest of all for its weight of noise.
+    """Return the float node results of each plan, fastest first; each is optimal for its weight of noise.
 
-    Time is that of the kernels of real and of rounded nodes, and of rounding and taking back where unlike ones meet;
-    noise adds up over layers. With two kinds of nodes the cheapest plan is a minimum cut.
+    Time is the sum of kernel times of float and quantized nodes and of conversions between them; noise adds up over
+    layers. With two classes of nodes the optimal plan is a minimum cut.
 
     Args:
-        base: where everything is rounded that can be.
-        target: whose kernels count.
-        before: times of nodes of the real graph.
+        base: as many integer nodes as possible.
+        target: the target with its kernels.
+        before: times of nodes of the float graph.
         after: times of nodes of `base`.
-        noises: for each layer the noise at the outputs that it makes alone.
-        entries: samples of the runs that were timed.
+        noises: the noise at the outputs of each layer alone.
+        entries: samples of the timed runs.
     """
     whole = sum(before.nodes.values())
     unit = whole / max(sum(noises.values()), 1e-30)
@@ -49,22 +49,22 @@ def plans(
 def cost_of(
     base: Candidate, target: Target, before: Times, after: Times, floating: Collection[str], entries: int
 ) -> float:
-    """Microseconds of all nodes that may be rounded, and of conversions, if those that are named stay real.
+    """Return microseconds of all nodes that may be quantized, and of conversions, if the named ones stay float.
 
     Args:
-        base: where everything is rounded that can be.
-        target: whose kernels count.
-        before: times of nodes of the real graph.
+        base: as many integer nodes as possible.
+        target: the target with its kernels.
+        before: times of nodes of the float graph.
         after: times of nodes of `base`.
-        floating: results of nodes.
-        entries: samples of the runs that were timed.
+        floating: results of float nodes.
+        entries: samples of the timed runs.
     """
     problem = _problem(base, target, before, after, entries)
     return problem.forced({node for node in problem.nodes if node.output.name in floating})
 
 
 def _problem(base: Candidate, target: Target, before: Times, after: Times, entries: int) -> Problem:
-    """With measured times; of what is fused into another kernel they are nothing, of layers nothing is known then."""
+    """Return the cut problem with measured times; nodes fused into another kernel take 0, layers then have no time."""
     layers = base.quantization.placement.layers
 
     def times(node: Node) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What a preset would make by itself, so that no point of a front is behind it."""
+"""Plans of the presets, so that no point of a front is worse than a preset."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ if TYPE_CHECKING:
 class PresetPlan:
     """The plan of a preset.
 
-    `candidate` has the codes that weights got where all is on integers, as other plans have; `found` is what `session`
-    made, whose layers are not adjusted yet.
+    `candidate` has the base's weight codes, like other plans; `found` is the session's result, whose layers are not
+    adjusted yet.
     """
 
     session: QuantizationSession
     found: Candidate
     candidate: Candidate
     has_own: bool
-    """Whether there are no codes for it but of its own, as channels are balanced otherwise."""
+    """Whether it needs its own codes, because channels are balanced differently."""
 
     def adjusted(self) -> Candidate:
-        """With codes of its own, which lose less."""
+        """Return the plan with its own, more accurate codes."""
         return self.session.finished(self.found)
 
 
 def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> list[PresetPlan]:
-    """What is made without a front, and what it was before layers were left real for their noise, as `fast` leaves it.
+    """Return the preset's plans without a front, before and after layers were kept float for their noise.
 
-    Ranges are those of `base`, or those before channels were balanced if these are better for the plan; none where it
-    is `base`.
+    Ranges are those of `base`, or those before balancing if they are better for the plan; empty if it equals `base`.
 
     Args:
-        session: made `base`, and measures others.
-        base: everything on integers that can be.
-        asked: what decides without a front.
+        session: the session of `base`, which measures others.
+        base: as many integer layers as possible.
+        asked: settings without a front.
     """
     if asked == session.choices or asked.settings.weights_only:
         return []
@@ -53,7 +52,7 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
     if known is not None and known.graph is not base.graph:
         start = max(start, _start(other, known), key=other.snr)
     found = other.cheaper(start)
-    # No others are left real any more.
+    # No further layers are kept float.
     other.choices = replace(asked, settings=replace(asked.settings, cheap_layers=False))
     every = [found, *([] if found is start else [start])]
     has_own = start.graph is not base.graph
@@ -63,7 +62,7 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
 
 
 def _start(other: QuantizationSession, of: Candidate) -> Candidate:
-    """The ranges of `of`, where only what is quicker so stays real."""
+    """Return the ranges of `of`, with only the layers float that are faster so."""
     slow = quickest(other.choices, of.graph, other.decide_placement(of.graph), other.sizes)
     start = other.candidate(of.graph, {value.name: state for value, state in of.states.items()}, slow)
     floating = start.quantization.placement.floating
@@ -72,7 +71,7 @@ def _start(other: QuantizationSession, of: Candidate) -> Candidate:
 
 
 def _as_in(base: Candidate, of: Candidate) -> Candidate:
-    """`of` with the codes of `base`."""
+    """Return `of` with the codes of `base`."""
     weights = {node: base.quantization.weights.get(node, weight) for node, weight in of.quantization.weights.items()}
     return replace(of, quantization=replace(of.quantization, weights=weights), noise=None, follower=base.follower)
 

@@ -1,8 +1,8 @@
-"""How weights are stored that are multiplied with real numbers: for each as many bits as its noise is worth.
+"""Select the storage of weights that are multiplied as floats: as many bits as the noise is worth.
 
-Each layer is real, in halves, in codes of eight, four or two bits, or computes on integers; its choice costs bytes and
-time, and makes noise. Nobody else's does, nearly: so for each weight of noise beside bytes and time the cheapest plan
-is the cheapest way of each layer.
+Each layer is float, float16, has codes of 8, 4 or 2 bits, or computes on integers; its choice costs bytes and time, and
+causes noise, nearly independently of other layers. So for each weight of noise against bytes and time the optimal plan
+is the best option of each layer.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 REASON = "so its weight is stored"
 _STEPS = tuple(10 ** (k / 4) for k in range(-24, 25))
-"""What noise counts beside bytes and time, where both together count 1."""
+"""Weights of noise, if bytes and time together count 1."""
 _MIXES = ((1.0, 0.0), (0.3, 0.7), (0.0, 1.0))
-"""Parts that bytes and time have in what a plan costs."""
+"""Shares of bytes and time in the cost of a plan."""
 _MOST = 6
-"""Plans that are tried at first; then those that the goals lead to."""
+"""Maximum number of first plans; and of further ones for the goals."""
 _ROUNDS = 3
 _FULL = 0.97
-"""The part of a goal for bytes that leaves no room for more bits."""
+"""Fraction of a size goal that leaves no room for more bits."""
 _BYTES, _DECIBELS = 0.004, 0.3
-"""What is kept below a goal for bytes, as a part of it, and above one for noise."""
+"""Margins below a size goal, as a fraction, and above an accuracy goal in dB."""
 
 Plan: TypeAlias = "dict[str, Way]"
 
 
 @dataclass(slots=True, eq=False)
 class Storing:
-    """Plans of how weights are stored, as goals ask for them.
+    """Plans of weight storage, driven by goals.
 
     Args:
-        session: made `base`, and measures others.
-        base: whose layers count.
-        timed: a run to be timed; `None` where time does not count.
+        session: the session of `base`, which measures others.
+        base: the layers.
+        timed: a run to be timed; `None` if time does not count.
     """
 
     session: QuantizationSession
@@ -58,7 +58,7 @@ class Storing:
     _rounds: int = 0
 
     def more(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Candidate]:
-        """Candidates that may be over `points`, the first of which is the base's; none where there are none."""
+        """Return further candidates after `points`, the first of which is the base's; empty if there are none."""
         self._rounds += 1
         is_alone = self.session.choices.settings.weights_only
         if self._rounds > _ROUNDS or (not is_alone and not self._is_small_asked(goals, points)):
@@ -78,7 +78,7 @@ class Storing:
         return [stored(self.session, self.base, self.of, plan) for plan in new]
 
     def _is_small_asked(self, goals: Goals, points: Sequence[FrontPoint]) -> bool:
-        """Whether bytes are asked for that no point has, or that leave room for more in all that have them."""
+        """Whether a size goal is missed by all points, or leaves room for more bits in all that meet it."""
         meeting = [point.bytes for point in points if not goals.missed(point)]
         return (
             goals.bytes is not None
@@ -87,16 +87,16 @@ class Storing:
         )
 
     def _asked(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Plan]:
-        """The plans that are to meet the goals, by what was measured of others."""
+        """Return the plans that should meet the goals, from measurements of others."""
         found: list[Plan | None] = []
         if goals.bytes is not None:
-            # What is not weights is as large in all of them.
+            # The rest of the file has the same size in all plans.
             known = [p.bytes - size(plan) for p, plan in zip(points[-len(self.tried) :], self.tried, strict=False)]
             rest = known[-1] if known else points[0].bytes - self._present()
             most = int(goals.bytes * (1 - _BYTES)) - rest
             found.append(fitting(self.of, self.made, most) or self.made[0])
             if not self.session.choices.settings.weights_only:
-                # Most layers are as the base has them, with what its file has around weights.
+                # Most layers are as in the base, with its overhead around weights.
                 found.append(shrunk(self.of, int(goals.bytes * (1 - _BYTES)) - points[0].bytes + self._present()))
             if goals.latency is not None:
                 found.append(min((plan for plan in self.made if size(plan) <= most), key=time_of, default=None))
@@ -112,7 +112,7 @@ class Storing:
         return [plan for plan in found if plan is not None]
 
     def _present(self) -> int:
-        """Bytes of all weights as the base has them."""
+        """Return the bytes of all weights in the base."""
         found = sum(self.of.ways[name][0].bytes for name in self.of.tables)
         for node, weight in self.base.quantization.weights.items():
             ways = self.of.ways.get(node.output.name, [])
@@ -121,7 +121,7 @@ class Storing:
 
 
 def spread(made: Sequence[Plan], most: int) -> list[Plan]:
-    """Some of `made`, evenly far apart in decibels."""
+    """Return some of the points, evenly spaced in dB."""
     kept: list[Plan] = []
     noises = [10 * log10(max(noise_of(plan), 1e-15)) for plan in made]
     low, high = min(noises), max(noises)
@@ -138,7 +138,7 @@ def _same(a: Plan, b: Plan) -> bool:
 
 
 def plans(of: Library, *, has_times: bool) -> list[Plan]:
-    """The cheapest plan for every weight of noise, the smallest first."""
+    """Return the optimal plan for each weight of noise, smallest first."""
     names = list(of.ways)
     whole = max(sum(max(way.bytes for way in ways) for ways in of.ways.values()), 1)
     spent = max(sum(max(way.time for way in ways) for ways in of.ways.values()), 1e-9)
@@ -159,22 +159,22 @@ def _cheapest(ways: Sequence[Way], weights: tuple[float, float, float]) -> int:
 
 
 def time_of(plan: Plan) -> float:
-    """Microseconds of all layers of a plan."""
+    """Return microseconds of all layers of a plan."""
     return sum(way.time for way in plan.values())
 
 
 def size(plan: Plan) -> int:
-    """Bytes of all weights of a plan."""
+    """Return bytes of all weights of a plan."""
     return sum(way.bytes for way in plan.values())
 
 
 def noise_of(plan: Plan) -> float:
-    """What the noises of all layers add up to."""
+    """Return the sum of the noises of all layers."""
     return sum(way.noise for way in plan.values())
 
 
 def fitting(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
-    """Of `made` the largest with at most so many bytes, with more bits wherever these still fit; `None` without one."""
+    """Return the largest plan within the bytes, with more bits where they fit; `None` if there is none."""
     small = [plan for plan in made if size(plan) <= most]
     if not small:
         return None
@@ -194,10 +194,9 @@ def fitting(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
 
 
 def shrunk(of: Library, most: int) -> Plan | None:
-    """The first way of every layer, but for those that have to be smaller for at most so many bytes; `None` if none is.
+    """Return the first option of each layer, reduced to at most so many bytes; `None` if impossible.
 
-    One layer after the other takes the way that costs the least noise and time for the bytes that it saves, of those
-    that are still asked for.
+    One layer after the other takes the option with the least noise and time per saved byte, of the remaining ones.
     """
     plan = {name: ways[0] for name, ways in of.ways.items()}
     noise, time = max(noise_of(plan), 1e-30), max(time_of(plan), 1e-9)
@@ -221,7 +220,7 @@ def shrunk(of: Library, most: int) -> Plan | None:
 
 
 def stored(session: QuantizationSession, best: Candidate, of: Library, plan: Plan) -> Candidate:
-    """`best` with the layers of `plan` stored as it says, and multiplied as real numbers."""
+    """Return `best` with the layers of `plan` stored accordingly, and multiplied as floats."""
     is_alone = session.choices.settings.weights_only
     plan = {name: way for name, way in plan.items() if not way.is_integer}
     real = [x for x, way in plan.items() if x not in of.tables and (way.weight is None or not is_alone)]

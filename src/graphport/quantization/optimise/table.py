@@ -1,4 +1,4 @@
-"""Times of layers on a machine, as a file: made there, read where models for it are quantized."""
+"""Latency tables: times of layers on a machine, written there and read where models are quantized."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = "graphport/latency/1"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Microseconds of a node in a run, real and rounded; `None` where it was fused into another kernel."""
+    """Microseconds of a node in a run, float and quantized; `None` if it was fused into another kernel."""
 
     node: str
     signature: str
@@ -33,10 +33,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyTable:
-    """What nodes take on a target's runtime, on one thread, in a run of `entries` samples.
+    """Times of nodes on a target's runtime, on one thread, in a run of `entries` samples.
 
-    `whole` are microseconds of a real run, `rate` those of rounding an element. A node is known by its operator, its
-    attributes and its shapes: the table serves every model with such nodes.
+    `whole` is microseconds of a float run, `rate` microseconds per quantized element. Nodes are identified by operator,
+    attributes and shapes: the table applies to every model with such nodes.
     """
 
     target: str
@@ -48,7 +48,7 @@ class LatencyTable:
     rows: tuple[Row, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         rows = [
             {"node": row.node, "signature": row.signature, "float32_us": row.float32, "int8_us": row.int8}
             for row in self.rows
@@ -65,7 +65,7 @@ class LatencyTable:
         }
 
     def times(self, nodes: Iterable[Node]) -> tuple[Times, Times, list[str]]:
-        """Of `nodes`, by name, real and rounded; and the names of those that the table does not know."""
+        """Return times of `nodes` by name, float and quantized; and the names of nodes that the table lacks."""
         known = {row.signature: row for row in self.rows}
         before, after = Times(rate=self.rate), Times(rate=self.rate)
         missing: list[str] = []
@@ -86,10 +86,10 @@ class LatencyTable:
 
 
 def read_table(path: Path) -> LatencyTable:
-    """The table of a file.
+    """Read a latency table.
 
     Raises:
-        DiagnosticError: QUANT0028 it is none.
+        DiagnosticError: QUANT0028 it is invalid.
     """
     try:
         found: object = json.loads(contents(path).decode("utf-8"))
@@ -114,9 +114,9 @@ def read_table(path: Path) -> LatencyTable:
 
 
 def signature(node: Node) -> str:
-    """What decides how long a node takes: operator, shapes of what it reads, and attributes.
+    """Return the properties that determine a node's time: operator, operand shapes and attributes.
 
-    Free extents are `?`; so is the first one of what is computed, which counts samples.
+    Open sizes are `?`; so is the first axis of computed operands, the batch.
     """
     shapes: list[str] = []
     for value in node.inputs:
@@ -133,10 +133,10 @@ def signature(node: Node) -> str:
 
 
 def unknown_to(table: LatencyTable, missing: Sequence[str], target: str) -> list[Diagnostic]:
-    """What is to be told of a table that does not know some layers.
+    """Return a warning if the table lacks some layers.
 
     Raises:
-        DiagnosticError: QUANT0028 it is of another target.
+        DiagnosticError: QUANT0028 the table is of another target.
     """
     if table.target != target:
         message = f"the table of latencies is of {table.target}, the model is for {target}"

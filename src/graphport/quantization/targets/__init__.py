@@ -1,4 +1,4 @@
-"""What the runtimes that a model may be quantized for can do; data only."""
+"""Capabilities of the runtimes that a model may be quantized for; data only."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _MODULES = {
 
 
 def module_of(target: Target) -> str:
-    """The module that declares a target, whose docstring describes it."""
+    """Return the module of a target, whose docstring describes it."""
     return _MODULES.get(target.name, "graphport.quantization.targets.encodings")
 
 
 def target(name: str) -> Target:
-    """The target of that name.
+    """Return the target of that name.
 
     Raises:
         DiagnosticError: QUANT0005 there is none.

@@ -1,4 +1,4 @@
-"""Tools that quantize a real model themselves, and read beside it which grids its tensors have."""
+"""Tools that quantize a float model themselves, with qparams from a separate file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphport.runtimes.target import LAYERS, Target
 TENSORRT_CACHE = replace(
     TENSORRT,
     name="tensorrt-cache",
-    # Without nodes that round, everything between layers has a scale.
+    # Without QDQ nodes, all values between layers have a scale.
     inputs_only=False,
     leaves_float=frozenset(),
     has_blocks=False,

@@ -1,4 +1,4 @@
-"""TensorRT, by explicit quantization: QuantizeLinear and DequantizeLinear in an ONNX file."""
+"""TensorRT with explicit quantization: QuantizeLinear and DequantizeLinear in an ONNX file."""
 
 from __future__ import annotations
 
