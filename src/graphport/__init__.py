@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphport.ops.own import operator
     from graphport.passes.preprocess import Preprocess
     from graphport.proof.document import Proof
-    from graphport.quantization.pictures import Pictures
+    from graphport.quantization.images import Pictures
     from graphport.reports import Report
 
 _HOMES = {
@@ -72,7 +72,7 @@ _HOMES = {
     "Diagnostic": "graphport.core.diagnostics",
     "DiagnosticError": "graphport.core.diagnostics",
     "Expression": "graphport.expression.expression",
-    "Pictures": "graphport.quantization.pictures",
+    "Pictures": "graphport.quantization.images",
     "Proof": "graphport.proof.document",
     "Inspection": "graphport.conversion.inspection",
     "Report": "graphport.reports",

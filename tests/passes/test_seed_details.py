@@ -14,7 +14,7 @@ import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS
 from graphport.ir.search import paths
-from graphport.quantization.dispatch import Place, dispatch
+from graphport.quantization.dispatch import ComputeDomain, dispatch
 from tests.formats.caffe.networks import Network
 from tests.models import perceptron, write_onnx
 from tests.passes.cases import bn, info, model, node, norm, some
@@ -43,7 +43,7 @@ def test_a_graph_is_loaded_and_then_dispatched_with_a_table(tmp_path):
     path = write_onnx(tmp_path / "net.onnx", perceptron())
     graph = gp.prepare(gp.load(path))[0].graph
     every = dispatch(graph, "all-in")
-    name = next(each.name for each, decision in every.items() if decision.place is Place.QUANTIZED)
+    name = next(each.name for each, decision in every.items() if decision.place is ComputeDomain.QUANTIZED)
     table = dispatch(graph, "all-in", operators={each.op for each in graph}, floating=[name])
     assert {each.name for each in graph if table[each].place is not every[each].place} == {name}
 

@@ -10,7 +10,7 @@ import pytest
 import graphport as gp
 from graphport.backends import reference
 from graphport.ir.verify import verify
-from graphport.quantization.engine import MOST
+from graphport.quantization.engine import MAX_SNR_DB
 from graphport.quantization.targets import TARGETS
 from tests.quantization import nets
 from tests.quantization.awkward import CASES
@@ -84,4 +84,4 @@ def _assert_close(said, computed, expected, target):
         return
     is_litert = target == "tflite"
     assert not is_litert or differs.sum() <= max(differs.size / 8, 2)
-    assert nets.snr(said, computed) > min(nets.snr(expected, said) + (3 if is_litert else 10), MOST)
+    assert nets.snr(said, computed) > min(nets.snr(expected, said) + (3 if is_litert else 10), MAX_SNR_DB)

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
-from graphport.quantization import layer, parts, shards
+from graphport.quantization import channel_blocks as parts
+from graphport.quantization import layer, shards
 from graphport.quantization.distributed import LayersOnRay, on_ray
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import _tokens, decoder
@@ -160,7 +161,7 @@ def round_as_one_does() -> None:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(LayersOnRay, "_round", _watched(LayersOnRay._round, sent))
             patched.setattr(layer, "LARGE", 1 if is_streamed else layer.LARGE)
-            patched.setattr(parts, "MOST", 512 if is_streamed else parts.MOST)
+            patched.setattr(parts, "MAX_PART_ELEMENTS", 512 if is_streamed else parts.MAX_PART_ELEMENTS)
             sent.clear()
             single = gp.quantize(found, data, **settings)
             assert not sent

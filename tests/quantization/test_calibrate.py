@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.quantization.calibrate import METHODS, calibrate, divergences, ends, least_divergence, squared_error
 from graphport.quantization.observe import Statistics
 from graphport.quantization.parameters import activation_qparams
-from graphport.quantization.unseen import unseen_errors
+from graphport.quantization.unseen_error import unseen_errors
 
 
 def _state(x):

@@ -7,7 +7,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.quantization.dispatch import Method, Place, as_text, counts, dispatch, remains
+from graphport.quantization.dispatch import ComputeDomain, Method, as_text, counts, dispatch, remains
 from tests.draws import spread
 from tests.every import every
 from tests.passes.cases import Case, graph, info, model, node, some
@@ -37,12 +37,12 @@ def network():
     return gp.from_onnx(proto).graph
 
 
-def places(method: Method | str, **options) -> dict[str, Place]:
+def places(method: Method | str, **options) -> dict[str, ComputeDomain]:
     return {each.name: decision.place for each, decision in dispatch(network(), method, **options).items()}
 
 
 def quantized(method: Method | str, **options) -> list[str]:
-    return [name for name, place in places(method, **options).items() if place is Place.QUANTIZED]
+    return [name for name, place in places(method, **options).items() if place is ComputeDomain.QUANTIZED]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_what_reads_the_parts_of_a_sequence_is_reached_too():
     prepared, _ = gp.prepare(gp.from_onnx(proto))
     decisions = dispatch(prepared.graph)
     assert [each.op for each in decisions] == ["MatMul", "Split", "Transpose", "MatMul"]
-    assert {decision.place for decision in decisions.values()} == {Place.QUANTIZED}
+    assert {decision.place for decision in decisions.values()} == {ComputeDomain.QUANTIZED}
 
 
 def test_shapes_and_indices_are_never_touched():
     for method in Method:
         found = places(method)
-        assert [name for name, place in found.items() if place is Place.INDEX] == ["shape", "gather", "concat"]
+        assert [name for name, place in found.items() if place is ComputeDomain.INDEX] == ["shape", "gather", "concat"]
 
 
 def test_arithmetic_that_ends_in_a_shape_is_index_arithmetic():
@@ -106,7 +106,7 @@ def test_arithmetic_that_ends_in_a_shape_is_index_arithmetic():
     inputs = [info("x", [4, 4]), info("lengths", [1], 7)]
     proto = model(nodes, inputs, [info(n, None) for n in ("v", "z", "q")], constants)
     decisions = dispatch(gp.from_onnx(proto).graph, "all-in")
-    index = [each.op for each, decision in decisions.items() if decision.place is Place.INDEX]
+    index = [each.op for each, decision in decisions.items() if decision.place is ComputeDomain.INDEX]
     assert index == ["Cast", "Mul", "Cast", "Unsqueeze"]
 
 
@@ -114,13 +114,13 @@ def test_what_has_weights_is_no_index_arithmetic_whoever_reads_it():
     nodes = [node("MatMul", "x w", "h"), node("Cast", "h", "t", to=7), node("Gather", "x t", "y")]
     proto = model(nodes, [info("x", [4, 4])], [info("y", None)], {"w": some(4, 4), "u": np.array(0)})
     found = {each.op: d.place for each, d in dispatch(gp.from_onnx(proto).graph).items()}
-    assert found == {"MatMul": Place.QUANTIZED, "Cast": Place.INDEX, "Gather": Place.FLOATING}
+    assert found == {"MatMul": ComputeDomain.QUANTIZED, "Cast": ComputeDomain.INDEX, "Gather": ComputeDomain.FLOATING}
 
 
 def test_a_single_layer_is_quantized():
     proto = model([node("Conv", "x w", "y")], [info("x", [1, 4, 5, 5])], [info("y", None)], {"w": some(4, 4, 1, 1)})
     (decision,) = dispatch(gp.from_onnx(proto).graph).values()
-    assert (decision.place, decision.reason) == (Place.QUANTIZED, "it has weights")
+    assert (decision.place, decision.reason) == (ComputeDomain.QUANTIZED, "it has weights")
 
 
 def test_bodies_and_those_who_hold_them_stay_floating():
@@ -175,7 +175,7 @@ def test_overrides_win_and_say_so():
 
 
 def test_overrides_name_nodes_or_their_results_and_no_shapes():
-    assert places("all-in", floating=["odd"])["odd"] is Place.FLOATING
+    assert places("all-in", floating=["odd"])["odd"] is ComputeDomain.FLOATING
     with pytest.raises(DiagnosticError) as caught:
         dispatch(network(), floating=["nobody"], quantized=["gather"])
     assert [finding.code for finding in caught.value.diagnostics] == ["QUANT0101", "QUANT0102"]
@@ -194,7 +194,7 @@ def test_unknown_methods_are_refused_and_what_other_tools_call_them_is_known(nam
 
 def test_decisions_are_counted_printed_and_the_same_every_time():
     decisions = dispatch(network())
-    assert counts(decisions) == {Place.QUANTIZED: 6, Place.FLOATING: 2, Place.INDEX: 3}
+    assert counts(decisions) == {ComputeDomain.QUANTIZED: 6, ComputeDomain.FLOATING: 2, ComputeDomain.INDEX: 3}
     assert remains(decisions) == [
         ("Relu", "no operator with weights reaches it", 1),
         ("com.example.Odd", "nothing is known of the operator", 1),
@@ -212,11 +212,13 @@ def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
         assert len(decisions) == report.nodes_after
         for each, decision in decisions.items():
             assert decision.reason
-            if decision.place is Place.QUANTIZED:
+            if decision.place is ComputeDomain.QUANTIZED:
                 assert any(str(getattr(value.fact, "dtype", "float")).find("float") >= 0 for value in each.results)
 
 
 def test_what_dispatch_leaves_alone_is_told_with_its_rule():
     found = nets.products()
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0007.*dispatch leaves it floating: it is not between two conv"):
+    with pytest.raises(
+        gp.DiagnosticError, match=r"QUANT0007.*the dispatch method keeps it float: it is not between two conv"
+    ):
         gp.quantize(found, nets.samples(found, 16), dispatch="between-convolutions")

@@ -8,7 +8,7 @@ import graphport as gp
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node
 from graphport.ops import registry
-from graphport.quantization.dispatch import Method, Place, dispatch
+from graphport.quantization.dispatch import ComputeDomain, Method, dispatch
 from tests.every import every
 from tests.passes.cases import Case
 from tests.passes.families import cases
@@ -22,8 +22,8 @@ class Rules:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         decisions = dispatch(graph, "all-in")
-        self.quantizable = {node for node in graph if decisions[node].place is Place.QUANTIZED}
-        self.index = {node for node in graph if decisions[node].place is Place.INDEX}
+        self.quantizable = {node for node in graph if decisions[node].place is ComputeDomain.QUANTIZED}
+        self.index = {node for node in graph if decisions[node].place is ComputeDomain.INDEX}
         self.weighted = {node for node in self.quantizable if registry.pages()[node.word].role == "weighted"}
         self.edges = [(node, reader) for node in graph for reader in graph if self._hands_reals(node, reader)]
 
@@ -84,7 +84,7 @@ def test_a_method_quantizes_what_its_rule_says(case: Case):
     rules = Rules(graph)
     for method in Method:
         decisions = dispatch(graph, method)
-        found = {node for node in graph if decisions[node].place is Place.QUANTIZED}
+        found = {node for node in graph if decisions[node].place is ComputeDomain.QUANTIZED}
         assert found == rules.chosen(method), method
 
 
@@ -92,8 +92,10 @@ def test_whatever_the_method_shapes_and_bodies_stay():
     for case in CASES:
         graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
         places = [{node: decision.place for node, decision in dispatch(graph, method).items()} for method in Method]
-        index = [{node for node, place in each.items() if place is Place.INDEX} for each in places]
+        index = [{node for node, place in each.items() if place is ComputeDomain.INDEX} for each in places]
         assert all(each == index[0] for each in index)
         assert not any(
-            node.graph is not graph and place is Place.QUANTIZED for each in places for node, place in each.items()
+            node.graph is not graph and place is ComputeDomain.QUANTIZED
+            for each in places
+            for node, place in each.items()
         )

@@ -45,10 +45,10 @@ def test_a_machine_of_another_version_is_told(two_machines, monkeypatch):
 
 
 def test_shards_are_the_same_however_they_are_taken():
-    runs = [({"x": np.full((2, 3), number, np.float32)}, 2) for number in range(shards.SAMPLES + 1)]
+    runs = [({"x": np.full((2, 3), number, np.float32)}, 2) for number in range(shards.MIN_SHARD_SAMPLES + 1)]
     taken = [[inputs["x"][0, 0] for inputs, _ in shard] for shard in shards.sharded(runs)]
-    assert [len(shard) for shard in taken] == [shards.SAMPLES // 2, shards.SAMPLES // 2, 1]
-    assert [number for shard in taken for number in shard] == list(range(shards.SAMPLES + 1))
+    assert [len(shard) for shard in taken] == [shards.MIN_SHARD_SAMPLES // 2, shards.MIN_SHARD_SAMPLES // 2, 1]
+    assert [number for shard in taken for number in shard] == list(range(shards.MIN_SHARD_SAMPLES + 1))
 
 
 def test_shards_of_large_samples_are_small():

@@ -26,7 +26,7 @@ ORT = target("onnxruntime")
 @pytest.fixture(autouse=True)
 def nothing_is_slower_on_integers(monkeypatch):
     """What is, stays real before noise is looked at, and has tests of its own."""
-    monkeypatch.setattr(session, "quickest", lambda *_: ())
+    monkeypatch.setattr(session, "fastest_float_nodes", lambda *_: ())
 
 
 def _narrow_first():
@@ -216,14 +216,14 @@ def test_no_more_layers_are_placed_anew_than_stated(monkeypatch):
     cheap_layers(quantization, states, 1.0, placed)
     assert len(tried) == len(quantization.placement.layers) == 3
     tried.clear()
-    monkeypatch.setattr(float_fallback, "_MOST_TRIED", 1)
+    monkeypatch.setattr(float_fallback, "_MAX_TRIED_LAYERS", 1)
     cheap_layers(quantization, states, 1.0, placed)
     assert [item.name for item in tried] == ["first"]
 
 
 def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch):
     def worse(self, best):
-        found = float_fallback.floated(self, best, ["a"], REASON)
+        found = float_fallback.with_float_layers(self, best, ["a"], REASON)
         all_qparams = {
             value: activation_qparams(-300.0, 300.0, ORT.activation, is_symmetric=False)
             for value in found.quantization.all_qparams

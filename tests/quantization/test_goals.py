@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
-from graphport.quantization import verdict
+from graphport.quantization import result_diagnostics as verdict
 from graphport.quantization.goals import FrontPoint, Goals, front, knee, latency_goal, numbered_as, timed_until_sure
 from tests.quantization.fronts import FRONTS
 

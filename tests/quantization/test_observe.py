@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphport.quantization.extremes import KEPT, Extremes
+from graphport.quantization.extremes import NUM_KEPT, Extremes
 from graphport.quantization.observe import BINS, Histogram, Statistics
 
 arrays = st.lists(
@@ -72,7 +72,7 @@ def test_statistics_know_ends_of_channels_and_squares():
     assert (state.samples, state.elements) == (11, whole.size)
 
 
-@pytest.mark.parametrize("count", [1, KEPT - 1, KEPT, 2 * KEPT + 7, 200_000])
+@pytest.mark.parametrize("count", [1, NUM_KEPT - 1, NUM_KEPT, 2 * NUM_KEPT + 7, 200_000])
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
     x = np.round(np.random.default_rng(count).normal(size=count), 3).astype(np.float32)
@@ -81,24 +81,26 @@ def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
         one = Extremes()
         one.add(part)
         extremes = extremes.merge(one)
-    assert np.array_equal(extremes.least, np.sort(x)[:KEPT])
-    assert np.array_equal(extremes.largest, np.sort(x)[-KEPT:])
+    assert np.array_equal(extremes.least, np.sort(x)[:NUM_KEPT])
+    assert np.array_equal(extremes.largest, np.sort(x)[-NUM_KEPT:])
 
 
 def test_what_tails_did_not_keep_they_do_not_tell():
     extremes = Extremes()
-    extremes.add(np.arange(4 * KEPT, dtype=np.float32))
-    assert extremes.at(2.0 * KEPT, 4 * KEPT) is None
-    assert extremes.at(1.25, 4 * KEPT) == 1.25
-    assert extremes.at(4 * KEPT - 2.5, 4 * KEPT) == 4 * KEPT - 2.5
+    extremes.add(np.arange(4 * NUM_KEPT, dtype=np.float32))
+    assert extremes.at(2.0 * NUM_KEPT, 4 * NUM_KEPT) is None
+    assert extremes.at(1.25, 4 * NUM_KEPT) == 1.25
+    assert extremes.at(4 * NUM_KEPT - 2.5, 4 * NUM_KEPT) == 4 * NUM_KEPT - 2.5
 
 
-@pytest.mark.parametrize("count", [1, 2, KEPT, KEPT + 1, 2 * KEPT - 1, 2 * KEPT, 2 * KEPT + 1, 3 * KEPT])
+@pytest.mark.parametrize(
+    "count", [1, 2, NUM_KEPT, NUM_KEPT + 1, 2 * NUM_KEPT - 1, 2 * NUM_KEPT, 2 * NUM_KEPT + 1, 3 * NUM_KEPT]
+)
 def test_tails_tell_all_places_up_to_the_last_one_kept_and_none_beyond(count):
     """The number n is at place n, so that places and numbers are the same; between two places both must be kept."""
     extremes = Extremes()
     extremes.add(np.arange(count, dtype=np.float32))
-    last, first = min(KEPT, count) - 1, max(count - KEPT, 0)
+    last, first = min(NUM_KEPT, count) - 1, max(count - NUM_KEPT, 0)
     for end in (0, last, first, count - 1):
         for place in (end - 1, end - 0.5, end, end + 0.5, end + 1):
             if 0 <= place <= count - 1:
@@ -139,7 +141,7 @@ def test_memory_does_not_grow_with_samples():
         state.add(batch, samples=2)
         sizes.append(state.histogram.counts.nbytes + state.lows.nbytes + state.highs.nbytes)
     assert len(set(sizes)) == 1
-    assert state.extremes.least.size <= KEPT
+    assert state.extremes.least.size <= NUM_KEPT
 
 
 def test_an_empty_batch_changes_nothing():

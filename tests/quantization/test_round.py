@@ -104,7 +104,7 @@ def test_a_fitted_weight_makes_good_what_the_input_lost():
     real = r.normal(size=(1, 400, 6)).astype(np.float32)
     rows = Rows(real, (0.8 * real + 0.3).astype(np.float32))
     weight = r.normal(size=(1, 3, 6)).astype(np.float32)
-    fitted = rounding.fitted(weight, rows, _seen(rows))
+    fitted = rounding.fit_weight(weight, rows, _seen(rows))
     assert np.allclose(fitted, weight / 0.8, rtol=0.03, atol=0.03)
 
 
@@ -113,7 +113,7 @@ def test_a_weight_is_not_fitted_to_few_rows():
     real = r.normal(size=(1, 10, 6)).astype(np.float32)
     weight = r.normal(size=(1, 3, 6)).astype(np.float32)
     few = Rows(real, 0.5 * real)
-    assert rounding.fitted(weight, few, _seen(few)) is weight
+    assert rounding.fit_weight(weight, few, _seen(few)) is weight
 
 
 def _seen(rows):

@@ -11,8 +11,8 @@ from onnx import TensorProto
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.quantization.columns import parts_of
-from graphport.quantization.samples import gather, spread
+from graphport.quantization.columns import split_columns
+from graphport.quantization.samples import evenly_spaced_indices, gather
 from graphport.quantization.survey import survey
 from tests.models import model, node, typed
 
@@ -235,9 +235,9 @@ def test_samples_that_use_one_memory_are_all_kept():
 
 
 def test_many_samples_that_come_once_go_to_a_file(monkeypatch):
-    monkeypatch.setattr("graphport.quantization.samples._HELD", 100)
+    monkeypatch.setattr("graphport.quantization.samples._MAX_MEMORY_BYTES", 100)
     samples = gather(_graph(), ({"x": x[None]} for x in X))
-    kinds = [type(part).__name__ for _, part in parts_of(samples.columns["x"])]
+    kinds = [type(part).__name__ for _, part in split_columns(samples.columns["x"])]
     assert kinds == ["ArrayColumn"] * 2 + ["SpilledColumn"] * 5
     assert np.array_equal(_stacked(samples), X)
     assert np.array_equal(_stacked(samples), X)
@@ -291,4 +291,4 @@ def test_other_files_of_an_archive_do_not_matter(tmp_path):
     (3, 5, {0, 1, 2}), (10, 2, {0, 9}), (9, 3, {0, 4, 8}), (4, 0, set()),
 ])  # fmt: skip
 def test_places_are_spread(count, wanted, expected):
-    assert spread(count, wanted) == expected
+    assert evenly_spaced_indices(count, wanted) == expected

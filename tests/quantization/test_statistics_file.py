@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization import shards
 from graphport.quantization.fingerprint import Fingerprint, model_digests
 from graphport.quantization.observe import Statistics
-from graphport.quantization.statistics_file import Seen, observed_with, refuse_path, remember, remembered
+from graphport.quantization.statistics_file import ObservedShards, observed_with, refuse_path, remember, remembered
 from tests.models import model, node
 from tests.quantization import nets
 
@@ -35,7 +35,7 @@ def _fingerprint(**changes):
 
 
 def _written(path):
-    remember(path, _fingerprint(), Seen(_states(), 3, "digest", is_whole=True))
+    remember(path, _fingerprint(), ObservedShards(_states(), 3, "digest", is_whole=True))
     return path
 
 
@@ -60,7 +60,7 @@ def test_statistics_are_remembered(tmp_path):
 
 
 def test_no_values_are_remembered(tmp_path):
-    remember(tmp_path / "s.npz", _fingerprint(values={}), Seen({}, 1, "", is_whole=True))
+    remember(tmp_path / "s.npz", _fingerprint(values={}), ObservedShards({}, 1, "", is_whole=True))
     assert remembered(tmp_path / "s.npz", _fingerprint(values={})).states == {}
 
 
@@ -186,7 +186,9 @@ def test_a_part_that_promises_very_much_takes_no_memory(tmp_path):
 def _scene(scale=1.0):
     graph = gp.from_onnx(model([node("Relu", ["x"], ["y"])], [("x", ["N", 3])], [("y", ["N", 3])])).graph
     r = np.random.default_rng(0)
-    runs = [({"x": (scale * r.normal(size=(2, 3))).astype(np.float32)}, 2) for _ in range(5 * shards.SAMPLES // 2)]
+    runs = [
+        ({"x": (scale * r.normal(size=(2, 3))).astype(np.float32)}, 2) for _ in range(5 * shards.MIN_SHARD_SAMPLES // 2)
+    ]
     return shards.Plan(graph, {"x": 1, "y": None}), runs
 
 
@@ -249,13 +251,13 @@ def test_other_numbers_or_another_order_are_refused(tmp_path, is_whole):
     else:
         with pytest.raises(KeyboardInterrupt):
             _observed(tmp_path / "s.npz", plan, runs, observer)
-    for others in (_scene(8.0)[1], runs[::-1], runs[: shards.SAMPLES // 2]):
+    for others in (_scene(8.0)[1], runs[::-1], runs[: shards.MIN_SHARD_SAMPLES // 2]):
         with pytest.raises(DiagnosticError, match=r"QUANT0009.*the samples: their numbers, or their order"):
             _observed(tmp_path / "s.npz", plan, others)
 
 
 def test_what_was_seen_is_written_from_time_to_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("graphport.quantization.statistics_file._EVERY", -1.0)
+    monkeypatch.setattr("graphport.quantization.statistics_file._WRITE_INTERVAL_SECONDS", -1.0)
     plan, runs = _scene()
     kept = []
 

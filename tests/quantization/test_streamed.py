@@ -7,7 +7,8 @@ import pytest
 
 import graphport as gp
 from graphport.core.dtypes import DType
-from graphport.quantization import layer, parts
+from graphport.quantization import channel_blocks as parts
+from graphport.quantization import layer
 from graphport.quantization import round as rounding
 from graphport.quantization.engine import Judge
 from graphport.quantization.insert_qdq import Weight
@@ -28,7 +29,7 @@ def is_large(monkeypatch):
 
     def make():
         monkeypatch.setattr(layer, "LARGE", 1)
-        monkeypatch.setattr(parts, "MOST", 300)
+        monkeypatch.setattr(parts, "MAX_PART_ELEMENTS", 300)
         monkeypatch.setattr(Judge, "of", refused)
         monkeypatch.setattr(Judge, "noise", refused)
 

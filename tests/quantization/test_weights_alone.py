@@ -204,7 +204,7 @@ def test_without_samples_the_level_is_the_lesser_evil(way, monkeypatch):
         lengths.append(inputs["ids"].shape[-1])
         return 1.0, LEVELS[way][len(lengths) - 1]
 
-    monkeypatch.setattr("graphport.quantization.optimise.costs.parts_of", parts_of)
+    monkeypatch.setattr("graphport.quantization.optimise.costs.relative_times", parts_of)
     made = gp.quantize(decoder(), preset="fast", **FOUR)
     assert lengths == [1, 128]
     levels = [

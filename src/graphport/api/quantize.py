@@ -11,7 +11,7 @@ from graphport.api.model import Model, QuantizedModel
 from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
 from graphport.quantization.dispatch import Method, dispatch
-from graphport.quantization.record import note_documents, settled
+from graphport.quantization.record import final_decisions, note_documents
 from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def quantize(
     )
     method = chosen.dispatch or Method.CONSERVATIVE
     candidates = dispatch(graph, method, floating=chosen.float_nodes, quantized=chosen.quantize_nodes)
-    decisions = settled(candidates, found, report)
+    decisions = final_decisions(candidates, found, report)
     note_documents(found, origin(model), decisions=decisions, report=report, made_by="quantize")
     return result
 

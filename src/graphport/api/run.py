@@ -114,9 +114,9 @@ def timed_session(model: Model, backend: str, *, threads: int = 0) -> Runner:
     """
     graph = runnable(model)
     if isinstance(model, QuantizedModel) and model.report is not None and model.report.settings.target == backend:
-        from graphport.quantization.written import as_written
+        from graphport.quantization.export_form import to_export_form
 
-        graph = as_written(graph, model.report.settings, model.exact)
+        graph = to_export_form(graph, model.report.settings, model.exact)
     return Runner(graph, backend, threads, quick=True)
 
 

@@ -71,9 +71,9 @@ def write_scales(model: Model, kind: formats.Format, path: Path) -> None:
 
         write_table(path.with_suffix(".table"), model.scales)
     if model.report is not None and kind.name == "onnx":
-        from graphport.quantization.written import beside
+        from graphport.quantization.export_form import sidecar_file
 
-        found = beside(model.graph, model.report.settings)
+        found = sidecar_file(model.graph, model.report.settings)
         if found is not None:
             with replacing(path.with_suffix(found[0])) as file:
                 file.write(found[1].encode())
@@ -162,9 +162,9 @@ def convert_to_dialect(
 
 def _with_integer_form(graph: Graph, model: QuantizedModel) -> Graph:
     """Return `graph` with quantized operators in the ONNX form that the model requests."""
-    from graphport.quantization.written import as_written
+    from graphport.quantization.export_form import to_export_form
 
-    return graph if model.report is None else as_written(graph, model.report.settings, model.exact)
+    return graph if model.report is None else to_export_form(graph, model.report.settings, model.exact)
 
 
 def fold_shapes(graph: Graph) -> Graph | None:

@@ -378,7 +378,7 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
 
 def _slower(report: QuantizationReport, result: QuantizedModel, times: dict[str, Any] | None) -> list[Diagnostic]:
     """Warn if the target runs the result slower than the source."""
-    from graphport.quantization.verdict import slower_run
+    from graphport.quantization.result_diagnostics import slower_run
 
     found = None if times is None else times["runtimes"].get(report.settings.target)
     if found is None or any(finding.code == "QUANT0023" for finding in report.findings):

@@ -68,7 +68,7 @@ def samples_of(calibration: Path | None, options: dict[str, Any]) -> Any:
         DiagnosticError: QUANT0001 the path does not exist; reported before any work.
         click.UsageError: preprocessing options without samples.
     """
-    from graphport.quantization.pictures import Pictures
+    from graphport.quantization.images import Pictures
     from graphport.quantization.samples import refuse_missing
 
     names = {"image_size": "size", "mean": "mean", "std": "std", "white": "white", "layout": "layout"}

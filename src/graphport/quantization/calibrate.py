@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from graphport.quantization.parameters import TINY, activation_qparams, limits
-from graphport.quantization.unseen import unseen_errors
+from graphport.quantization.parameters import MIN_SCALE, activation_qparams, limits
+from graphport.quantization.unseen_error import unseen_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -181,7 +181,7 @@ def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple
     centers, counts, width = _coarse(state.histogram)
 
     def best(pairs: Array) -> Array:
-        reach, scales = _reaches(pairs, dtype, is_symmetric=is_symmetric)
+        reach, scales = _candidate_ranges(pairs, dtype, is_symmetric=is_symmetric)
         return pairs[np.argmin(_squared_errors(centers, counts, width, reach, scales))]
 
     found = best(np.outer(_SHRINKS, [low, high]))
@@ -192,15 +192,15 @@ def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple
     return float(found[0]), float(found[1])
 
 
-def _reaches(pairs: Array, dtype: DType, *, is_symmetric: bool) -> tuple[Array, Array]:
+def _candidate_ranges(pairs: Array, dtype: DType, *, is_symmetric: bool) -> tuple[Array, Array]:
     """Return ends and scales of the qparams that `between` computes for pairs of ends."""
     least, most = limits(dtype)
     lows, highs = pairs[:, 0], pairs[:, 1]
     if is_symmetric:
         bounds = np.maximum(-lows, highs)
-        scales = np.maximum(bounds / ((most - least) // 2), TINY)
+        scales = np.maximum(bounds / ((most - least) // 2), MIN_SCALE)
         return np.stack([-bounds, bounds], axis=1), scales
-    scales = np.maximum((highs - lows) / (most - least), TINY)
+    scales = np.maximum((highs - lows) / (most - least), MIN_SCALE)
     zero_points = np.clip(np.rint(least - lows / scales), least, most)
     return np.stack([(least - zero_points) * scales, (most - zero_points) * scales], axis=1), scales
 
@@ -254,7 +254,7 @@ def divergences(counts: Array, stops: Array, levels: int) -> Array:
     """
     kept = counts.astype(np.float64)
     sums, occupied, logs = (np.concatenate([[0.0], np.cumsum(x)]) for x in (kept, kept > 0, kept * _log(kept)))
-    total, inside = max(sums[-1], TINY), np.maximum(sums[stops], TINY)
+    total, inside = max(sums[-1], MIN_SCALE), np.maximum(sums[stops], MIN_SCALE)
     last, beyond = kept[stops - 1], sums[-1] - sums[stops]
     own = logs[stops] - last * _log(last) + (last + beyond) * _log(last + beyond) - total * np.log(total)
     edges = -(-np.arange(levels + 1) * stops[:, None] // levels)

@@ -41,7 +41,7 @@ def canonicalize(graph: Graph) -> Graph:
     """
     rules = [
         (_is_odd_gemm, _canonical_gemm),
-        (_is_left, _turn),
+        (_has_constant_left_operand, _transpose_product),
         (_is_partial_pad, _whole_pad),
         (_is_partial_resize, _whole_resize),
         (_is_dilated_same, _explicit_window),
@@ -87,11 +87,16 @@ def _is_odd_gemm(node: Node) -> bool:
     addend = node.operand(2)
     if node.op != "Gemm" or not _is_matrix(node.operand(1)):
         return False
-    if _number(node, "alpha", 1.0) != 1 or _number(node, "transA", 0):
+    if _float_attribute(node, "alpha", 1.0) != 1 or _float_attribute(node, "transA", 0):
         return True
     if addend is None:
         return False
-    return not _is_constant(addend) or _number(node, "beta", 1.0) != 1 or len(_shape(addend)) != 1 or _is_single(node)
+    return (
+        not _is_constant(addend)
+        or _float_attribute(node, "beta", 1.0) != 1
+        or len(_shape(addend)) != 1
+        or _is_single(node)
+    )
 
 
 def _is_single(node: Node) -> bool:
@@ -102,11 +107,11 @@ def _is_single(node: Node) -> bool:
 
 def _canonical_gemm(graph: Graph, node: Node) -> None:
     weight, addend = node.operands[1], node.operand(2)
-    alpha, beta = _number(node, "alpha", 1.0), _number(node, "beta", 1.0)
-    if _number(node, "transA", 0):
+    alpha, beta = _float_attribute(node, "alpha", 1.0), _float_attribute(node, "beta", 1.0)
+    if _float_attribute(node, "transA", 0):
         node.set_input(0, _transposed(graph, node, node.operands[0], (1, 0)))
     if alpha != 1:
-        node.set_input(1, add_constant(graph, _reals(weight) * np.float32(alpha), f"{weight.name}_scaled"))
+        node.set_input(1, add_constant(graph, _float_elements(weight) * np.float32(alpha), f"{weight.name}_scaled"))
     node.attributes = {name: x for name, x in node.attributes.items() if name == "transB"}
     if addend is None:
         return
@@ -116,7 +121,7 @@ def _canonical_gemm(graph: Graph, node: Node) -> None:
     if not _is_constant(addend):
         _add_behind(graph, node, addend if beta == 1 else _times(graph, node, addend, beta))
         return
-    scaled = _reals(addend) * np.float32(beta)
+    scaled = _float_elements(addend) * np.float32(beta)
     if scaled.ndim == 2 and scaled.shape[0] != 1:
         _add_behind(graph, node, add_constant(graph, scaled, f"{addend.name}_scaled"))
         return
@@ -134,7 +139,7 @@ def _times(graph: Graph, before: Node, value: Value, factor: float) -> Value:
 def _columns(node: Node, weight: Value) -> int:
     """Return the number of columns of a Gemm result."""
     shape = () if weight.storage is None else weight.storage.shape
-    return shape[0 if _number(node, "transB", 0) else 1]
+    return shape[0 if _float_attribute(node, "transB", 0) else 1]
 
 
 def _add_behind(graph: Graph, node: Node, addend: Value) -> None:
@@ -145,7 +150,7 @@ def _add_behind(graph: Graph, node: Node, addend: Value) -> None:
     rewrite.replace(result, total, keep=[adder])
 
 
-def _is_left(node: Node) -> bool:
+def _has_constant_left_operand(node: Node) -> bool:
     """Whether the constant is the left operand of a matrix product."""
     if node.op != "MatMul" or len(node.operands) != 2 or not _is_matrix(node.operand(0)):
         return False
@@ -153,13 +158,13 @@ def _is_left(node: Node) -> bool:
     return not other.is_constant and len(_shape(node.output)) == len(_shape(other)) >= 2
 
 
-def _turn(graph: Graph, node: Node) -> None:
+def _transpose_product(graph: Graph, node: Node) -> None:
     weight, other = node.operands
     rank = len(_shape(other))
     order = (*range(rank - 2), rank - 1, rank - 2)
     result = node.output
     node.set_input(0, _transposed(graph, node, other, order))
-    node.set_input(1, add_constant(graph, np.ascontiguousarray(_reals(weight).T), f"{weight.name}_turned"))
+    node.set_input(1, add_constant(graph, np.ascontiguousarray(_float_elements(weight).T), f"{weight.name}_turned"))
     total = Value(graph.fresh(f"{result.name}_turned"), result.fact)
     back = Node("Transpose", [result], [total], {"perm": order}, origin=node.origin)
     graph.insert_after(node, back)
@@ -266,7 +271,7 @@ def _is_matrix(value: Value | None) -> bool:
     return value is not None and _is_constant(value) and value.storage is not None and len(value.storage.shape) == 2
 
 
-def _reals(value: Value) -> Array:
+def _float_elements(value: Value) -> Array:
     return np.asarray(None if value.storage is None else value.storage.numpy(), np.float32)
 
 
@@ -274,6 +279,6 @@ def _shape(value: Value) -> tuple[Dim, ...]:
     return (value.fact.shape or ()) if isinstance(value.fact, TensorFact) else ()
 
 
-def _number(node: Node, name: str, default: float) -> float:
+def _float_attribute(node: Node, name: str, default: float) -> float:
     found = node.attributes.get(name, default)
     return found if isinstance(found, int | float) else default

@@ -109,7 +109,7 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
             ("products that are rounded while they run have weights of int8 without blocks", "leave those out")
         )
     if settings.full_integer and not target.has_whole:
-        message = f"{target.name} is not told to compute on integers alone"
+        message = f"target {target.name} does not support full-integer models"
         stated.append((message, "leave the setting 'full_integer' out, or take the target tflite"))
     if settings.full_integer and settings.weights_only:
         stated.append(("activations cannot be integers and real", "leave out 'full_integer', or the other"))
@@ -128,7 +128,7 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
     if settings.weight_block and not target.has_blocks:
         stated.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
     elif settings.weight_block and _is_byte(activation) and not settings.weights_only and _misread(target, weight):
-        message = f"{target.name} has no scales for blocks of {weight} beside activations of {activation}"
+        message = f"{target.name} does not support block-wise {weight} weights with {activation} activations"
         remedy = "take weights of 4 bits, activations of 16, or leave activations floating (weights_only)"
         stated.append((message, remedy))
     if stated:

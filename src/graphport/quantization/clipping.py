@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.quantization.observe import Statistics
     from graphport.quantization.parameters import QuantizationParameters
 
-_TIMES = 4.0
+_NOISE_FACTOR = 4.0
 """Factor over the noise of the whole range that is reported: 6 dB."""
 
 
@@ -32,7 +32,7 @@ def clipping(
         if state is None or not state.elements:
             continue
         own, other = squared_error(state.histogram, qparams), squared_error(state.histogram, whole(state))
-        if own > _TIMES * other > 0:
+        if own > _NOISE_FACTOR * other > 0:
             losses[value.name] = 10 * log10(own / other)
     if not losses:
         return []

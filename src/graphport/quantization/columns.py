@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_MOST = 1 << 34
+_MAX_ENTRY_BYTES = 1 << 34
 """Maximum bytes of an entry of an archive."""
 
 
@@ -109,7 +109,7 @@ class FileColumn:
             DiagnosticError: QUANT0001 it cannot be read or is inconsistent.
         """
         try:
-            with _opened(path, entry) as file:
+            with _open_member(path, entry) as file:
                 shape, is_fortran, dtype = _header(file)
         except CORRUPT as error:
             raise corrupt_error(path, error) from error
@@ -122,7 +122,7 @@ class FileColumn:
             raise corrupt_error(self.path, error) from error
 
     def _rows(self) -> Iterator[Array]:
-        with _opened(self.path, self.entry) as file:
+        with _open_member(self.path, self.entry) as file:
             _header(file)
             if self.is_fortran and len(self.shape) > 1:
                 yield from self._strided(file)
@@ -200,14 +200,14 @@ class FollowingColumn:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.of.shape[0], *self._first.shape)
+        return (self.of.shape[0], *self._zero_entry.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self._first.dtype
+        return self._zero_entry.dtype
 
     @property
-    def _first(self) -> Array:
+    def _zero_entry(self) -> Array:
         return self.entry(np.zeros(self.of.shape[1:], self.of.dtype))
 
     def rows(self) -> Iterator[Array]:
@@ -219,14 +219,14 @@ def joined(parts: list[Column], names: list[str] | None = None) -> Column:
     return parts[0] if len(parts) == 1 else Columns(tuple(parts), tuple(names or ()))
 
 
-def parts_of(column: Column) -> list[tuple[str, Column]]:
+def split_columns(column: Column) -> list[tuple[str, Column]]:
     """Return the columns of a concatenation, with the names of their files."""
     if not isinstance(column, Columns):
         return [("", column)]
     return list(zip(column.names or ("",) * len(column.parts), column.parts, strict=True))
 
 
-def entries_of(path: Path) -> list[str]:
+def archive_members(path: Path) -> list[str]:
     """Return the names of the arrays in an archive.
 
     Raises:
@@ -247,7 +247,7 @@ def corrupt_error(path: Path, error: Exception) -> DiagnosticError:
     )
 
 
-def _opened(path: Path, entry: str | None) -> IO[bytes]:
+def _open_member(path: Path, entry: str | None) -> IO[bytes]:
     if entry is None:
         return open_regular(path)
     archive = zipfile.ZipFile(path)
@@ -265,12 +265,12 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise ValueError(message)
     shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        message = "it holds objects, not numbers"
+        message = "it contains Python objects, not numeric data"
         raise ValueError(message)
     if min(shape, default=0) < 0:
-        message = f"it says that it has the shape {list(shape)}"
+        message = f"its header declares the invalid shape {list(shape)}"
         raise ValueError(message)
-    if prod(shape) * dtype.itemsize > _MOST:
-        message = f"it says that it has {prod(shape) * dtype.itemsize} bytes of numbers"
+    if prod(shape) * dtype.itemsize > _MAX_ENTRY_BYTES:
+        message = f"its header declares {prod(shape) * dtype.itemsize} bytes of data"
         raise ValueError(message)
     return shape, is_fortran, dtype

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
-class Place(StrEnum):
+class ComputeDomain(StrEnum):
     """Where a node is computed."""
 
     QUANTIZED = "quantized"
@@ -44,7 +44,7 @@ class Method(StrEnum):
 class Decision:
     """Decision on one node, with its reason."""
 
-    place: Place
+    place: ComputeDomain
     reason: str
     is_asked: bool = False
     """Whether the user named the node."""
@@ -104,19 +104,19 @@ def _method(name: Method | str) -> Method:
         pass
     near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, list(Method), 1)), None)
     meant = "" if near is None else f"did you mean {str(near)!r}? "
-    message = f"there is no way to dispatch that is called {name!r}"
-    raise DiagnosticError(Diagnostic("QUANT0103", message, None, f"{meant}ways: {', '.join(Method)}"))
+    message = f"unknown dispatch method {name!r}"
+    raise DiagnosticError(Diagnostic("QUANT0103", message, None, f"{meant}methods:  {', '.join(Method)}"))
 
 
-def counts(decisions: Mapping[Node, Decision]) -> dict[Place, int]:
+def counts(decisions: Mapping[Node, Decision]) -> dict[ComputeDomain, int]:
     """Count nodes by decision."""
     found = Counter(decision.place for decision in decisions.values())
-    return {place: found[place] for place in Place}
+    return {place: found[place] for place in ComputeDomain}
 
 
 def remains(decisions: Mapping[Node, Decision]) -> list[tuple[str, str, int]]:
     """Count the float nodes by operator and reason, most frequent first."""
-    found = Counter((node.op, d.reason) for node, d in decisions.items() if d.place is Place.FLOATING)
+    found = Counter((node.op, d.reason) for node, d in decisions.items() if d.place is ComputeDomain.FLOATING)
     return [(op, reason, count) for (op, reason), count in found.most_common()]
 
 
@@ -142,7 +142,7 @@ class _Dispatcher:
             return False
         if page.role in ("none", "index") or (self.operators is not None and node.op not in self.operators):
             return False
-        return any(_is_real(value) for value in node.results)
+        return any(_is_float(value) for value in node.results)
 
     def is_weighted(self, node: Node) -> bool:
         """Whether the node is a quantizable operator with weights."""
@@ -153,9 +153,9 @@ class _Dispatcher:
         """Return the nodes that `method` quantizes."""
         match method:
             case Method.CONSERVATIVE:
-                found = self._reached(self.is_quantizable)
+                found = self._nodes_on_paths(self.is_quantizable)
             case Method.AGGRESSIVE:
-                found = self._reached(lambda node: node not in self.index)
+                found = self._nodes_on_paths(lambda node: node not in self.index)
             case Method.ALL_IN:
                 found = list(self.graph)
             case Method.POINTWISE:
@@ -166,7 +166,7 @@ class _Dispatcher:
                 found = self._connected()
         return {node for node in found if self.is_quantizable(node)}
 
-    def _reached(self, relay: Callable[[Node], bool]) -> list[Node]:
+    def _nodes_on_paths(self, relay: Callable[[Node], bool]) -> list[Node]:
         return nodes_on_paths(self.graph, self.is_weighted, None, relay=relay, step=_gives_reals)
 
     def _on_convolution_paths(self) -> list[Node]:
@@ -200,10 +200,10 @@ class _Dispatcher:
         """Decide where `node` is computed if the method selects `chosen` nodes."""
         page = _page(node)
         if node in self.index:
-            return Decision(Place.INDEX, "it computes shapes, axes or indices")
+            return Decision(ComputeDomain.INDEX, "it computes shapes, axes or indices")
         if node in chosen:
-            return Decision(Place.QUANTIZED, _ROLES.get("" if page is None else page.role, _CHOSEN[method]))
-        return Decision(Place.FLOATING, self._reason(node, page, method))
+            return Decision(ComputeDomain.QUANTIZED, _ROLES.get("" if page is None else page.role, _CHOSEN[method]))
+        return Decision(ComputeDomain.FLOATING, self._reason(node, page, method))
 
     def _reason(self, node: Node, page: Page | None, method: Method) -> str:
         if node.graph is not self.graph:
@@ -212,7 +212,7 @@ class _Dispatcher:
             return "nothing is known of the operator"
         if any(True for _ in node.bodies()):
             return "it has bodies"
-        if not any(_is_real(value) for value in node.results):
+        if not any(_is_float(value) for value in node.results):
             return "it gives no reals"
         if page.role in ("none", "index"):
             return "the operator has no part in quantization"
@@ -271,13 +271,13 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
     ]
     for name in quantized:
         for node in names.get(name, ()):
-            if decisions[node].place is Place.INDEX or _is_inside(node):
+            if decisions[node].place is ComputeDomain.INDEX or _is_inside(node):
                 message = f"{name!r} cannot be quantized: {decisions[node].reason}"
                 findings.append(Diagnostic("QUANT0102", message, node.origin, "take it out of the list"))
-            decisions[node] = Decision(Place.QUANTIZED, "it was asked to be", is_asked=True)
+            decisions[node] = Decision(ComputeDomain.QUANTIZED, "it was asked to be", is_asked=True)
     for name in floating:
         for node in names.get(name, ()):
-            decisions[node] = Decision(Place.FLOATING, "it was asked to stay so", is_asked=True)
+            decisions[node] = Decision(ComputeDomain.FLOATING, "it was asked to stay so", is_asked=True)
     if findings:
         raise DiagnosticError(*findings)
 
@@ -303,7 +303,7 @@ def _page(node: Node) -> Page | None:
     return None if node.dialect else registry.pages().get(node.word)
 
 
-def _is_real(value: Value) -> bool:
+def _is_float(value: Value) -> bool:
     fact = value.fact
     return not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype.is_floating
 
@@ -318,7 +318,7 @@ def _is_data(node: Node, index: int) -> bool:
 def _gives_reals(node: Node, reader: Node) -> bool:
     """Whether `reader` uses a float result of `node` as data."""
     return any(
-        value is not None and value.producer is node and _is_real(value) and _is_data(reader, index)
+        value is not None and value.producer is node and _is_float(value) and _is_data(reader, index)
         for index, value in enumerate(reader.inputs)
     )
 
@@ -332,13 +332,13 @@ def _index_nodes(graph: Graph) -> set[Node]:
     These are the nodes downstream of shapes only, and nodes whose results are used only as shapes or indices. Nodes
     that compute on data with weights are excluded.
     """
-    found = {node for inner in walk(graph) for node in _ahead(inner)}
+    found = {node for inner in walk(graph) for node in _shape_nodes_downstream(inner)}
     for inner in walk(graph):
-        found |= _behind(inner, found)
+        found |= _shape_nodes_upstream(inner, found)
     return found
 
 
-def _ahead(graph: Graph) -> set[Node]:
+def _shape_nodes_downstream(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for node in graph:
         page = _page(node)
@@ -351,7 +351,7 @@ def _ahead(graph: Graph) -> set[Node]:
     return found
 
 
-def _behind(graph: Graph, ahead: Collection[Node]) -> set[Node]:
+def _shape_nodes_upstream(graph: Graph, ahead: Collection[Node]) -> set[Node]:
     found: set[Node] = set()
     for node in reversed(graph):
         page = _page(node)

@@ -20,7 +20,7 @@ from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.packages import install
 from graphport.quantization.engine import session
-from graphport.quantization.layer_tasks import LayerTask, Ways, joined, rounded, rounded_parts
+from graphport.quantization.layer_tasks import AdjustmentSettings, LayerTask, joined, rounded, rounded_parts
 from graphport.quantization.shards import observed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 METHODS = ("ray",)
 """Methods of distributed observation."""
-_AHEAD = 2
+_QUEUED_SHARDS = 2
 """Shards queued per worker ahead of merging, which limits how far samples are read ahead."""
 _ATTEMPTS = 3
 
@@ -54,8 +54,8 @@ def observer(method: str) -> Observer:
         DiagnosticError: QUANT0011 unknown method, or it is not installed.
     """
     if method not in METHODS:
-        message = f"there is no way {method!r} to observe on several machines"
-        raise DiagnosticError(Diagnostic("QUANT0011", message, None, f"ways: {', '.join(METHODS)}"))
+        message = f"unknown method {method!r} of distributed observation"
+        raise DiagnosticError(Diagnostic("QUANT0011", message, None, f"methods: {', '.join(METHODS)}"))
     _ray()
     return on_ray
 
@@ -75,7 +75,7 @@ def on_ray(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], N
         for worker, shard in zip(cycle(workers), shards, strict=False):
             runs = list(shard)
             pending.append((worker.observe.remote([task], ray.put(runs)), sum(count for _, count in runs)))
-            if len(pending) >= _AHEAD * len(workers):
+            if len(pending) >= _QUEUED_SHARDS * len(workers):
                 yield _next(ray, pending, heard)
         while pending:
             yield _next(ray, pending, heard)
@@ -130,14 +130,14 @@ class LayersOnRay:
 
     def _round(self, choices: Choices, follower: Follower, layers: list[Layer], rows: Rows) -> None:
         given = self.ray.put(rows)
-        ways = Ways(*(getattr(follower, name) for name in Ways._fields))
+        ways = AdjustmentSettings(*(getattr(follower, name) for name in AdjustmentSettings._fields))
         found: dict[Node, list[Any]] = {layer.node: [] for layer in layers}
         pending: deque[tuple[Node, Any]] = deque()
         parts = ((layer, place) for layer in layers for place in rounded_parts(layer, choices))
         for worker, (layer, place) in zip(cycle(self.workers), parts, strict=False):
             task = self.ray.put(LayerTask.of(layer, place))
             pending.append((layer.node, worker.round_layer.remote([task, given], choices, ways)))
-            if len(pending) >= _AHEAD * len(self.workers):
+            if len(pending) >= _QUEUED_SHARDS * len(self.workers):
                 node, part = pending.popleft()
                 found[node].append(self.ray.get(part))
         for node, part in pending:
@@ -160,7 +160,7 @@ def _workers(ray: Any) -> list[Any]:
     found, own = set(ray.get([worker.version.remote() for worker in workers])), _version()
     if found != {own}:
         message = f"the cluster has graphport {', '.join(sorted(found))}, this is {own}"
-        raise DiagnosticError(Diagnostic("QUANT0012", message, None, "install the same version on every machine"))
+        raise DiagnosticError(Diagnostic("QUANT0012", message, None, "install equal versions on all machines"))
     return workers
 
 
@@ -185,7 +185,7 @@ class Worker:
             self._session = session(graph_of(_ray().get(files)), threads=threads)
         return observed(self._session, axes, runs, lambda _: None)
 
-    def round_layer(self, task: list[Any], choices: Choices, ways: Ways) -> tuple[Weight, LayerNoise]:
+    def round_layer(self, task: list[Any], choices: Choices, ways: AdjustmentSettings) -> tuple[Weight, LayerNoise]:
         """Return the codes of some output channels; a task contains references to weights and rows."""
         layer, rows = _ray().get(task)
         return rounded(layer, choices, ways, rows)
@@ -235,7 +235,7 @@ def _connected(ray: Any) -> Generator[None]:
     try:
         ray.init(address="auto", log_to_driver=False, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        message = f"there is no Ray cluster to be found: {_first_line(error)}"
+        message = f"no Ray cluster found: {_first_line(error)}"
         remedy = "start one by `ray start --head`, or name it in RAY_ADDRESS"
         raise DiagnosticError(Diagnostic("QUANT0012", message, None, remedy)) from error
     try:

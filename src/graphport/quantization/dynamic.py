@@ -103,7 +103,7 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
     steps = add_constant(graph, scale.astype(np.float32).reshape(-1), f"{name}_steps")
     result = node.output
 
-    def put(op: str, operands: list[Value], fact: TensorFact, **attributes: Attribute) -> Value:
+    def insert_node(op: str, operands: list[Value], fact: TensorFact, **attributes: Attribute) -> Value:
         value = Value(graph.fresh(f"{result.name}_{op.lower()}"), fact)
         graph.insert_before(node, Node(op, operands, [value], dict(attributes), name=graph.fresh(f"{node.name}_{op}")))
         return value
@@ -120,13 +120,13 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
     numbers, step, middle = rounded[x]
     shape = result.shape
     real = TensorFact(DType.FLOAT32, shape)
-    sums = put("MatMulInteger", [numbers, weight, middle, zero], TensorFact(DType.INT32, shape))
-    reals = put("Cast", [sums], real, to=DType.FLOAT32)
-    factor = put("Mul", [step, steps], TensorFact(DType.FLOAT32, (int(scale.size),)))
-    last = put("Mul", [reals, factor], real)
+    sums = insert_node("MatMulInteger", [numbers, weight, middle, zero], TensorFact(DType.INT32, shape))
+    reals = insert_node("Cast", [sums], real, to=DType.FLOAT32)
+    factor = insert_node("Mul", [step, steps], TensorFact(DType.FLOAT32, (int(scale.size),)))
+    last = insert_node("Mul", [reals, factor], real)
     bias = node.operand(2)
     if bias is not None:
-        last = put("Add", [last, bias], real)
+        last = insert_node("Add", [last, bias], real)
     rewrite.replace(result, last)
     if not node.output.uses:
         rewrite.erase(node)
@@ -135,7 +135,7 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
 def _emit_rows(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, ...]]) -> None:
     x, result = node.operands[0], node.output
 
-    def put(op: str, *operands: Any, **attributes: Attribute) -> Value:
+    def insert_node(op: str, *operands: Any, **attributes: Attribute) -> Value:
         given = [
             each if isinstance(each, Value) else add_constant(graph, np.asarray(each), f"{x.name}_row")
             for each in operands
@@ -148,13 +148,13 @@ def _emit_rows(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[
     if node.attributes.get("transB", 0):
         codes = np.ascontiguousarray(codes.T)
     if x not in rounded:
-        rounded[x] = cast("tuple[Value, Value]", rounded_rows(put, x))
+        rounded[x] = cast("tuple[Value, Value]", rounded_rows(insert_node, x))
     rows, step = rounded[x]
     weight = add_constant(graph, ArrayStorage(codes, DType.INT8), f"{made.operands[0].name}_columns")
-    product = put("MatMul", rows, put("Cast", weight, to=DType.FLOAT32))
-    last = put("Mul", put("Mul", product, step), scale.astype(np.float32).reshape(-1))
+    product = insert_node("MatMul", rows, insert_node("Cast", weight, to=DType.FLOAT32))
+    last = insert_node("Mul", insert_node("Mul", product, step), scale.astype(np.float32).reshape(-1))
     bias = node.operand(2)
-    last = last if bias is None else put("Add", last, bias)
+    last = last if bias is None else insert_node("Add", last, bias)
     rewrite.replace(result, last)
     if not node.output.uses:
         rewrite.erase(node)

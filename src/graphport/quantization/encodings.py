@@ -134,7 +134,7 @@ def _tensorrt(of: Encodings) -> str:
 
 
 def _qnn(of: Encodings) -> str:
-    def entries(x: Steps) -> list[dict[str, object]]:
+    def encoding_records(x: Steps) -> list[dict[str, object]]:
         low, high = x.ends
         is_symmetric = x.dtype.kind == "i" and not np.any(x.zero)
         scales: list[float] = np.asarray(x.scale, np.float64).reshape(-1).tolist()
@@ -155,8 +155,8 @@ def _qnn(of: Encodings) -> str:
 
     stated = {
         "version": "0.6.1",
-        "activation_encodings": {name: entries(x) for name, x in of.activations.items()},
-        "param_encodings": {name: entries(x) for name, x in of.weights.items()},
+        "activation_encodings": {name: encoding_records(x) for name, x in of.activations.items()},
+        "param_encodings": {name: encoding_records(x) for name, x in of.weights.items()},
     }
     return json.dumps(stated, indent=1) + "\n"
 
@@ -198,9 +198,9 @@ _FORMS: Mapping[str, Callable[[Encodings], str]] = {"tensorrt": _tensorrt, "qnn"
 
 
 def _steps(node: Node) -> Steps:
-    scale = _numbers(node.operands[1])
+    scale = _float_elements(node.operands[1])
     given = node.operand(2)
-    zero = np.zeros(np.shape(scale), np.int64) if given is None else _numbers(given).astype(np.int64)
+    zero = np.zeros(np.shape(scale), np.int64) if given is None else _float_elements(given).astype(np.int64)
     stored = node.operands[2].storage if given is not None else None
     return Steps(DType.UINT8 if stored is None else stored.dtype, scale, zero)
 
@@ -210,7 +210,7 @@ def _bits(node: Node) -> int:
     return _BYTE if stored is None else stored.dtype.bits
 
 
-def _numbers(value: Value) -> Array:
+def _float_elements(value: Value) -> Array:
     return np.zeros(()) if value.storage is None else np.asarray(value.storage.numpy())
 
 
@@ -232,8 +232,8 @@ def _name(codes: Value) -> str:
 
 
 def _decoded(node: Node) -> Array:
-    codes, scale = _numbers(node.operands[0]), _numbers(node.operands[1])
-    zero = None if node.operand(2) is None else _numbers(node.operands[2])
+    codes, scale = _float_elements(node.operands[0]), _float_elements(node.operands[1])
+    zero = None if node.operand(2) is None else _float_elements(node.operands[2])
     axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
     found = pages.DequantizeLinear.function(codes, scale, zero, axis=axis, block_size=block)
     return np.asarray(found, np.float32)

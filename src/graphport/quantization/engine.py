@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_MANY = 5_000
+_MIN_SLOW_SETUP_NODES = 5_000
 """Number of nodes above which the reference interpreter may run small values: runtime setup grows with its square."""
-_FEW = 1 << 24
+_MAX_INTERPRETED_BYTES = 1 << 24
 """Maximum bytes of all values for the reference interpreter."""
 
-MOST = 150.0
+MAX_SNR_DB = 150.0
 """SNR in dB that is reported for equal outputs."""
 
 
@@ -67,11 +67,11 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bo
 
 def _is_long(graph: Graph) -> bool:
     """Whether the reference interpreter is faster than the setup of a runtime."""
-    if len(graph) < _MANY or any(node.has_bodies for node in graph):
+    if len(graph) < _MIN_SLOW_SETUP_NODES or any(node.has_bodies for node in graph):
         return False
     sizes = graph.extents.numbers(open_axes(graph)[0])
     counts = [memory.nbytes(value, sizes) for value in graph.values()]
-    return sum(counts) < _FEW and all(counts) and all(registry.meaning(node) for node in graph)
+    return sum(counts) < _MAX_INTERPRETED_BYTES and all(counts) and all(registry.meaning(node) for node in graph)
 
 
 def observing(graph: Graph, values: Iterable[Value]) -> Graph:
@@ -155,7 +155,13 @@ class Noise:
 
 def decibels(ratio: float) -> float:
     """Convert a noise-to-signal ratio to SNR in dB."""
-    return MOST if ratio <= 10 ** (-MOST / 10) else float(-10 * np.log10(ratio)) if np.isfinite(ratio) else -MOST
+    return (
+        MAX_SNR_DB
+        if ratio <= 10 ** (-MAX_SNR_DB / 10)
+        else float(-10 * np.log10(ratio))
+        if np.isfinite(ratio)
+        else -MAX_SNR_DB
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -197,7 +203,7 @@ class Judge:
         return noise
 
 
-class Piece:
+class Subgraph:
     """Some nodes as a separate graph; non-constant operands are its inputs."""
 
     def __init__(

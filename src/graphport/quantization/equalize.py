@@ -29,7 +29,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _UNLIKE = 1.0
 """Standard deviation (log2) of the channels' largest weights from which channels are unbalanced."""
-_MOST = 2.0**12
+_MAX_SCALE_RATIO = 2.0**12
 """Maximum ratio of two scales of a region, for float32 precision."""
 
 
@@ -59,14 +59,14 @@ def regions(graph: Graph) -> list[Region]:
         start = layer.input if layer is not None else None
         if layer is None or start is None or start in done:
             continue
-        region = _grown(start, layer, captured)
+        region = _grow_region(start, layer, captured)
         if region is not None:
             found.append(region)
             done.update(region.values)
     return found
 
 
-def _grown(start: Value, layer: Layer, captured: set[Value]) -> Region | None:
+def _grow_region(start: Value, layer: Layer, captured: set[Value]) -> Region | None:
     """Grow the region from `start`; `None` if a node at its border cannot absorb the scales."""
     axis = _axis(start, layer)
     channels = _length(start, axis)
@@ -239,7 +239,7 @@ def scales(region: Region, states: Mapping[Value, Statistics], strength: float) 
         return None
     parts = [a / max(float(a.max(initial=0.0)), 1e-30) for a in magnitudes]
     a = np.max(parts, axis=0).astype(np.float64)
-    part = np.max([_parts(layer, a) for layer in region.readers], axis=0).astype(np.float64)
+    part = np.max([_channel_products(layer, a) for layer in region.readers], axis=0).astype(np.float64)
     # A channel that is always zero, or that has no consumer, is not scaled.
     is_used = (a > 1e-8) & (part > 1e-8)
     if not is_used.any():
@@ -247,7 +247,7 @@ def scales(region: Region, states: Mapping[Value, Statistics], strength: float) 
     s = np.where(is_used, np.maximum(a, 1e-8) / np.maximum(part, 1e-8) ** (1 - strength), 1.0)
     if region.ceiling is None:
         middle = float(np.exp(np.mean(np.log(s[is_used]))))
-        return np.where(is_used, np.clip(s / middle, 1 / _MOST, _MOST), 1.0).astype(np.float32)
+        return np.where(is_used, np.clip(s / middle, 1 / _MAX_SCALE_RATIO, _MAX_SCALE_RATIO), 1.0).astype(np.float32)
     return _under_ceiling(region.ceiling, s, np.max(magnitudes, axis=0), is_used)
 
 
@@ -255,10 +255,10 @@ def _under_ceiling(ceiling: float, s: Array, seen: Array, is_used: Array) -> Arr
     """Limit scales so that a Clip acts as before on all samples: growing channels stay below the bound."""
     least = np.minimum(seen.astype(np.float64) / ceiling, 1.0)
     top = float(np.max(s[is_used]))
-    return np.where(is_used, np.clip(s / top, np.maximum(least, 1 / _MOST), 1.0), 1.0).astype(np.float32)
+    return np.where(is_used, np.clip(s / top, np.maximum(least, 1 / _MAX_SCALE_RATIO), 1.0), 1.0).astype(np.float32)
 
 
-def _parts(layer: Layer, a: Array) -> Array:
+def _channel_products(layer: Layer, a: Array) -> Array:
     """Return for each input channel the largest relative weight in its row, times `a`."""
     weight = np.abs(_multiplied(layer, layer.numbers(), a))
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
@@ -320,7 +320,7 @@ def _scale_along(graph: Graph, node: Node, index: int, factor: Array, region: Re
 def _current(node: Node, index: int) -> Array:
     value = node.inputs[index]
     if value is None or value.storage is None:
-        message = f"operand {index} of {node!r} has no numbers"
+        message = f"operand {index} of {node!r} has no stored elements"
         raise ValueError(message)
     return np.asarray(value.storage.numpy(), np.float32)
 

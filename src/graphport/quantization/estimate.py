@@ -66,7 +66,7 @@ def kernel_time(
 
     With `is_summed` the kernel returns integer sums, which are dequantized.
     """
-    each = rates.pointwise[is_rounded] if layer is None else _each(layer, rates, is_rounded=is_rounded)
+    each = rates.pointwise[is_rounded] if layer is None else _time_per_result(layer, rates, is_rounded=is_rounded)
     if is_summed and layer is not None:
         result, product = rates.sums[_is_over_windows(layer)]
         each = result + product * layer.depth
@@ -81,7 +81,7 @@ def conversion_time(value: Value, rates: Rates, sizes: Mapping[str, int] | None 
     return kernels * rates.call[0] / _SAMPLES + each * elements(value, sizes)
 
 
-def _each(layer: Layer, rates: Rates, *, is_rounded: bool) -> float:
+def _time_per_result(layer: Layer, rates: Rates, *, is_rounded: bool) -> float:
     """Return the number of elements that one result of a layer depends on."""
     kind = rates.products
     if layer.kind != "product" and layer.groups > 1:

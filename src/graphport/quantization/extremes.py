@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-KEPT = 512
+NUM_KEPT = 512
 """Elements kept at each end: percentile 99.999 is exact up to fifty million elements."""
 _CHUNK = 1 << 16
 """Elements processed at a time: after the first block, few exceed the kept ones."""
@@ -30,8 +30,8 @@ class Extremes:
         numbers = x.reshape(-1)
         for start in range(0, numbers.size, _CHUNK):
             part = numbers[start : start + _CHUNK]
-            low = part[part < self.least[-1]] if self.least.size == KEPT else part
-            high = part[part > self.largest[0]] if self.largest.size == KEPT else part
+            low = part[part < self.least[-1]] if self.least.size == NUM_KEPT else part
+            high = part[part > self.largest[0]] if self.largest.size == NUM_KEPT else part
             if low.size:
                 self.least = _least([self.least, low])
             if high.size:
@@ -59,9 +59,9 @@ class Extremes:
 
 def _least(parts: Iterable[Array]) -> Array:
     found = np.concatenate([*parts]).astype(np.float32, copy=False)
-    return np.sort(np.partition(found, KEPT - 1)[:KEPT] if found.size > KEPT else found)
+    return np.sort(np.partition(found, NUM_KEPT - 1)[:NUM_KEPT] if found.size > NUM_KEPT else found)
 
 
 def _largest(parts: Iterable[Array]) -> Array:
     found = np.concatenate([*parts]).astype(np.float32, copy=False)
-    return np.sort(np.partition(found, found.size - KEPT)[-KEPT:] if found.size > KEPT else found)
+    return np.sort(np.partition(found, found.size - NUM_KEPT)[-NUM_KEPT:] if found.size > NUM_KEPT else found)

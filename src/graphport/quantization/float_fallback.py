@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from graphport.runtimes.target import Rates, Target
 
 REASON = "it has few products, and rounding what it reads costs more than they are worth"
-_PARTS = {"fast": 0.0, "balanced": 0.05, "best": 0.2}
+_FALLBACK_SHARES = {"fast": 0.0, "balanced": 0.05, "best": 0.2}
 """Extra cost of float layers, as a fraction of the integer run's time or of all products, by preset."""
-_LEAST_SAVED = 1e-3
+_MIN_NOISE_SHARE = 1e-3
 """Minimum fraction of the total rounding noise that a layer must contribute."""
-_LEAST = 0.05
+_DEFAULT_SHARE = 0.05
 """That fraction if it is requested and the preset has none."""
-_MOST_TRIED = 48
+_MAX_TRIED_LAYERS = 48
 """Maximum number of layers that are placed again: each placement takes time linear in the graph."""
 
 
@@ -64,11 +64,11 @@ def fallback_share(settings: Settings, target: Target) -> float:
     0 if a goal is set (then the fewest layers that reach it stay float), if everything must be quantized, or if the
     runtime supports integers only.
     """
-    part = _PARTS[settings.preset]
+    part = _FALLBACK_SHARES[settings.preset]
     if settings.cheap_layers is None:
         is_whole = target.is_whole or settings.min_snr is not None or settings.dispatch == Method.ALL_IN
         return 0.0 if is_whole else part
-    return (part or _LEAST) if settings.cheap_layers else 0.0
+    return (part or _DEFAULT_SHARE) if settings.cheap_layers else 0.0
 
 
 def cheap_layers(
@@ -97,10 +97,10 @@ def cheap_layers(
 
     counts = {node: layer.depth * elements(node.output, sizes) for node, layer in placement.layers.items()}
     present = noise(placement)
-    likely = sorted(counts, key=lambda node: -_touched(node, placement, costs) / max(counts[node], 1))
+    likely = sorted(counts, key=lambda node: -_operand_noise(node, placement, costs) / max(counts[node], 1))
     if rates is None:
         likely = [node for node in likely if counts[node] <= part * sum(counts.values())]
-    without = {node: placed(node) for node in likely[:_MOST_TRIED]}
+    without = {node: placed(node) for node in likely[:_MAX_TRIED_LAYERS]}
     gains = {node: present - noise(of) for node, of in without.items()}
     spent: dict[Node, float] = {node: counts[node] for node in without}
     left = part * sum(counts.values())
@@ -114,14 +114,14 @@ def cheap_layers(
         spent = {node: max(nanoseconds(placement, of, rates, sizes) - whole, 0.0) for node, of in without.items()}
     chosen: list[Node] = []
     for node in sorted(gains, key=lambda node: -gains[node] / max(spent[node], 1)):
-        if gains[node] > _LEAST_SAVED * present and spent[node] <= left and weights[node] <= room:
+        if gains[node] > _MIN_NOISE_SHARE * present and spent[node] <= left and weights[node] <= room:
             left -= spent[node]
             room -= weights[node]
             chosen.append(node)
     return chosen
 
 
-def _touched(node: Node, placement: Placement, costs: Mapping[Value, float]) -> float:
+def _operand_noise(node: Node, placement: Placement, costs: Mapping[Value, float]) -> float:
     """Return the noise of the values that a layer reads."""
     layer = placement.layers[node]
     return sum(costs.get(placement.points.get(value, value), 0.0) for value in (layer.input, node.output))
@@ -136,7 +136,7 @@ def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) ->
     }
 
 
-def floated(session: Placer, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
+def with_float_layers(session: Placer, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
     """Return `best` with more float layers, named by results; other decisions are kept."""
     more = [*more]
     placement = session.decide_placement(best.graph, (*best.floating, *more))
@@ -187,7 +187,9 @@ def with_cheap_layers(session: Placer, best: Candidate) -> list[Candidate]:
         cheap = cheap[:-1]
     names = [node.output.name for node in cheap]
     return [
-        floated(session, best, names[:count], REASON) for count in dict.fromkeys((len(cheap), len(cheap) // 2)) if count
+        with_float_layers(session, best, names[:count], REASON)
+        for count in dict.fromkeys((len(cheap), len(cheap) // 2))
+        if count
     ]
 
 
@@ -203,7 +205,7 @@ def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
         return None
     asked = set(settings.quantize_nodes)
     names = [node.output.name for node in placement.pointwise if asked.isdisjoint({node.name, node.output.name})]
-    new = floated(session, best, names, REASON)
+    new = with_float_layers(session, best, names, REASON)
     if rates is not None:
         most = (1 + part) * nanoseconds(placement, placement, rates, session.sizes)
         if nanoseconds(placement, new.quantization.placement, rates, session.sizes) > most:

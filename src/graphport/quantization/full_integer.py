@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
-from graphport.quantization.placement import data_operands, is_real
+from graphport.quantization.placement import data_operands, is_float32
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
@@ -27,7 +27,7 @@ def full_integer(graph: Graph) -> None:
     findings = [
         Diagnostic(
             "QUANT0030",
-            f"{node.op} {node.name or node.results[0].name!r} computes on reals: {reason}",
+            f"{node.op} {node.name or node.results[0].name!r} computes on floats: {reason}",
             node.origin,
             "leave 'full_integer' out, or change the model there",
         )
@@ -35,26 +35,26 @@ def full_integer(graph: Graph) -> None:
         if (reason := _real_reason(node)) is not None
     ]
     findings += [
-        Diagnostic("QUANT0030", f"the output {value.name!r} is real", None, "leave 'full_integer' out")
+        Diagnostic("QUANT0030", f"the output {value.name!r} is float", None, "leave 'full_integer' out")
         for value in graph.outputs
-        if is_real(value) and (value.producer is None or value.producer.op != "DequantizeLinear")
+        if is_float32(value) and (value.producer is None or value.producer.op != "DequantizeLinear")
     ]
     if findings:
         raise DiagnosticError(*findings)
     for value in graph.inputs:
-        if is_real(value):
+        if is_float32(value):
             _take_integers(graph, value)
     for index, value in enumerate(graph.outputs):
-        if is_real(value) and value.producer is not None:
+        if is_float32(value) and value.producer is not None:
             _give_integers(graph, index, value)
 
 
 def _real_reason(node: Node) -> str | None:
-    if node.op in _EDGES or not any(is_real(value) for value in node.results):
+    if node.op in _EDGES or not any(is_float32(value) for value in node.results):
         return None
     for value in data_operands(node):
         maker = value.producer
-        if is_real(value) and not value.is_constant and not _is_from_integers(maker):
+        if is_float32(value) and not value.is_constant and not _is_from_integers(maker):
             return f"it reads {value.name!r} before it is rounded"
     for value in node.results:
         if not _is_rounded(value):
@@ -83,11 +83,11 @@ def _is_rounded(value: Value) -> bool:
 def _take_integers(graph: Graph, value: Value) -> None:
     readers = [user for user in value.users if user.op == "QuantizeLinear"]
     if not readers or len(readers) < len(value.users):
-        message = f"the input {value.name!r} is read before it is rounded"
+        message = f"the input {value.name!r} is used before it is quantized"
         raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
     first, *others = readers
     if any(other.inputs[1:] != first.inputs[1:] for other in others):
-        message = f"the input {value.name!r} is rounded in several ways"
+        message = f"the input {value.name!r} is quantized with several parameters"
         raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
     fact = first.output.fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None

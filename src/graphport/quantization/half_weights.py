@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.spill import store_array
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.quantization.placement import data_operands, is_real
+from graphport.quantization.placement import data_operands, is_float32
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
@@ -41,7 +41,7 @@ def half_weights(graph: Graph) -> Graph:
 
 def _is_fit(value: Value) -> bool:
     stored = value.storage
-    if stored is None or stored.count < _FEWEST or not is_real(value):
+    if stored is None or stored.count < _FEWEST or not is_float32(value):
         return False
     return bool(np.abs(stored.numpy()).max(initial=0) <= _LARGEST)
 

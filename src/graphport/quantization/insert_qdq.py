@@ -14,9 +14,9 @@ from graphport.formats.tflite.rules.fixed_point import in_fifteen_bits
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.passes.substitution import add_constant
+from graphport.quantization.integer_sums import emit_sums
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import data_operands, moves
-from graphport.quantization.sums import emit_sums
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

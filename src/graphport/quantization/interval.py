@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.quantization.calibrate import squared_error
-from graphport.quantization.unseen import unseen_errors, unseen_errors_of_heavy_tails
+from graphport.quantization.unseen_error import unseen_errors, unseen_errors_of_heavy_tails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -72,11 +72,11 @@ class Layer:
 
     def numbers(self) -> Array:
         """The weight as float32."""
-        return _numbers(self.weight)
+        return _float_elements(self.weight)
 
     def offsets(self) -> Array:
         """The bias as float32; zeros if there is none."""
-        return np.zeros(self.channels, np.float32) if self.bias is None else _numbers(self.bias).reshape(-1)
+        return np.zeros(self.channels, np.float32) if self.bias is None else _float_elements(self.bias).reshape(-1)
 
     def matrix(self, weight: Array) -> Array:
         """Reshape `weight` to [groups, channels of a group, depth]; a transposed convolution has no such form.
@@ -86,9 +86,9 @@ class Layer:
         if self.kind == "product":
             return (weight.T if self.out_axis else weight)[None]
         moved = np.moveaxis(weight, 1, -1)
-        return self._ordered(moved.reshape(self.groups, weight.shape[0] // self.groups, -1))
+        return self._reorder_depth(moved.reshape(self.groups, weight.shape[0] // self.groups, -1))
 
-    def _ordered(self, x: Array, *, undo: bool = False) -> Array:
+    def _reorder_depth(self, x: Array, *, undo: bool = False) -> Array:
         """Reorder the depth axis to the order of `matrix`, or back."""
         channels = self.shape[1]
         if not self.pairs_by_place or channels % 2 == 0:
@@ -103,7 +103,7 @@ class Layer:
         if self.kind == "product":
             return np.ascontiguousarray(matrix[0].T if self.out_axis else matrix[0])
         shape = self.shape
-        matrix = self._ordered(matrix, undo=True)
+        matrix = self._reorder_depth(matrix, undo=True)
         return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
 
     def rows(self, x: Array, indices: Array) -> Array:
@@ -111,7 +111,7 @@ class Layer:
         if self.kind == "product":
             return x.reshape(-1, x.shape[-1])[indices][None]
         window = _Window.of(self, x.shape)
-        return self._ordered(window.rows(x, indices, self.groups))
+        return self._reorder_depth(window.rows(x, indices, self.groups))
 
     def count(self, shape: tuple[int, ...]) -> int:
         """Return the number of rows of an input shape."""
@@ -182,11 +182,11 @@ def layer_of(node: Node) -> Layer | None:
     shape = weight.storage.shape if weight.storage is not None else ()
     match node.word:
         case "Conv" if len(shape) >= 3:
-            return _with_bias(node, "convolution", weight, 0, 1, int(_number(node, "group", 1)))
+            return _with_bias(node, "convolution", weight, 0, 1, int(_float_attribute(node, "group", 1)))
         case "ConvTranspose" if len(shape) >= 3:
-            return _with_bias(node, "transposed", weight, 1, 0, int(_number(node, "group", 1)))
+            return _with_bias(node, "transposed", weight, 1, 0, int(_float_attribute(node, "group", 1)))
         case "Gemm" if _is_affine(node):
-            out = 0 if _number(node, "transB", 0) else 1
+            out = 0 if _float_attribute(node, "transB", 0) else 1
             return _with_bias(node, "product", weight, out, 1 - out, 1)
         case "MatMul" if len(shape) == 2 and _rank(node.operands[0]) > 1:
             return _product(node, weight)
@@ -215,12 +215,17 @@ def _product(node: Node, weight: Value) -> Layer:
 def _is_affine(node: Node) -> bool:
     """Whether a Gemm is `a @ b + c` with one addend per column."""
     weight, bias = node.operand(1), node.operand(2)
-    if _number(node, "alpha", 1.0) != 1 or _number(node, "transA", 0) or weight is None or weight.storage is None:
+    if (
+        _float_attribute(node, "alpha", 1.0) != 1
+        or _float_attribute(node, "transA", 0)
+        or weight is None
+        or weight.storage is None
+    ):
         return False
-    columns = weight.storage.shape[0 if _number(node, "transB", 0) else 1]
+    columns = weight.storage.shape[0 if _float_attribute(node, "transB", 0) else 1]
     if bias is None:
         return True
-    return _number(node, "beta", 1.0) == 1 and _shape(bias) in ((columns,), (1, columns))
+    return _float_attribute(node, "beta", 1.0) == 1 and _shape(bias) in ((columns,), (1, columns))
 
 
 def _is_parameter(value: Value) -> bool:
@@ -228,9 +233,9 @@ def _is_parameter(value: Value) -> bool:
     return value.is_constant and value.storage is not None and value.storage.dtype is DType.FLOAT32
 
 
-def _numbers(value: Value) -> Array:
+def _float_elements(value: Value) -> Array:
     if value.storage is None:
-        message = f"%{value.name} has no numbers"
+        message = f"%{value.name} has no stored elements"
         raise ValueError(message)
     return np.asarray(value.storage.numpy(), np.float32)
 
@@ -243,7 +248,7 @@ def _rank(value: Value) -> int:
     return len(_shape(value))
 
 
-def _number(node: Node, name: str, default: float) -> float:
+def _float_attribute(node: Node, name: str, default: float) -> float:
     found = node.attributes.get(name, default)
     return found if isinstance(found, int | float) else default
 

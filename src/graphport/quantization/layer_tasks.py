@@ -15,10 +15,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.ir.graph import Graph, Node, Value
+from graphport.quantization.channel_blocks import layer_channels, split_channels
 from graphport.quantization.insert_qdq import Quantization, Weight, least_scales
 from graphport.quantization.layer import Kind, Layer
 from graphport.quantization.layerwise import Follower, mean_noise
-from graphport.quantization.parts import part_of, parts_of
 from graphport.quantization.placement import Placement
 from graphport.quantization.weights import by_group, nearest, weight_qparams
 
@@ -54,7 +54,7 @@ def nearest_weight(choices: Choices, node: Node, layer: Layer, source: Quantizat
     return Weight(qparams, codes, None if layer.bias is None else layer.offsets())
 
 
-class Ways(NamedTuple):
+class AdjustmentSettings(NamedTuple):
     """How a follower adjusts layers."""
 
     adjusts: bool
@@ -79,7 +79,7 @@ class LayerTask:
     @classmethod
     def of(cls, layer: Layer, rows: slice) -> LayerTask:
         """Return the task of the output channels `rows`."""
-        part = part_of(layer, rows)
+        part = layer_channels(layer, rows)
         bias = None if part.bias is None else part.offsets()
         return cls(layer.name, layer.node.op, layer.kind, part.numbers(), bias, (layer.out_axis, layer.in_axis))
 
@@ -100,15 +100,15 @@ def _constant(name: str, numbers: Array) -> Value:
 
 def rounded_parts(layer: Layer, choices: Choices) -> list[slice]:
     """Return the parts of `layer` that are quantized separately: with block scales, channels are independent."""
-    return parts_of(layer) if choices.settings.weight_block else [slice(0, layer.shape[layer.out_axis])]
+    return split_channels(layer) if choices.settings.weight_block else [slice(0, layer.shape[layer.out_axis])]
 
 
-def follower_of(ways: Ways) -> Follower:
+def follower_of(ways: AdjustmentSettings) -> Follower:
     """Return a follower for layers without a graph; activations are not quantized."""
     return Follower(Graph("layer"), Quantization(Placement()), **ways._asdict())
 
 
-def rounded(task: LayerTask, choices: Choices, ways: Ways, rows: Rows) -> tuple[Weight, LayerNoise]:
+def rounded(task: LayerTask, choices: Choices, ways: AdjustmentSettings, rows: Rows) -> tuple[Weight, LayerNoise]:
     """Return the codes of a task, and their noise."""
     layer, follower = task.layer(), follower_of(ways)
     given = nearest_weight(choices, layer.node, layer, None)

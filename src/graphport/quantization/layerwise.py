@@ -15,10 +15,10 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.quantization import round as rounding
-from graphport.quantization.engine import Piece
+from graphport.quantization.channel_blocks import along, layer_channels, mapped, split_channels, weight_channels
+from graphport.quantization.engine import Subgraph
 from graphport.quantization.insert_qdq import Weight
-from graphport.quantization.parts import along, mapped, part_of, part_of_weight, parts_of
-from graphport.quantization.placement import is_real
+from graphport.quantization.placement import is_float32
 from graphport.quantization.power import power
 from graphport.quantization.refine import refined
 from graphport.quantization.weights import has_pairs
@@ -96,7 +96,7 @@ class Follower:
         rounded = dict(real)
         for value in self.graph.inputs:
             self._round(value, real, rounded)
-        pieces = self._pieces()
+        pieces = self._segments()
         last = _last_reads(pieces) | dict.fromkeys(wanted, len(pieces))
         for number, nodes in enumerate(pieces):
             wanted = [value for node in nodes for value in node.results if last.get(value, -1) > number]
@@ -108,7 +108,7 @@ class Follower:
                 self.on_progress(number + 1, len(pieces))
         return real, rounded
 
-    def _pieces(self) -> list[list[Node]]:
+    def _segments(self) -> list[list[Node]]:
         """Split the nodes before each layer and after each quantized value."""
         placement, layers = self.quantization.placement, self._layers
         pieces: list[list[Node]] = [[]]
@@ -131,24 +131,24 @@ class Follower:
         results = list(dict.fromkeys([*wanted, *points]))
         if not results and layer is not None:
             # The last layer has no consumer, but a weight.
-            self._adjusted(layer, real[layer.input], self._seen_by(layer, rounded))
+            self._adjust_layer(layer, real[layer.input], self._inputs_of(layer, rounded))
         if not results:
             return
         given = [] if layer is None else [layer.weight, *([] if layer.bias is None else [layer.bias])]
-        piece = Piece(nodes, results, given, threads=self.threads)
+        piece = Subgraph(nodes, results, given, threads=self.threads)
         constants = {value: value.storage.numpy() for value in given if value.storage is not None}
         exact = _runs(piece, real, constants)
         source = dict(rounded)
         if layer is not None:
-            source[layer.input] = self._seen_by(layer, rounded)
-            constants |= self._adjusted(layer, real[layer.input], source[layer.input])
+            source[layer.input] = self._inputs_of(layer, rounded)
+            constants |= self._adjust_layer(layer, real[layer.input], source[layer.input])
         found = _runs(piece, source, constants)
         real.update(exact)
         rounded.update(found)
         for value in points:
             self._round(value, real, rounded)
 
-    def _seen_by(self, layer: Layer, rounded: Live) -> list[Array]:
+    def _inputs_of(self, layer: Layer, rounded: Live) -> list[Array]:
         value = layer.input
         qparams = self.quantization.qparams_of(value)
         if value in self.quantization.placement.carried or qparams is None or layer.node in self.quantization.alone:
@@ -158,7 +158,7 @@ class Follower:
     def _round(self, value: Value, real: Live, rounded: Live) -> None:
         placement = self.quantization.placement
         root = placement.points.get(value)
-        if root is None or value not in real or not is_real(value):
+        if root is None or value not in real or not is_float32(value):
             return
         if self.choose is not None and root is value and value not in self.quantization.fixed:
             chosen = self.choose(value, real[value], rounded[value])
@@ -172,9 +172,9 @@ class Follower:
         if value in placement.carried:
             rounded[value] = nearest
 
-    def _adjusted(self, layer: Layer, real: list[Array], rounded: list[Array]) -> dict[Value, Any]:
+    def _adjust_layer(self, layer: Layer, real: list[Array], rounded: list[Array]) -> dict[Value, Any]:
         """Return the constants of a layer for the quantized run, adjusted to its input."""
-        known = None if self.elsewhere is None else self.elsewhere(self, layer, *self._fitting(real, rounded))
+        known = None if self.elsewhere is None else self.elsewhere(self, layer, *self._limit_runs(real, rounded))
         if known is not None:
             self.quantization.weights[layer.node], self.noise[layer.node] = known
         given = self.quantization.weights.get(layer.node)
@@ -182,7 +182,7 @@ class Follower:
             return {}
         weight = given
         if known is None and layer.kind != "transposed" and all(x.size for x in real):
-            rows = self.rows_of(layer, *self._fitting(real, rounded))
+            rows = self.rows_of(layer, *self._limit_runs(real, rounded))
             weight, self.noise[layer.node] = self.best_of_rows(layer, given, rows, self.second_of(layer, rows))
             self.quantization.weights[layer.node] = weight
         constants: dict[Value, Any] = {layer.weight: weight.qparams.values(weight.codes)}
@@ -190,28 +190,28 @@ class Follower:
             constants[layer.bias] = weight.bias.reshape(layer.bias.storage.shape)
         return constants
 
-    def _fitting(self, *inputs: list[Array]) -> list[list[Array]]:
+    def _limit_runs(self, *inputs: list[Array]) -> list[list[Array]]:
         return [each[: self.fitting] for each in inputs]
 
     def best_of_rows(
         self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
     ) -> tuple[Weight, LayerNoise]:
         """Select the best rounding; for a large product some output channels at a time, which are independent."""
-        parts = parts_of(layer)
+        parts = split_channels(layer)
         second = second if given.qparams.dtype.is_integer else None
         if len(parts) < 2:
             return self._best(layer, given, rows, second)
         codes = np.empty_like(given.codes)
         bias = None if layer.bias is None else np.empty(layer.channels, np.float32)
 
-        def part(at: slice) -> LayerNoise:
-            weight, noise = self._best(part_of(layer, at), part_of_weight(layer, given, at), rows, second)
+        def adjust_channels(at: slice) -> LayerNoise:
+            weight, noise = self._best(layer_channels(layer, at), weight_channels(layer, given, at), rows, second)
             codes[along(layer, at)] = weight.codes
             if bias is not None:
                 bias[at] = weight.bias
             return noise
 
-        noises = mapped(part, parts)
+        noises = mapped(adjust_channels, parts)
         return Weight(given.qparams, codes, bias), mean_noise(noises)
 
     def second_of(self, layer: Layer, rows: rounding.Rows) -> Array | rounding.WideMoments | None:
@@ -243,7 +243,7 @@ class Follower:
         chosen = Weight(
             given.qparams, given.qparams.codes(layer.unmatrix(numbers)), None if layer.bias is None else offsets
         )
-        own = self._own(layer, rows.real, matrix, numbers)
+        own = self._rounding_noise(layer, rows.real, matrix, numbers)
         return chosen, LayerNoise(errors[0], errors[best], own, means)
 
     def rows_of(self, layer: Layer, real: list[Array], rounded: list[Array]) -> rounding.Rows:
@@ -253,11 +253,11 @@ class Follower:
         chosen = [_row_subset(layer.count(x.shape), -(-wanted // len(real))) for x in real]
         return rounding.Rows(_joined_rows(layer, real, chosen), _joined_rows(layer, rounded, chosen))
 
-    def _own(self, layer: Layer, rows: Array, matrix: Array, numbers: Array) -> float:
+    def _rounding_noise(self, layer: Layer, rows: Array, matrix: Array, numbers: Array) -> float:
         """Return the noise of a layer whose input has only its own rounding error."""
         qparams = None if layer.node in self.quantization.alone else self.quantization.qparams_of(layer.input)
         parts = np.array_split(rows, min(max(rows.nbytes // _ROOM, 1), rows.shape[1]), axis=1)
-        nearest = parts if qparams is None else (qparams.nearest(part) for part in parts)
+        nearest = parts if qparams is None else (qparams.nearest(adjust_channels) for adjust_channels in parts)
         return ratio((x @ matrix.swapaxes(1, 2) for x in parts), (x @ numbers.swapaxes(1, 2) for x in nearest))
 
     def _rounded(
@@ -274,7 +274,7 @@ class Follower:
             layer, given.qparams, given.codes, has_pairs=self.reach == "pairs" and has_pairs(layer)
         )
         aims = {"second order": matrix}
-        fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
+        fitted = rounding.fit_weight(matrix, rows, second) if can_correct and self.fits else matrix
         if fitted is not matrix:
             aims["second order, fitted"] = fitted
         # Output channels are independent: all targets are rounded at once.
@@ -300,7 +300,7 @@ def mean_noise(noises: Sequence[LayerNoise]) -> LayerNoise:
     return LayerNoise(nearest, chosen, own, max(means, key=means.count))
 
 
-def _runs(piece: Piece, live: Live, constants: Mapping[Value, Any]) -> Live:
+def _runs(piece: Subgraph, live: Live, constants: Mapping[Value, Any]) -> Live:
     found: Live = {}
     for index in range(len(next(iter(live.values()), [None]))):
         for value, array in piece.run(

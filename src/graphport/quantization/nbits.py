@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _SIGNED = {DType.INT4: 4, DType.INT2: 2}
-_LEAST, _MOST = 16, 256
+_MIN_BLOCK, _MAX_BLOCK = 16, 256
 """Block sizes that all of its kernels support."""
 EXACT, ROUNDED = 1, 4
 """Accuracy levels: float32 activations, and activations quantized to 8 bits."""
@@ -78,13 +78,13 @@ def _products(graph: Graph) -> list[tuple[Node, Node]]:
 
 
 def _emit(graph: Graph, node: Node, made: Node, level: int) -> None:
-    codes, scales, zeros = (_numbers(made.operand(index)) for index in range(3))
+    codes, scales, zeros = (_constant_elements(made.operand(index)) for index in range(3))
     size, axis = made.attributes.get("block_size", 0), made.attributes.get("axis", 1)
     stored = made.operands[0].storage
     bits = None if stored is None else _SIGNED.get(stored.dtype)
     if codes is None or scales is None or bits is None or not isinstance(size, int) or axis not in (0, -2):
         return
-    if codes.ndim != 2 or not _LEAST <= size <= _MOST or size & (size - 1):
+    if codes.ndim != 2 or not _MIN_BLOCK <= size <= _MAX_BLOCK or size & (size - 1):
         return
     depth, results = codes.shape
     blocks = -(-depth // size)
@@ -114,5 +114,5 @@ def _packed(rows: Array, bits: int) -> Array:
     return np.frombuffer(pack(np.ascontiguousarray(rows).reshape(-1), bits), np.uint8).reshape(len(rows), -1)
 
 
-def _numbers(value: Value | None) -> Array | None:
+def _constant_elements(value: Value | None) -> Array | None:
     return None if value is None or value.storage is None or not value.is_constant else value.storage.numpy()

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-TINY = float(np.finfo(np.float32).tiny)
+MIN_SCALE = float(np.finfo(np.float32).tiny)
 """Minimum scale, for tensors of zeros."""
 
 _BITS = 16
@@ -107,7 +107,7 @@ def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = Fa
     """
     low, high = min(low, 0.0), max(high, 0.0)
     least, most = limits(dtype)
-    scale = float(_rounded(np.asarray(max((high - low) / (most - least), TINY)), power_of_two=power_of_two))
+    scale = float(_rounded(np.asarray(max((high - low) / (most - least), MIN_SCALE)), power_of_two=power_of_two))
     zero_point = int(np.clip(np.rint(least - low / scale), least, most))
     return QuantizationParameters(dtype, np.asarray(scale, np.float32), _integers(zero_point, dtype), least, most)
 
@@ -119,7 +119,7 @@ def symmetric(
     least, most = limits(dtype, symmetric=True)
     middle = (most + 1) // 2 if dtype.kind == "u" else 0
     steps = _LARGEST[dtype] if dtype.is_floating else most - middle
-    raw = np.maximum(np.asarray(bound, np.float64) / steps, TINY)
+    raw = np.maximum(np.asarray(bound, np.float64) / steps, MIN_SCALE)
     scale = np.asarray(_rounded(raw, power_of_two=power_of_two), np.float32)
     return QuantizationParameters(dtype, scale, _integers(np.full(scale.shape, middle), dtype), least, most, axis)
 

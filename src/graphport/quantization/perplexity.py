@@ -41,7 +41,7 @@ def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
     if tokens.ndim != 2 or tokens.shape[1] < 2 or tokens.dtype.kind not in "iu" or not len(tokens):
         stated = f"tokens are {tokens.dtype}{list(tokens.shape)}"
         raise DiagnosticError(Diagnostic("QUANT0031", stated, None, "give rows of at least two integers, in a .npy"))
-    return Perplexity(_reader(graph), tokens)
+    return Perplexity(_require_decoder(graph), tokens)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +57,10 @@ class Perplexity:
             rows = self.tokens[start : start + _BATCH].astype(np.int64)
             found = _logits(run(self.reader.inputs(rows[:, :-1])))
             if found is None or found.shape[:2] != (rows.shape[0], rows.shape[1] - 1):
-                message = "no output gives a number for each token at each place"
-                raise DiagnosticError(Diagnostic("QUANT0031", message, None, "give a model with such an output"))
+                message = "no output contains logits [batch, length, tokens]"
+                raise DiagnosticError(
+                    Diagnostic("QUANT0031", message, None, "use a model with a float output of rank 3")
+                )
             spent += _surprise(found, rows[:, 1:])
             count += rows[:, 1:].size
         return -float(np.exp(spent / count))
@@ -98,7 +100,7 @@ def _logits(outputs: Mapping[str, Any]) -> Array | None:
     return next((x for x in found if x.dtype.kind == "f"), None)
 
 
-def _reader(graph: Graph) -> Decoder:
+def _require_decoder(graph: Graph) -> Decoder:
     found = decoder_of(graph)
     if found is None:
         names = ", ".join(value.name for value in graph.inputs)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.runtimes.target import Target
 
 
-UNDISPATCHED = "dispatch leaves it floating"
+UNDISPATCHED = "the dispatch method keeps it float"
 """Reason of float nodes outside of the candidates."""
 
 
@@ -114,8 +114,8 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
         return None
     results = layer.shape[0] // layer.groups
     if results == layer.shape[1] == 1:
-        is_real = target.real_depthwise and not is_forced
-        return f"{target.name} convolves each channel sooner, and more exactly, on real numbers" if is_real else None
+        is_float32 = target.real_depthwise and not is_forced
+        return f"{target.name} convolves each channel sooner, and more exactly, on real numbers" if is_float32 else None
     axes = len(layer.shape) - 2
     if target.grouped_axes and axes > target.grouped_axes:
         return f"{target.name} has no sound integer kernel for groups over {axes} axes"
@@ -127,7 +127,7 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
 def _fits_halves(layer: Layer) -> bool:
     """Whether float16 scales represent its weights, in codes of four or more bits."""
     numbers = layer.numbers()
-    return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0))) <= _MOST_IN_HALVES
+    return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0))) <= _MAX_FLOAT16_WEIGHT
 
 
 def _has_constant_added(layer: Layer) -> bool:
@@ -146,7 +146,7 @@ def _find_layers(
             continue
         reason = _reason(node, target, candidates, floating)
         layer = layer_of(node) if reason is None else None
-        if layer is not None and is_real(layer.input) and 0 not in layer.shape:
+        if layer is not None and is_float32(layer.input) and 0 not in layer.shape:
             placement.layers[node] = _paired(layer, target)
         else:
             placement.floating[node] = reason or _unfit(node)
@@ -186,7 +186,7 @@ def _unfit(node: Node) -> str:
     shape = weight.storage.shape if weight.storage is not None else ()
     if 0 in shape:
         return "its weight is empty"
-    if not is_real(weight) or weight.storage is None:
+    if not is_float32(weight) or weight.storage is None:
         return "its weight is not a plain constant of float32"
     if node.word == "MatMul" and len(shape) != 2:
         return f"its weight has {len(shape)} axes, where a matrix has 2"
@@ -198,7 +198,7 @@ def _unfit(node: Node) -> str:
     return "its weight is not a plain constant of float32"
 
 
-_MOST_IN_HALVES = 7.0 * 65504
+_MAX_FLOAT16_WEIGHT = 7.0 * 65504
 
 
 class _Walk:
@@ -229,13 +229,13 @@ class _Walk:
         """Compute the placement."""
         tentative = self._forwards()
         wanted = self._backwards(tentative)
-        self._put(wanted)
+        self._add_points(wanted)
 
     def _forwards(self) -> dict[Node, Value]:
         """Find nodes without weights that could compute on integers, and their results."""
         tentative: dict[Node, Value] = {}
         for value in self.ends_of_graph[0]:
-            if is_real(value):
+            if is_float32(value):
                 self._carry(value)
         for node in self.nodes:
             if node in self.placement.layers:
@@ -258,7 +258,7 @@ class _Walk:
         source = node.operands[0]
         if source in self.carried:
             for value in node.results:
-                if is_real(value):
+                if is_float32(value):
                     self.carried[value] = self.carried[source]
 
     def _computes_on_integers(self, node: Node) -> bool:
@@ -277,7 +277,7 @@ class _Walk:
 
     def _is_fit(self, value: Value) -> bool:
         """Whether a value is a constant that qparams represent nearly exactly."""
-        if not value.is_constant or value.storage is None or not is_real(value):
+        if not value.is_constant or value.storage is None or not is_float32(value):
             return False
         if value.storage.count == 1:
             return True
@@ -338,7 +338,7 @@ class _Walk:
             self._forget(self.ends[node])
             self.placement.summing[node] = None
 
-    def _put(self, wanted: set[Value]) -> None:
+    def _add_points(self, wanted: set[Value]) -> None:
         placement = self.placement
         self._sum(wanted)
         for value, root in self.carried.items():
@@ -353,9 +353,9 @@ class _Walk:
                     placement.readers.setdefault(value, []).append(node)
                     if self.target.for_all and not value.is_input:
                         placement.carried.add(value)
-        self._share()
+        self._unite_shared_values()
 
-    def _share(self) -> None:
+    def _unite_shared_values(self) -> None:
         for node in self.placement.pointwise:
             if node.word in self.target.shared:
                 self._unite([*data_operands(node), self._end(node)])
@@ -388,10 +388,12 @@ _MASKING = 1e4
 
 def _has(node: Node, names: Collection[str]) -> bool:
     """Whether all attributes of these names differ from their defaults, zeros and ones."""
-    return all(node.attributes.get(name, 0) not in (0, (), (1,) * _many(node.attributes.get(name))) for name in names)
+    return all(
+        node.attributes.get(name, 0) not in (0, (), (1,) * _tuple_length(node.attributes.get(name))) for name in names
+    )
 
 
-def _many(x: object) -> int:
+def _tuple_length(x: object) -> int:
     return len(x) if isinstance(x, tuple) else 0  # pyright: ignore[reportUnknownArgumentType]
 
 
@@ -402,7 +404,7 @@ def products(layer: Layer) -> int:
     return layer.depth * prod(dim for dim in shape if isinstance(dim, int))
 
 
-def is_real(value: Value) -> bool:
+def is_float32(value: Value) -> bool:
     """Whether a value is a float32 tensor."""
     return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT32
 
@@ -417,7 +419,7 @@ def moves(node: Node) -> bool:
     )
     if not is_so:
         return False
-    data = [value for value in data_operands(node) if is_real(value)]
+    data = [value for value in data_operands(node) if is_float32(value)]
     return len(data) == 1 and data[0] is node.operands[0]
 
 

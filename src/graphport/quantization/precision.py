@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.quantization.choices import Choices
-from graphport.quantization.float_fallback import floated
+from graphport.quantization.float_fallback import with_float_layers
 from graphport.quantization.report import Step
-from graphport.quantization.widen import has_wide_layers, widened
+from graphport.quantization.wide_activations import has_wide_layers, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _REASON = "it makes so much noise that the goal asks for it"
 _BYTE = 8
-_MOST_ALONE = 96
+_MAX_MEASURED_LAYERS = 96
 """Maximum number of layers that are measured alone; above, layers are ranked by their own noise."""
-_MOST_SETS = 120
+_MAX_SETS = 120
 """Maximum number of smaller sets of layers that are all measured."""
-_FIRST = 12
+_NUM_TRIED_FIRST = 12
 """Otherwise, so many of the noisiest layers are tried for each addition."""
 
 
@@ -116,7 +116,7 @@ def _fewer(
     session: QuantizationSession, best: Candidate, meets: Callable[[Candidate], bool], order: list[Node], size: int
 ) -> tuple[list[Node], Candidate] | None:
     """Return fewer than `size` of the layers `order` that meet the goal, if found."""
-    if sum(comb(len(order), count) for count in range(1, size)) <= _MOST_SETS:
+    if sum(comb(len(order), count) for count in range(1, size)) <= _MAX_SETS:
         steps = ([[*nodes] for nodes in combinations(order, count)] for count in range(1, size))
         for sets in steps:
             nodes, trial = _best_of(session, best, sets)
@@ -126,7 +126,7 @@ def _fewer(
     nodes: list[Node] = []
     while len(nodes) < size - 1:
         left = [node for node in order if node not in nodes]
-        nodes, trial = _best_of(session, best, [[*nodes, node] for node in left[:_FIRST]])
+        nodes, trial = _best_of(session, best, [[*nodes, node] for node in left[:_NUM_TRIED_FIRST]])
         if meets(trial):
             return nodes, trial
     return None
@@ -141,13 +141,13 @@ def _best_of(session: QuantizationSession, best: Candidate, sets: list[list[Node
 def sensitivities(session: QuantizationSession, best: Candidate) -> dict[Node, float]:
     """Return the noise-to-signal ratio of each layer alone at the outputs, or at its result if there are many."""
     layers = list(best.quantization.placement.layers)
-    if len(layers) > _MOST_ALONE and best.follower is not None:
+    if len(layers) > _MAX_MEASURED_LAYERS and best.follower is not None:
         known = best.follower.noise
         return {node: known[node].own if node in known else 0.0 for node in layers}
     found: dict[Node, float] = {}
     for done, node in enumerate(layers):
         others = [other.output.name for other in layers if other is not node]
-        found[node] = session.measure(floated(session, best, others, _REASON)).ratio
+        found[node] = session.measure(with_float_layers(session, best, others, _REASON)).ratio
         if session.on_progress is not None:
             session.on_progress("sensitivity", done + 1, len(layers))
     return found
@@ -164,4 +164,4 @@ def with_less_noise(session: QuantizationSession, best: Candidate, names: Collec
     """Return `best` with some float layers; with 16 bits if the runtime supports integers only."""
     choices = session.choices
     is_wide = choices.target.is_whole and has_wide_layers(choices.settings, choices.target)
-    return widened(choices, best, names) if is_wide else floated(session, best, names, reason)
+    return widened(choices, best, names) if is_wide else with_float_layers(session, best, names, reason)

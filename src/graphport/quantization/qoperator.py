@@ -22,7 +22,7 @@ _CURVES = {
     "LeakyRelu": "QLinearLeakyRelu",
     "GlobalAveragePool": "QLinearGlobalAveragePool",
 }
-_SWALLOWED = frozenset({"Relu", "Clip"})
+_REDUNDANT_CLAMPS = frozenset({"Relu", "Clip"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ def _emitted(graph: Graph, node: Node, end: Node) -> Node | None:
     if node.word == "MatMul" and second is not None:
         return Node("QLinearMatMul", [*first.all, *second.all, scale, zero], [result], name=node.name)
     if node.word in _ELEMENTWISE and second is not None:
-        return _own(_ELEMENTWISE[node.word], [*first.all, *second.all, scale, zero], result, {}, node.name)
+        return _integer_node(_ELEMENTWISE[node.word], [*first.all, *second.all, scale, zero], result, {}, node.name)
     if node.word in _CURVES:
-        return _own(_CURVES[node.word], [*first.all, scale, zero], result, attributes, node.name)
+        return _integer_node(_CURVES[node.word], [*first.all, scale, zero], result, attributes, node.name)
     return None
 
 
-def _own(op: str, operands: list[Value], result: Value, attributes: dict[str, Attribute], name: str) -> Node:
+def _integer_node(op: str, operands: list[Value], result: Value, attributes: dict[str, Attribute], name: str) -> Node:
     return Node(op, operands, [result], attributes, dialect=DIALECT, name=name)
 
 
@@ -99,8 +99,8 @@ def _end(node: Node) -> Node | None:
         if reader is None or reader.dialect:
             return None
         if reader.word == "QuantizeLinear":
-            return reader if reader.operands[0] is value and _holds(reader, low, high) else None
-        bounds = _bounds(reader) if reader.word in _SWALLOWED and reader.operands[0] is value else None
+            return reader if reader.operands[0] is value and _is_within(reader, low, high) else None
+        bounds = _bounds(reader) if reader.word in _REDUNDANT_CLAMPS and reader.operands[0] is value else None
         if bounds is None:
             return None
         low, high, value = max(low, bounds[0]), min(high, bounds[1]), reader.output
@@ -120,7 +120,7 @@ def _bounds(node: Node) -> tuple[float, float] | None:
     return found[0], found[1]
 
 
-def _holds(end: Node, low: float, high: float) -> bool:
+def _is_within(end: Node, low: float, high: float) -> bool:
     """Whether a QuantizeLinear has per-tensor 8-bit qparams whose codes are within these bounds."""
     fact = end.output.fact
     numbers = [value.storage for value in end.operands[1:3] if value.storage is not None]

@@ -16,8 +16,8 @@ from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import layers_elsewhere
 from graphport.quantization.distributed import observer as find_observer
 from graphport.quantization.dynamic import rounded_while_it_runs
-from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
+from graphport.quantization.export_form import to_export_form
 from graphport.quantization.full_integer import full_integer
 from graphport.quantization.goals import Goals, latency_goal
 from graphport.quantization.half_weights import half_weights
@@ -31,7 +31,9 @@ from graphport.quantization.placement import Placement
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.random_inputs import random_inputs_at, random_samples
 from graphport.quantization.report import QuantizationReport, Step, worst_of
-from graphport.quantization.samples import gather, spread
+from graphport.quantization.require_layers import inner_layers
+from graphport.quantization.result_diagnostics import check_result, slower
+from graphport.quantization.samples import evenly_spaced_indices, gather
 from graphport.quantization.session import QuantizationSession, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
@@ -39,9 +41,7 @@ from graphport.quantization.statistics_file import refuse_path
 from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
-from graphport.quantization.verdict import slower, verdict
-from graphport.quantization.widen import refuse_wide
-from graphport.quantization.written import as_written
+from graphport.quantization.wide_activations import refuse_wide
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Preset, Settings
 
 _HALF = "float16"
-_HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
+_HELD_OUT_STRIDE = {"fast": 8, "balanced": 4, "best": 4}
 """Stride of held-out samples, if there are enough."""
-_MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
+_MAX_HELD_OUT = {"fast": 32, "balanced": 64, "best": 64}
 _FOLLOWED = {"fast": 8, "balanced": 48, "best": 96}
 """Samples that are followed through the graph to adjust layers, or to measure their noise at least."""
 _BYTE = 8
 _LENGTHS = (1, 128)
 """Row counts of the runs that few-bit weights are timed with if no samples are given."""
-_NAMED = 3
+_MAX_NAMED_LAYERS = 3
 """Number of layers that a diagnostic names."""
 
 
@@ -107,7 +107,7 @@ def quantize(
         message = f"a goal of {goals.metric:g} is set for a measure, and there is no measure"
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, "--metric MODULE:FUNCTION, or metric=… in Python"))
     is_half = settings.weight_type == _HALF
-    choices = Choices.of(_whole(settings) if is_planned else settings)
+    choices = Choices.of(_base_settings(settings) if is_planned else settings)
     settings = replace(settings, weight_block=choices.settings.weight_block)
     if statistics is not None:
         refuse_path(statistics)
@@ -181,16 +181,18 @@ def _begun(
 ) -> QuantizationSession:
     """Survey the samples and divide them: some are held out, some of the others are followed through the graph."""
     settings = choices.settings
-    held_back = _held_back(samples.count, settings.preset)
+    held_back = _held_out(samples.count, settings.preset)
     kept = sorted(set(range(samples.count)) - held_back) or list(range(samples.count))
     sized = bound(graph, samples)
     each = bytes_per_sample(sized)
     wanted = _followed(choices, len(kept), each)
-    followed = frozenset(kept[place] for place in spread(len(kept), wanted)) if wanted else frozenset[int]()
-    judging = held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])
+    followed = (
+        frozenset(kept[place] for place in evenly_spaced_indices(len(kept), wanted)) if wanted else frozenset[int]()
+    )
+    judging = held_back or evenly_spaced_indices(samples.count, _MAX_HELD_OUT[settings.preset])
     seen = survey(samples, judging | followed, on_progress)
     batch = fitting_batch(settings, each)
-    judged = samples.made_of([seen.taken[number] for number in sorted(judging)])
+    judged = samples.with_samples([seen.taken[number] for number in sorted(judging)])
     optimize = not choices.target.is_simulated
     judge = (
         # The whole model is not run.
@@ -198,7 +200,7 @@ def _begun(
         if is_streamed
         else Judge.of(graph, judged, batch, threads=settings.threads, optimize=optimize)
     )
-    chosen = samples.made_of([seen.taken[number] for number in sorted(followed)])
+    chosen = samples.with_samples([seen.taken[number] for number in sorted(followed)])
     runs = list(chosen.runs(batch)) if followed else []
     sizes = {} if sized is graph else bytes_by_name(sized)
     return QuantizationSession(
@@ -232,13 +234,13 @@ def _report(
         {} if follower is None else follower.noise,
         {} if follower is None else follower.accumulated,
     )
-    noisiest = [layer.name for layer in worst_of(layers)][:_NAMED]
+    noisiest = [layer.name for layer in worst_of(layers)][:_MAX_NAMED_LAYERS]
     if optimum is None:
-        on_progress = verdict(settings, best.quantization, noise, noisiest)
+        on_progress = check_result(settings, best.quantization, noise, noisiest)
         met = None if settings.min_snr is None else noise.snr - noise.margin >= settings.min_snr
     else:
         on_progress = [
-            *verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest),
+            *check_result(replace(settings, min_snr=None), best.quantization, noise, noisiest),
             *slower(optimum.chosen, optimum.front, settings.target),
             *optimum.findings,
         ]
@@ -269,7 +271,7 @@ def _random_inputs(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any
         DiagnosticError: QUANT0001 activations cannot be quantized without samples.
     """
     if not settings.weights_only:
-        message = "without samples nothing is known of activations, and only weights can be rounded"
+        message = "without samples the ranges of activations are unknown, and only weights can be quantized"
         remedy = "give samples (--calibration), or leave activations real (--weights-only)"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
     return random_samples(graph)
@@ -296,11 +298,11 @@ def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) 
     """
     settings = session.choices.settings
     if settings.target == "openvino":
-        noise = session.judge.noise_by_itself(as_written(graph, settings), "openvino")
+        noise = session.judge.noise_by_itself(to_export_form(graph, settings), "openvino")
         return None if noise is None else noise.snr
     if settings.target != "onnxruntime" or not settings.weights_only or not has_products(graph):
         return None
-    return session.judge.noise(as_written(graph, settings, exact), as_run=True).snr
+    return session.judge.noise(to_export_form(graph, settings, exact), as_run=True).snr
 
 
 def _unseen(choices: Choices) -> Choices:
@@ -314,16 +316,20 @@ def _goals(settings: Settings) -> Goals:
     return Goals(*asked, is_small=settings.weights_only)
 
 
-def _whole(settings: Settings) -> Settings:
+def _base_settings(settings: Settings) -> Settings:
     """Return `settings` for the base of plans: as many integer layers as possible, unless set otherwise."""
     cheap = False if settings.cheap_layers is None else settings.cheap_layers
     real = False if settings.real_results is None else settings.real_results
     return replace(settings, cheap_layers=cheap, real_results=real, min_snr=None)
 
 
-def _held_back(count: int, preset: Preset) -> frozenset[int]:
+def _held_out(count: int, preset: Preset) -> frozenset[int]:
     """Return the held-out samples; empty if there are too few."""
-    return spread(count, min(count // _HELD_BACK[preset], _MOST_HELD_BACK[preset])) if count >= FEWEST else frozenset()
+    return (
+        evenly_spaced_indices(count, min(count // _HELD_OUT_STRIDE[preset], _MAX_HELD_OUT[preset]))
+        if count >= FEWEST
+        else frozenset()
+    )
 
 
 def _followed(choices: Choices, count: int, each: int) -> int:
@@ -341,16 +347,14 @@ def _refuse_quantized(graph: Graph) -> None:
     found = [node for node, page in known if page is not None and page.quantizes]
     if found:
         message = (
-            f"the model is quantized already: it has {len(found)} nodes such as {found[0].op} {found[0].output.name}"
+            f"the model is already quantized: it has {len(found)} nodes such as {found[0].op} {found[0].output.name}"
         )
-        raise DiagnosticError(
-            Diagnostic("QUANT0006", message, found[0].origin, "quantize the model that it was made of")
-        )
+        raise DiagnosticError(Diagnostic("QUANT0006", message, found[0].origin, "quantize the float model"))
 
 
 def _notes(graph: Graph) -> list[Diagnostic]:
     inside = inner_layers(graph)
     if not inside:
         return []
-    message = f"{inside} layers in the bodies of If, Loop or Scan stay floating"
+    message = f"{inside} layers in bodies of If, Loop or Scan stay float"
     return [Diagnostic("QUANT0008", message, None, None, Severity.NOTE)]

@@ -26,8 +26,8 @@ _LENGTH, _TOKENS = 16, 48
 """Default size of open axes besides the batch; and number of tokens, if memory permits."""
 _FEW, _MANY = 8, 64
 """Number of random inputs: to measure with, and if indices make them realistic."""
-_MOST_MOVES = 8
-_MOST_TRIED = 8
+_MAX_MOVES = 8
+_MAX_TRIED_SIZES = 8
 """Maximum number of sizes that are tried if the model rejects the first."""
 
 
@@ -58,11 +58,11 @@ def random_samples(graph: Graph, few: int = _FEW) -> tuple[list[dict[str, Any]],
     fitting = sizes
     if sizes not in longer:
         runs = session(graph)
-        tried = chain([*longer, sizes], islice(other_sizes(graph), _MOST_TRIED))
+        tried = chain([*longer, sizes], islice(other_sizes(graph), _MAX_TRIED_SIZES))
         # If no size runs, the caller reports the error.
-        fitting = next((each for each in tried if _runs(runs, _drawn(graph, rows, each, 0))), sizes)
+        fitting = next((each for each in tried if _runs(runs, _random_input(graph, rows, each, 0))), sizes)
     count = _MANY if is_likely else few
-    return [_drawn(graph, rows, fitting, seed) for seed in range(count)], is_likely
+    return [_random_input(graph, rows, fitting, seed) for seed in range(count)], is_likely
 
 
 def random_inputs_at(graph: Graph, length: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def random_inputs_at(graph: Graph, length: int) -> dict[str, Any]:
     if reader is not None and rows[reader.tokens]:
         return _tokens(reader, rows[reader.tokens], length, 0)
     sizes = {name: length if size > 1 else size for name, size in free_sizes(graph).items()}
-    return _drawn(graph, rows, sizes, 0)
+    return _random_input(graph, rows, sizes, 0)
 
 
 def _tables_read(graph: Graph) -> dict[Value, int]:
@@ -84,7 +84,7 @@ def _tokens(reader: Decoder, most: int, length: int, seed: int) -> dict[str, Any
     return reader.inputs(np.random.default_rng(seed).integers(0, most, (1, length)))
 
 
-def _drawn(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: int) -> dict[str, Any]:
+def _random_input(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     found = random_inputs(graph, seed)
     numbers = graph.extents.numbers(sizes)
@@ -124,7 +124,7 @@ def _rows(value: Value, depth: int = 0) -> int:
             axis = node.attributes.get("axis", 0)
             if table.storage is not None and table.storage.shape and isinstance(axis, int):
                 found.append(table.storage.shape[axis])
-        elif index == 0 and depth < _MOST_MOVES and len(node.results) == 1:
+        elif index == 0 and depth < _MAX_MOVES and len(node.results) == 1:
             fact = node.results[0].fact
             is_integer = isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_integer
             if is_integer and (rows := _rows(node.results[0], depth + 1)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from graphport.core.facts import TensorFact
 from graphport.formats.archive import NOTE, Documents, noted, provenance
 from graphport.ir.graph import walk
-from graphport.quantization.dispatch import Decision, Place
+from graphport.quantization.dispatch import ComputeDomain, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.proof.document import Proof
     from graphport.quantization.report import QuantizationReport
 
-MOST_NUMBERS = 4096
+MAX_LISTED_SCALES = 4096
 """Maximum number of scales of a tensor that are listed; larger ones are referenced by constant name."""
 
 _UNSTEADY = ("settings", "seconds")
@@ -108,18 +108,20 @@ def dispatch_record(decisions: Mapping[Node, Decision]) -> dict[str, Any]:
     }
 
 
-def settled(decisions: Mapping[Node, Decision], graph: Graph, report: QuantizationReport) -> dict[Node, Decision]:
+def final_decisions(
+    decisions: Mapping[Node, Decision], graph: Graph, report: QuantizationReport
+) -> dict[Node, Decision]:
     """Correct `decisions` by the quantized `graph`: a candidate may have stayed float."""
     layers = {layer.name: layer for layer in report.layers}
     rounded = {_name(node) for node in graph if _is_rounded(node)}
     kept = {_name(node) for inner in walk(graph) for node in inner}
     found = {node: decision for node, decision in decisions.items() if _name(node) in kept}
     for node, decision in list(found.items()):
-        if decision.place is not Place.QUANTIZED or _name(node) in rounded:
+        if decision.place is not ComputeDomain.QUANTIZED or _name(node) in rounded:
             continue
         layer = layers.get(_name(node))
         reason = "; ".join(layer.reasons) if layer is not None else ""
-        found[node] = Decision(Place.FLOATING, reason or "the target has no integer kernel for it here")
+        found[node] = Decision(ComputeDomain.FLOATING, reason or "the target has no integer kernel for it here")
     return found
 
 
@@ -166,8 +168,8 @@ def _row(node: Node, value: Value | None) -> list[dict[str, Any]]:
     if value is None or scale is None:
         return []
     zero_point = node.operand(2)
-    row: dict[str, Any] = {"value": value.name, "type": _type(codes), "scale": _numbers(scale)}
-    row["zero_point"] = 0 if zero_point is None else _same(_numbers(zero_point))
+    row: dict[str, Any] = {"value": value.name, "type": _type(codes), "scale": _plain_numbers(scale)}
+    row["zero_point"] = 0 if zero_point is None else _single_value(_plain_numbers(zero_point))
     if scale.storage is None or scale.storage.shape:
         row["axis"] = node.attributes.get("axis", 1)
     if node.attributes.get("block_size"):
@@ -184,16 +186,16 @@ def _type(codes: Value | None) -> str | None:
     return str(fact.dtype) if isinstance(fact, TensorFact) and fact.dtype is not None else None
 
 
-def _numbers(value: Value) -> Any:
+def _plain_numbers(value: Value) -> Any:
     storage: Storage | None = value.storage
-    if storage is None or storage.count > MOST_NUMBERS:
+    if storage is None or storage.count > MAX_LISTED_SCALES:
         return value.name
     array = storage.numpy()
     # Narrow floats are not Python numbers.
     return finite(array.astype("float64" if storage.dtype.is_floating else "int64").tolist())
 
 
-def _same(found: Any) -> Any:
+def _single_value(found: Any) -> Any:
     """Return the single number of a list with equal elements."""
     if not isinstance(found, list):
         return found

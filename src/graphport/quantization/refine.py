@@ -21,12 +21,12 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _WORK = 12_000_000
 """Maximum number of multiply-adds of the search through one weight."""
-_EACH = 48
+_COLUMN_COST = 48
 """Cost of selecting prefixes per column, in multiply-adds."""
-_MOST_WAYS = 64
-_TINY = 12
+_MAX_BEAM_WIDTH = 64
+_MAX_EXHAUSTIVE_COLUMNS = 12
 """Number of columns up to which the search is exhaustive, within the work limit."""
-_MOST_WAYS_OF_TINY = 4096
+_MAX_EXHAUSTIVE_BEAM = 4096
 _OFFSETS = np.asarray([0, 1, -1, 2, -2], np.float32)
 """Offsets from the nearest code that each column tries."""
 _STEPS = 256
@@ -43,7 +43,7 @@ def refined(codes: Codes, weight: Array, second: Array) -> Codes:
     depth = weight.shape[2]
     if depth > WIDEST:
         return codes
-    ways = _ways(weight.shape)
+    ways = _beam_width(weight.shape)
     start = descend(codes, weight, second, _STEPS)
     if ways < 2:
         return _better(codes, start, weight, second)
@@ -63,11 +63,11 @@ def _better(old: Codes, new: Codes, weight: Array, second: Array) -> Codes:
     return replace(old, numbers=np.where(is_better[:, :, None], new.numbers, old.numbers))
 
 
-def _ways(shape: tuple[int, ...]) -> int:
+def _beam_width(shape: tuple[int, ...]) -> int:
     """Return the number of prefixes that are kept per row."""
     groups, results, depth = shape
-    fitting = _WORK // max(groups * results * depth * (depth + _EACH), 1)
-    return min(fitting, _MOST_WAYS_OF_TINY if depth <= _TINY else _MOST_WAYS)
+    fitting = _WORK // max(groups * results * depth * (depth + _COLUMN_COST), 1)
+    return min(fitting, _MAX_EXHAUSTIVE_BEAM if depth <= _MAX_EXHAUSTIVE_COLUMNS else _MAX_BEAM_WIDTH)
 
 
 def _searched(codes: Codes, weight: Array, second: Array, ways: int) -> Codes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.table import Tabular
-from graphport.quantization.verdict import RUINED
+from graphport.quantization.result_diagnostics import UNUSABLE_SNR_DB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,7 +131,7 @@ class QuantizationReport(Tabular):
     @property
     def passed(self) -> bool:
         """Whether the goal was met; without one, whether the outputs are more than noise."""
-        return self.snr_db >= RUINED if self.goal_met is None else self.goal_met
+        return self.snr_db >= UNUSABLE_SNR_DB if self.goal_met is None else self.goal_met
 
     def explain(self, name: str) -> LayerReport | None:
         """Return the report of the layer with that name."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _RANK = 4
-_LAST = (-1, _RANK - 1)
+_LAST_AXES = (-1, _RANK - 1)
 
 
 class _Rotation(NamedTuple):
@@ -55,7 +55,7 @@ def with_rotations(graph: Graph) -> Graph:
 
 def _rotation(node: Node) -> _Rotation | None:
     """Match a Concat of the two rotated halves of one tensor."""
-    if not _is(node, "Concat") or len(node.operands) != 2 or node.attributes.get("axis") not in _LAST:
+    if not _is(node, "Concat") or len(node.operands) != 2 or node.attributes.get("axis") not in _LAST_AXES:
         return None
     lower, upper = (value.producer for value in node.operands)
     split = _split(lower)
@@ -66,7 +66,7 @@ def _rotation(node: Node) -> _Rotation | None:
     if list(taken) != [a, b] or added != {a: taken[b], b: taken[a]}:
         return None
     found = _Rotation(split.operands[0], taken[a], taken[b])
-    return found if _fits(found, a, b) else None
+    return found if _is_supported(found, a, b) else None
 
 
 def _split(node: Node | None) -> Node | None:
@@ -74,7 +74,7 @@ def _split(node: Node | None) -> Node | None:
     products = [] if node is None else [value.producer for value in node.operands]
     makers = [value.producer for product in products if product is not None for value in product.operands]
     found = next((maker for maker in makers if _is(maker, "Split")), None)
-    is_fit = found is not None and len(found.results) == 2 and found.attributes.get("axis", 0) in _LAST
+    is_fit = found is not None and len(found.results) == 2 and found.attributes.get("axis", 0) in _LAST_AXES
     return found if is_fit else None
 
 
@@ -91,7 +91,7 @@ def _factors(node: Node | None, split: Node) -> dict[Value, Value]:
     return found
 
 
-def _fits(rotation: _Rotation, a: Value, b: Value) -> bool:
+def _is_supported(rotation: _Rotation, a: Value, b: Value) -> bool:
     """Whether the kernel supports the operands: floats, equal halves, and a row per position."""
     facts = [value.fact for value in (rotation.x, a, b, rotation.cosines, rotation.sines)]
     known = [fact for fact in facts if isinstance(fact, TensorFact) and fact.shape is not None]

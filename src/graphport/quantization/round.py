@@ -26,9 +26,9 @@ DAMPING = 0.01
 """Fraction of the mean diagonal that is added to the diagonal: second moments of few rows are singular."""
 WIDEST = 1024
 """Number of columns whose moments are computed together."""
-_PARTS = 8
+_NUM_ROW_BLOCKS = 8
 _AT_ONCE = 48
-_ENOUGH = 3
+_ROWS_PER_COLUMN = 3
 """Number of rows per column from which the weight is fitted to the quantized input."""
 
 
@@ -146,7 +146,7 @@ def _solved(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b)
 
 
-def fitted(weight: Array, rows: Rows, second: Array | WideMoments) -> Array:
+def fit_weight(weight: Array, rows: Rows, second: Array | WideMoments) -> Array:
     """Fit the float weight so that quantized rows give the results of `weight` on float rows.
 
     weight + weight (A - B)' B (B' B)^-1  for float rows A and quantized rows B, both centered.
@@ -156,7 +156,7 @@ def fitted(weight: Array, rows: Rows, second: Array | WideMoments) -> Array:
         rows: A and B.
         second: `moments` of centered B.
     """
-    if rows.real.shape[1] < _ENOUGH * weight.shape[2] or isinstance(second, WideMoments):
+    if rows.real.shape[1] < _ROWS_PER_COLUMN * weight.shape[2] or isinstance(second, WideMoments):
         return weight
     gap = rows.real - rows.quantized
     gap -= gap.mean(axis=1, keepdims=True)
@@ -273,7 +273,7 @@ def offsets(layer: Layer, weight: Array, real: Array, rows: Rows) -> Array:
     """
     parts = [
         np.einsum("gd,god->go", a.mean(axis=1), weight) - np.einsum("gd,god->go", b.mean(axis=1), real)
-        for a, b in zip(_parts(rows.real), _parts(rows.quantized), strict=True)
+        for a, b in zip(_row_blocks(rows.real), _row_blocks(rows.quantized), strict=True)
     ]
     shift = np.mean(parts, axis=0)
     chance = np.var(parts, axis=0) / max(len(parts) - 1, 1)
@@ -281,8 +281,8 @@ def offsets(layer: Layer, weight: Array, real: Array, rows: Rows) -> Array:
     return (layer.offsets() + (shift * kept).reshape(-1)).astype(np.float32)
 
 
-def _parts(rows: Array) -> list[Array]:
-    return np.array_split(rows, min(_PARTS, rows.shape[1]), axis=1)
+def _row_blocks(rows: Array) -> list[Array]:
+    return np.array_split(rows, min(_NUM_ROW_BLOCKS, rows.shape[1]), axis=1)
 
 
 def error(expected: Array, bias: Array, real: Array, new_bias: Array, quantized: Array) -> float:

@@ -20,7 +20,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.opening import open_regular, regular_status
 from graphport.core.spill import UnnamedFile
-from graphport.quantization import pictures
+from graphport.quantization import images as pictures
 from graphport.quantization.columns import (
     ArrayColumn,
     Column,
@@ -28,10 +28,10 @@ from graphport.quantization.columns import (
     FollowingColumn,
     SpilledColumn,
     WholeColumn,
+    archive_members,
     corrupt_error,
-    entries_of,
     joined,
-    parts_of,
+    split_columns,
 )
 from graphport.quantization.decoder import decoder_of
 from graphport.runtimes.inputs import checked
@@ -49,7 +49,7 @@ Sample: TypeAlias = "dict[str, Array]"
 """Inputs of a run of one sample, without the constant ones."""
 
 _TOKENS_RANK = 2
-_HELD = 1 << 25
+_MAX_MEMORY_BYTES = 1 << 25
 """Maximum bytes of iterator samples in memory; more are written to a temporary file."""
 
 
@@ -86,9 +86,9 @@ class Samples:
 
     def take(self, indices: frozenset[int]) -> Samples:
         """Return the samples at `indices`, in memory."""
-        return self.made_of([sample for index, sample in enumerate(self.each()) if index in indices])
+        return self.with_samples([sample for index, sample in enumerate(self.each()) if index in indices])
 
-    def made_of(self, samples: Sequence[Sample]) -> Samples:
+    def with_samples(self, samples: Sequence[Sample]) -> Samples:
         """Return only `samples`, a selection of these."""
         columns = {name: joined([ArrayColumn(sample[name]) for sample in samples]) for name in self.columns}
         return Samples(self.graph, columns, self.steps, self.fixed, len(samples))
@@ -116,7 +116,7 @@ class Samples:
         found: dict[str, Array] = {}
         for value in self.graph.inputs:
             known, given = real_type(value), inputs.get(value.name)
-            if known is not None and given is not None and given.dtype != known.numpy and _is_real(given.dtype):
+            if known is not None and given is not None and given.dtype != known.numpy and _is_float(given.dtype):
                 # Overflow gives infinity, which is reported later.
                 with np.errstate(over="ignore"):
                     found[value.name] = given.astype(known.numpy)
@@ -164,12 +164,12 @@ def gather(graph: Graph, data: object) -> Samples:
         items = data() if callable(data) else data
         if not hasattr(items, "__iter__"):
             message = f"the function that gives calibration data returns {type(items).__name__}"
-            raise DiagnosticError(Diagnostic("QUANT0001", message, None, "return or yield such as {'x': array}"))
+            raise DiagnosticError(Diagnostic("QUANT0001", message, None, "return or yield mappings like {'x': array}"))
         columns = _of_iterable(graph, cast("Iterable[object]", items))
     else:
         message = f"calibration data are a path, a mapping or an iterable, not {type(data).__name__}"
-        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "such as {'x': array}"))
-    return _fitted(graph, _with_what_follows(graph, columns))
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "for example {'x': array}"))
+    return _match_inputs(graph, _with_what_follows(graph, columns))
 
 
 def _only_input(graph: Graph) -> Value | None:
@@ -185,7 +185,7 @@ def _with_what_follows(graph: Graph, columns: dict[str, Column]) -> dict[str, Co
     reader = decoder_of(graph)
     if reader is None or columns.keys() != {reader.tokens.name}:
         return columns
-    parts = parts_of(columns[reader.tokens.name])
+    parts = split_columns(columns[reader.tokens.name])
     if any(len(part.shape) != _TOKENS_RANK for _, part in parts):
         return columns
     names = [name for name, _ in parts]
@@ -224,7 +224,7 @@ def _array(name: str, given: object) -> Array:
         return np.asarray(given)
     except (ValueError, TypeError, RuntimeError) as error:
         message = f"the calibration data of {name!r} are no array: {error}"
-        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "give numbers in rows of one length")) from error
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "pass numbers in rows of equal length")) from error
 
 
 def _of_iterable(graph: Graph, items: Iterable[object]) -> dict[str, Column]:
@@ -263,7 +263,11 @@ def _keeping(*, is_kept: bool) -> Callable[[Array], Column]:
         if is_kept:
             return ArrayColumn(array)
         # A generator may reuse the memory of its arrays.
-        return ArrayColumn(array.copy()) if held <= _HELD or array.dtype.hasobject else SpilledColumn.of(array, file)
+        return (
+            ArrayColumn(array.copy())
+            if held <= _MAX_MEMORY_BYTES or array.dtype.hasobject
+            else SpilledColumn.of(array, file)
+        )
 
     return keep
 
@@ -274,7 +278,7 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
         return _of_folder(graph, path)
     regular_status(path)  # NumPy would search for the end of a device forever
     if zipfile.is_zipfile(path):
-        return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
+        return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in archive_members(path)}
     with open_regular(path) as file:
         if file.read(2) == b"PK":
             raise corrupt_error(path, ValueError("the archive is cut off"))
@@ -318,7 +322,7 @@ def _batched(value: Value, column: Column) -> Column:
     return WholeColumn(column) if is_sample and shape and (shape[0] == 1 or _is_free(value)) else column
 
 
-def _fitted(graph: Graph, columns: Mapping[str, Column]) -> Samples:
+def _match_inputs(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     inputs = {value.name: value for value in graph.inputs}
     listed = f"inputs: {', '.join(inputs)}"
     findings = [
@@ -347,9 +351,7 @@ def _fitted(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     uneven = {name: n for name, n in counts.items() if n != count and name not in fixed}
     if uneven or not count:
         numbers = ", ".join(f"{name} {n}" for name, n in counts.items())
-        message = (
-            f"the inputs have different numbers of samples: {numbers}" if count else "there is not a single sample"
-        )
+        message = f"the inputs have different sample counts: {numbers}" if count else "there are no samples"
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, "stack them along axis 0"))
     kept = {name: step for name, step in steps.items() if name not in fixed}
     return Samples(graph, {name: columns[name] for name in kept}, kept, fixed, count)
@@ -377,26 +379,26 @@ def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return 1
     found: dict[int, str] = {}
-    for name, part in parts_of(column):
+    for name, part in split_columns(column):
         where = f" in {name}" if name else ""
-        step = _entries(fact.shape, part.shape)
+        step = _entries_per_input(fact.shape, part.shape)
         if step is None:
             message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}"
             findings.append(Diagnostic("QUANT0002", f"{message}, the model takes {fact}", None, _stacking(value, part)))
             return 1
         if part.shape[:1] != (0,) and not prod(part.shape) and not _may_be_empty(graph, value):
-            message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}: no numbers"
+            message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}: no elements"
             findings.append(Diagnostic("QUANT0002", message, None, "give samples that have elements"))
             return 1
         found.setdefault(step, name)
     if len(found) > 1:
         names = " and ".join(found.values())
-        message = f"the calibration data of {value.name!r} have the axis of samples in one of {names}, not in the other"
-        findings.append(Diagnostic("QUANT0002", message, None, "save all of them in one way"))
+        message = f"the calibration data of {value.name!r} have a batch axis in one of {names}, but not in another"
+        findings.append(Diagnostic("QUANT0002", message, None, "save all of them with or all without a batch axis"))
     return next(iter(found), 1)
 
 
-def _entries(dims: Sequence[object], shape: Sequence[int]) -> int | None:
+def _entries_per_input(dims: Sequence[object], shape: Sequence[int]) -> int | None:
     """Return the number of entries along axis 0 per input of `dims`; 0 if one is all of it, `None` if none fits."""
     rank = len(dims)
     if len(shape) == rank + 1:
@@ -423,8 +425,8 @@ def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> No
     known = real_type(value)
     if known is None:
         return
-    for name, part in parts_of(column):
-        if not _is_real(part.dtype):
+    for name, part in split_columns(column):
+        if not _is_float(part.dtype):
             where = f" in {name}" if name else ""
             message = f"the calibration data of {value.name!r}{where} are {part.dtype}, the model takes {known}"
             remedy = f"prepare them as the model expects them, and convert them to {known}"
@@ -432,7 +434,7 @@ def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> No
             return
 
 
-def _is_real(dtype: np.dtype[Any]) -> bool:
+def _is_float(dtype: np.dtype[Any]) -> bool:
     """Whether the element type is a float, NumPy's or an extension type."""
     if dtype.kind == "f":
         return True
@@ -446,7 +448,7 @@ def _agree(dims: Sequence[object], shape: Sequence[int]) -> bool:
     return all(isinstance(dim, Symbolic) or dim == n for dim, n in zip(dims, shape, strict=True))
 
 
-def spread(count: int, wanted: int) -> frozenset[int]:
+def evenly_spaced_indices(count: int, wanted: int) -> frozenset[int]:
     """Return `wanted` evenly spaced indices below `count`."""
     if wanted >= count:
         return frozenset(range(count))

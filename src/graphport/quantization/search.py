@@ -35,7 +35,7 @@ def range_search(
     range, and `others`.
     """
 
-    def choose(value: Value, real: list[Array], rounded: list[Array]) -> QuantizationParameters | None:
+    def choose_qparams(value: Value, real: list[Array], rounded: list[Array]) -> QuantizationParameters | None:
         present = quantization.all_qparams.get(value)
         if present is None or present.dtype.is_floating or present.scale.ndim:
             return None
@@ -56,7 +56,7 @@ def range_search(
         candidates = list({(float(qparams.scale), int(qparams.zero_point)): qparams for qparams in candidates}.values())
         return min(candidates, key=lambda qparams: _error(qparams, real, rounded, gains))
 
-    return choose
+    return choose_qparams
 
 
 def channel_gains(value: Value) -> tuple[int, Array] | None:

@@ -14,16 +14,16 @@ from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, candidate_qparams
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.clipping import clipping, ends_of_clip
-from graphport.quantization.dispatch import Method, Place, dispatch
-from graphport.quantization.early import LEAST_GAIN, RUINED, STRENGTH, balanced_early
-from graphport.quantization.emptiness import refuse_empty
+from graphport.quantization.dispatch import ComputeDomain, Method, dispatch
+from graphport.quantization.early_balancing import MIN_GAIN_DB, STRENGTH, UNBALANCED_SNR_DB, balance_early
 from graphport.quantization.equalize import channel_axes, equalize
+from graphport.quantization.fastest_placement import SLOWER, fastest_float_nodes
 from graphport.quantization.fingerprint import Fingerprint, kinds, model_digests
 from graphport.quantization.float_fallback import (
     REASON,
-    floated,
     step_name,
     with_cheap_layers,
+    with_float_layers,
     with_real_curves,
     with_real_weights,
 )
@@ -33,14 +33,14 @@ from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import UNDISPATCHED, decide_placement
-from graphport.quantization.quickest import SLOWER, quickest
 from graphport.quantization.report import Step
+from graphport.quantization.require_layers import refuse_empty
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.tables import asked_tables
 from graphport.quantization.unscale import unscale
-from graphport.quantization.widen import widened
+from graphport.quantization.wide_activations import widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -65,12 +65,12 @@ _ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
 """Strengths of channel balancing, as far as they help; preset `best` tries all."""
 _RUN, _LEAST_RUN = 1 << 20, 8
 """Bytes of values of a run, which fit the processor's cache, and the minimum number of samples of a run."""
-_LEAST_CURVES = 1.0
+_MIN_CURVES_GAIN_DB = 1.0
 """Minimum gain in dB of keeping all nodes without weights float."""
 _BYTE = 8
 _CLEAR_LOSS, _GLANCED = 0.5, 3
 """Loss in dB by which a change is rejected early, and the maximum number of samples of that check."""
-_LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
+_MIN_FLOAT_GAIN_DB = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
 """Minimum gain in dB of keeping layers float: they cost time."""
 
 
@@ -142,7 +142,7 @@ class QuantizationSession:
     def decide_placement(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Return the placement of `graph`; `floating` names float layers."""
         if self.slow is None:
-            self.slow = quickest(self.choices, graph, self._placed(graph, floating), self.sizes)
+            self.slow = fastest_float_nodes(self.choices, graph, self._placed(graph, floating), self.sizes)
         placement = self._placed(graph, (*floating, *self.slow))
         for node in placement.floating:
             names = {value.name for value in node.results}
@@ -159,7 +159,7 @@ class QuantizationSession:
             floating=[*settings.float_nodes, *(name for name in floating if name in names)],
             quantized=settings.quantize_nodes,
         )
-        chosen = {node for node, decision in decisions.items() if decision.place is Place.QUANTIZED}
+        chosen = {node for node, decision in decisions.items() if decision.place is ComputeDomain.QUANTIZED}
         asked = {node for node in graph if decisions[node].is_asked and node not in chosen}
         forced = {node for node in chosen if decisions[node].is_asked}
         target, summed = self.choices.target, self.choices.summed
@@ -233,16 +233,16 @@ class QuantizationSession:
         total = max(self.samples.count - len(self.held_back), 1)
         seen = 0
 
-        def heard(count: int) -> None:
+        def report_progress(count: int) -> None:
             nonlocal seen
             seen += count
             self._tell("observe", seen, total)
 
         if statistics is None:
-            return merged(plan.axes, self.observer(plan, shards, heard))
+            return merged(plan.axes, self.observer(plan, shards, report_progress))
         way = {"samples in a run": size, "samples held back": len(self.held_back)}
         fingerprint = Fingerprint(*model_digests(graph), kinds(self.samples), plan.axes, way, settings.as_json())
-        return observed_with(statistics, fingerprint, plan, shards, self.observer, heard)
+        return observed_with(statistics, fingerprint, plan, shards, self.observer, report_progress)
 
     def adjust_layerwise(
         self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False
@@ -270,9 +270,7 @@ class QuantizationSession:
         )
 
     def _chooser(self, candidate: Candidate) -> Choose:
-        """Return a chooser of ranges among fractions of the present ones and, if no method is set, those of all
-        methods.
-        """
+        """Return a chooser among fractions of present ranges and, if no method is set, ranges of all methods."""
         choices = self.choices
 
         def of_methods(value: Value) -> list[QuantizationParameters]:
@@ -326,11 +324,11 @@ class QuantizationSession:
             return self.finished(self._calibrated(graph))
         if not self.choices.equalizes:
             is_free = self.choices.settings.equalize is None and self.choices.settings.smooth is None
-            twin = self.timed("equalize", balanced_early, self, graph) if is_free else None
+            twin = self.timed("equalize", balance_early, self, graph) if is_free else None
             if twin is not None:
                 return self.finished(self._calibrated(twin))
             best = self._calibrated(graph)
-            return self.finished(self._balanced(best) if is_free and self.snr(best) < RUINED else best)
+            return self.finished(self._balanced(best) if is_free and self.snr(best) < UNBALANCED_SNR_DB else best)
         if self.choices.settings.preset == "best":
             return self.finished(self._best_of_all(graph))
         start = self.unbalanced = self._calibrated(graph)
@@ -388,7 +386,7 @@ class QuantizationSession:
         ) or self._is_hopeless(twin, start):
             return start
         new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
-        return self.better("equalize", start, new, LEAST_GAIN)
+        return self.better("equalize", start, new, MIN_GAIN_DB)
 
     def glance(self, graph: Graph, runs: Iterable[Run]) -> Candidate:
         """Return a candidate that is calibrated on a part of the samples."""
@@ -399,7 +397,7 @@ class QuantizationSession:
         twin = rewrite.copy(start.graph)
         if self.choices.settings.equalize is False or not unscale(twin):
             return start
-        return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), LEAST_GAIN)
+        return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), MIN_GAIN_DB)
 
     def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
         """Whether `twin` is clearly worse when both are calibrated on the few samples in memory."""
@@ -422,12 +420,14 @@ class QuantizationSession:
         for new in self.timed("spare", with_cheap_layers, self, best):
             other = new if is_last else with_real_weights(new)
             name = step_name(new) if is_last else f"{step_name(new)}, weights real"
-            if self.better(name, judged, other, _LEAST_SPARED[self.choices.settings.preset]) is other:
+            if self.better(name, judged, other, _MIN_FLOAT_GAIN_DB[self.choices.settings.preset]) is other:
                 best, judged = new, other
         new = with_real_curves(self, best)
         if new is not None:
             other = new if is_last else with_real_weights(new)
-            best = new if self.better("nodes without weights real", judged, other, _LEAST_CURVES) is other else best
+            best = (
+                new if self.better("nodes without weights real", judged, other, _MIN_CURVES_GAIN_DB) is other else best
+            )
         return best
 
     def _best_of_all(self, graph: Graph) -> Candidate:
@@ -438,15 +438,18 @@ class QuantizationSession:
         for new in self.timed("spare", with_cheap_layers, self, start):
             name = step_name(new)
             best = self.better(
-                name, best, self._rounded(new, f"{name}, round itself"), _LEAST_SPARED[self.choices.settings.preset]
+                name,
+                best,
+                self._rounded(new, f"{name}, round itself"),
+                _MIN_FLOAT_GAIN_DB[self.choices.settings.preset],
             )
         for strength in _ALL_STRENGTHS:
             twin = rewrite.copy(graph)
             if equalize(twin, states, strength):
                 new = self.candidate(twin, self.timed("observe", self.observe, twin))
-                new = floated(self, new, best.floating, REASON) if best.floating else new
+                new = with_float_layers(self, new, best.floating, REASON) if best.floating else new
                 new = self._rounded(new, f"equalize {strength:g}, round itself")
-                best = self.better(f"equalize {strength:g}", best, new, LEAST_GAIN)
+                best = self.better(f"equalize {strength:g}", best, new, MIN_GAIN_DB)
         return best
 
     def _rounded(self, best: Candidate, name: str) -> Candidate:

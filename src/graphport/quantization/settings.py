@@ -184,8 +184,8 @@ def _contradictions(settings: Settings) -> list[Diagnostic]:
     both = [name for name in dict.fromkeys(settings.float_nodes) if name in settings.quantize_nodes]
     if not both:
         return []
-    message = f"nodes are to stay floating and to be quantized at once: {', '.join(both)}"
-    return [Diagnostic("QUANT0004", message, None, "take them out of 'float_nodes' or out of 'quantize_nodes'")]
+    message = f"nodes are listed both as float and as quantized: {', '.join(both)}"
+    return [Diagnostic("QUANT0004", message, None, "remove them from 'float_nodes' or 'quantize_nodes'")]
 
 
 def _json_value(x: object) -> object:
@@ -202,7 +202,7 @@ def _parsed(text: str | dict[str, Any]) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DiagnosticError(Diagnostic("QUANT0004", f"the settings are no JSON: {error}")) from error
+        raise DiagnosticError(Diagnostic("QUANT0004", f"the settings are not valid JSON: {error}")) from error
     if not isinstance(found, dict):
         raise DiagnosticError(Diagnostic("QUANT0004", "the settings are no JSON object", None, '{"preset": "best"}'))
     return {str(name): value for name, value in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -223,18 +223,18 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("dispatch", settings.dispatch in (None, *map(str, Method)), ", ".join(Method)),
         ("preset", settings.preset in PRESETS, ", ".join(PRESETS)),
         ("method", settings.method in (None, *METHODS), ", ".join(METHODS)),
-        ("percentile", _is_number(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
-        ("activation_bits", _is_one_of(settings.activation_bits, (8, 16)), "8 or 16"),
-        ("weight_bits", _is_one_of(settings.weight_bits, (2, 4, 8)), "2, 4 or 8: no runtime here reads 3 bits"),
+        ("percentile", _is_finite(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
+        ("activation_bits", _is_choice(settings.activation_bits, (8, 16)), "8 or 16"),
+        ("weight_bits", _is_choice(settings.weight_bits, (2, 4, 8)), "2, 4 or 8: no runtime here reads 3 bits"),
         ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
         ("form", settings.form in get_args(Form), ", ".join(get_args(Form))),
         ("processor", settings.processor in get_args(Processor), ", ".join(get_args(Processor))),
-        ("min_snr", settings.min_snr is None or _is_number(settings.min_snr), "a number of dB"),
+        ("min_snr", settings.min_snr is None or _is_finite(settings.min_snr), "a number of dB"),
         ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
         ("max_latency", settings.max_latency is None or _is_latency(settings.max_latency), "0.5x, or 3ms"),
         ("max_bytes", settings.max_bytes is None or _is_count(settings.max_bytes, 1), "1 or more"),
-        ("min_metric", settings.min_metric is None or _is_number(settings.min_metric), "a number"),
+        ("min_metric", settings.min_metric is None or _is_finite(settings.min_metric), "a number"),
         ("point", settings.point is None or _is_count(settings.point, 1), "1 or more"),
         ("threads", _is_count(settings.threads, 0), "0 or more"),
         *((name, _is_count(getattr(settings, name), 1), "1 or more") for name in whole),
@@ -249,15 +249,15 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
     return [(name, remedy) for name, is_right, remedy in rules if not is_right]
 
 
-def _is_number(x: object) -> bool:
+def _is_finite(x: object) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool) and (isinstance(x, int) or isfinite(x))
 
 
 def _is_latency(x: object) -> bool:
-    return _is_number(x) or isinstance(x, str)
+    return _is_finite(x) or isinstance(x, str)
 
 
-def _is_one_of(x: object, choices: tuple[int, ...]) -> bool:
+def _is_choice(x: object, choices: tuple[int, ...]) -> bool:
     return isinstance(x, int) and x in choices
 
 

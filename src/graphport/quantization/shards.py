@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.quantization.samples import Run
 
-SAMPLES = 64
+MIN_SHARD_SAMPLES = 64
 """Minimum number of samples of a shard."""
-_BYTES = 1 << 24
+_MAX_SHARD_BYTES = 1 << 24
 """Bytes of inputs after which a shard ends earlier: machines hold whole shards."""
 
 States: TypeAlias = "dict[str, Statistics]"
@@ -72,7 +72,7 @@ def _shard(first: Run, others: Iterator[Run]) -> Iterator[Run]:
         yield inputs, count
         seen += count
         size += sum(getattr(x, "nbytes", 0) for x in inputs.values())
-        if seen >= SAMPLES or size >= _BYTES:
+        if seen >= MIN_SHARD_SAMPLES or size >= _MAX_SHARD_BYTES:
             return
 
 

@@ -15,7 +15,7 @@ from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import contents, regular_status
 from graphport.core.replacing import obstacle, replacing
-from graphport.quantization.extremes import KEPT, Extremes
+from graphport.quantization.extremes import NUM_KEPT, Extremes
 from graphport.quantization.fingerprint import Trail
 from graphport.quantization.observe import BINS, Histogram, Statistics
 
@@ -32,10 +32,10 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 KIND = "graphport statistics"
 VERSION = 3
 """Version of the file format and of the counting of samples."""
-_EVERY = 20.0
+_WRITE_INTERVAL_SECONDS = 20.0
 """Seconds between intermediate writes."""
-_MOST_TEXT = 1 << 26
-_MOST_VALUES = 1 << 17
+_MAX_TEXT_BYTES = 1 << 26
+_MAX_VALUES = 1 << 17
 _ABOUT, _COUNTS, _ENDS = "about.npy", "counts.npy", "ends.npy"
 _PARTS, _OTHERS = 6, (2, 3)
 """Arrays of ranges of each value, and those that exclude the sample of the first two."""
@@ -45,7 +45,7 @@ _ELSEWHERE = "name another file; statistics are written to a new one"
 
 
 @dataclass(slots=True, eq=False)
-class Seen:
+class ObservedShards:
     """Statistics of the first `shards` shards, all of them if it `is_whole`; `digest` identifies their runs."""
 
     states: States
@@ -95,7 +95,7 @@ def observed_with(
     found = remembered(path, fingerprint) if path.exists() else None
     trail = Trail()
     rest = trail.over(shards)
-    seen = Seen({name: Statistics(axis) for name, axis in plan.axes.items()}, 0, "", is_whole=False)
+    seen = ObservedShards({name: Statistics(axis) for name, axis in plan.axes.items()}, 0, "", is_whole=False)
     if found is not None:
         _recognize(path, found, trail, rest, heard)
         seen = found
@@ -105,20 +105,20 @@ def observed_with(
     try:
         for states in observer(plan, rest, heard):
             whole = {name: seen.states[name].merge(state) for name, state in states.items()} if seen.shards else states
-            seen = Seen(whole, seen.shards + 1, trail.next_end(), is_whole=False)
-            if monotonic() - last > _EVERY:
+            seen = ObservedShards(whole, seen.shards + 1, trail.next_end(), is_whole=False)
+            if monotonic() - last > _WRITE_INTERVAL_SECONDS:
                 remember(path, fingerprint, seen)
                 written, last = seen.shards, monotonic()
     except BaseException:
         if seen.shards > written:
             remember(path, fingerprint, seen)
         raise
-    remember(path, fingerprint, Seen(seen.states, seen.shards, seen.digest, is_whole=True))
+    remember(path, fingerprint, ObservedShards(seen.states, seen.shards, seen.digest, is_whole=True))
     return seen.states
 
 
 def _recognize(
-    path: Path, found: Seen, trail: Trail, shards: Iterator[Iterator[Run]], heard: Callable[[int], None]
+    path: Path, found: ObservedShards, trail: Trail, shards: Iterator[Iterator[Run]], heard: Callable[[int], None]
 ) -> None:
     """Read the shards of `found`, and reject others."""
     digest = ""
@@ -127,12 +127,12 @@ def _recognize(
             heard(count)
         digest = trail.next_end()
     if digest != found.digest:
-        raise _others(path, ["the samples: their numbers, or their order"])
+        raise _mismatch_error(path, ["the samples: their numbers, or their order"])
 
 
-def remember(path: Path, fingerprint: Fingerprint, seen: Seen) -> None:
+def remember(path: Path, fingerprint: Fingerprint, seen: ObservedShards) -> None:
     """Write statistics to `path`, a `.npz`: the fingerprint as JSON, histogram counts, and ranges."""
-    values = [_numbers(name, state) for name, state in seen.states.items()]
+    values = [_state_record(name, state) for name, state in seen.states.items()]
     states = list(seen.states.values())
     ends = [x for state in states for x in _ends_of(state)]
     about = {
@@ -150,7 +150,7 @@ def remember(path: Path, fingerprint: Fingerprint, seen: Seen) -> None:
         np.savez_compressed(file, about=text, counts=counts, ends=np.concatenate(ends or [np.zeros(0, np.float32)]))
 
 
-def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
+def remembered(path: Path, fingerprint: Fingerprint) -> ObservedShards:
     """Read statistics if they match model, kind of samples and settings.
 
     Raises:
@@ -167,15 +167,15 @@ def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
             about = _about(path, archive)
             differences = fingerprint.differences(about["of"])
             if differences:
-                raise _others(path, differences)
-            return _seen(archive, about)
+                raise _mismatch_error(path, differences)
+            return _read_states(archive, about)
     except CORRUPT as error:
         message = f"the statistics in {path} are damaged: {error or type(error).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW)) from error
 
 
-def _others(path: Path, differences: list[str]) -> DiagnosticError:
-    message = f"the statistics in {path} were collected otherwise; what differs: {'; '.join(differences)}"
+def _mismatch_error(path: Path, differences: list[str]) -> DiagnosticError:
+    message = f"the statistics in {path} do not match; differences: {'; '.join(differences)}"
     remedy = f"{_ANEW}, name another file, or go back to what they are of"
     return DiagnosticError(Diagnostic("QUANT0009", message, Span(Source(str(path))), remedy))
 
@@ -187,25 +187,25 @@ def _about(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         # Version 1 had a member for each number of each value, and no fingerprint.
         is_old = "names.npy" in names and ("0.numbers.npy" in names or len(names) == 1)
         message = (
-            f"the statistics in {path} are of an earlier version, which did not tell what they are of"
+            f"the statistics in {path} are of an earlier version, which has no fingerprint"
             if is_old
             else f"{path} holds no statistics, but {', '.join(names[:5]) or 'nothing'}"
         )
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW if is_old else _ELSEWHERE))
-    about = cast("dict[str, Any]", json.loads(_array(archive, _ABOUT, np.uint8, _MOST_TEXT).tobytes()))
+    about = cast("dict[str, Any]", json.loads(_array(archive, _ABOUT, np.uint8, _MAX_TEXT_BYTES).tobytes()))
     if about["kind"] != KIND or about["version"] != VERSION:
         message = f"the statistics in {path} are of version {about['version']}, this is version {VERSION}"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW))
     return about
 
 
-def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
+def _read_states(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> ObservedShards:
     """Read the states; sizes are checked before elements are read."""
     given: list[dict[str, Any]] = about["states"]
-    if len(given) > _MOST_VALUES or [one["name"] for one in given] != list(about["of"]["values"]):
-        message = "they are not those of the values that were observed"
+    if len(given) > _MAX_VALUES or [one["name"] for one in given] != list(about["of"]["values"]):
+        message = "the value names do not match"
         raise ValueError(message)
-    extremes = [min(KEPT, _count(one["elements"])) for one in given]
+    extremes = [min(NUM_KEPT, _count(one["elements"])) for one in given]
     lengths = [
         n for one, tail in zip(given, extremes, strict=True) for n in (*[_count(one["channels"])] * 4, tail, tail)
     ]
@@ -218,18 +218,18 @@ def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
         if place % _PARTS not in _OTHERS or _count(given[place // _PARTS]["samples"]) > 1
     ]
     if (counts < 0).any() or any(np.isnan(x).any() for x in ends) or not all(np.isfinite(x).all() for x in numbers):
-        message = "there are counts below zero, or ends that are no numbers"
+        message = "negative counts, or limits that are not finite"
         raise ValueError(message)
     states: dict[str, Statistics] = {}
     for index, one in enumerate(given):
         if int(counts[index].sum()) != one["elements"]:
-            message = f"the histogram of {one['name']} does not count its {one['elements']} numbers"
+            message = f"the histogram of {one['name']} does not sum to {one['elements']} elements"
             raise ValueError(message)
         states[one["name"]] = _state(one, counts[index].copy(), ends[_PARTS * index : _PARTS * (index + 1)])
-    return Seen(states, _count(about["shards"]), str(about["digest"]), about["whole"] is True)
+    return ObservedShards(states, _count(about["shards"]), str(about["digest"]), about["whole"] is True)
 
 
-def _numbers(name: str, state: Statistics) -> dict[str, Any]:
+def _state_record(name: str, state: Statistics) -> dict[str, Any]:
     return {
         "name": name,
         "axis": state.axis,
@@ -255,7 +255,7 @@ def _ends_of(state: Statistics) -> tuple[Array, ...]:
 
 def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statistics:
     lows, highs, other_lows, other_highs, least, largest = (x.copy() for x in ends)
-    low, high, left = (_number(x) for x in one["average"])
+    low, high, left = (_finite_number(x) for x in one["average"])
     axis = None if one["axis"] is None else _count(one["axis"])
     exponent = int(one["exponent"])
     if abs(exponent) > 1 << 10:
@@ -267,7 +267,7 @@ def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statisti
         _count(one["elements"]),
         lows,
         highs,
-        _number(one["squares"]),
+        _finite_number(one["squares"]),
         (low, high, left),
         Histogram(exponent, counts),
         Extremes(least, largest),
@@ -283,7 +283,7 @@ def _count(x: Any) -> int:
     return x
 
 
-def _number(x: Any) -> float:
+def _finite_number(x: Any) -> float:
     if not isinstance(x, int | float) or not isfinite(x):
         message = f"{x!r} is no number"
         raise ValueError(message)

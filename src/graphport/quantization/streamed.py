@@ -16,10 +16,10 @@ import numpy as np
 from graphport.core.spill import UnnamedFile
 from graphport.ir import rewrite
 from graphport.quantization.candidate import Candidate
-from graphport.quantization.emptiness import refuse_empty
 from graphport.quantization.engine import Noise
 from graphport.quantization.insert_qdq import Weight
 from graphport.quantization.report import Step
+from graphport.quantization.require_layers import refuse_empty
 from graphport.quantization.tables import asked_tables
 from graphport.quantization.unscale import unscale
 

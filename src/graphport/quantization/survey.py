@@ -92,7 +92,7 @@ class _Surveyor:
                 f"the calibration data of {name} hold NaN or infinity: {column.broken} of {count} samples, "
                 f"the first is number {column.first_broken} (counted from 0)",
                 None,
-                "leave such samples out",
+                "remove these samples",
             )
             for name, column in self.columns.items()
             if column.broken

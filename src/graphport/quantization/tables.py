@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_LEAST_BLOCK = 16
-_FEWEST = 1024
+_MIN_BLOCK = 16
+_MIN_TABLE_ELEMENTS = 1024
 """Minimum number of elements of a quantized table."""
 
 
@@ -36,8 +36,8 @@ def tables(graph: Graph, block: int) -> list[Node]:
         stored = value.storage
         if not value.is_constant or stored is None or len(value.uses) > 1 or stored.dtype is not DType.FLOAT32:
             continue
-        is_fit = block >= _LEAST_BLOCK and not block & (block - 1) and len(stored.shape) == 2
-        if is_fit and stored.count >= _FEWEST and stored.shape[1] % 8 == 0 and stored.shape[1] >= block:
+        is_fit = block >= _MIN_BLOCK and not block & (block - 1) and len(stored.shape) == 2
+        if is_fit and stored.count >= _MIN_TABLE_ELEMENTS and stored.shape[1] % 8 == 0 and stored.shape[1] >= block:
             found.append(node)
     return found
 

@@ -49,7 +49,7 @@ def tabulate(graph: Graph, target: str, inputs: Mapping[str, Any] | None) -> Lat
     before, after = times_of(graph, given, names), times_of(rounded, given, names)
     if before is None or after is None:
         message = f"{target} does not run the model, real and rounded"
-        raise DiagnosticError(Diagnostic("QUANT0024", message, None, "graphport bench tells why"))
+        raise DiagnosticError(Diagnostic("QUANT0024", message, None, "run graphport bench for the reason"))
     rows = tuple(
         Row(node.name, signature(node), before.nodes.get(node.name), after.nodes.get(node.name))
         for node in graph

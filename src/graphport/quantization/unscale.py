@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_LEAST = 1.5
+_MIN_DEVIATION = 1.5
 """Minimum deviation (log2) of a channel's weights from the median."""
 
 
@@ -52,4 +52,4 @@ def _scales(region: Region) -> Array | None:
         return None
     exponents = np.zeros(region.channels)
     exponents[is_used] = np.log2(np.median(squares[is_used]) / squares[is_used]) / 2
-    return np.exp2(np.where(np.abs(exponents) >= _LEAST, np.rint(exponents), 0.0)).astype(np.float32)
+    return np.exp2(np.where(np.abs(exponents) >= _MIN_DEVIATION, np.rint(exponents), 0.0)).astype(np.float32)

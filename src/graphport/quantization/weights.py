@@ -9,8 +9,8 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.quantization.parameters import TINY, QuantizationParameters, limits, symmetric
-from graphport.quantization.parts import along, mapped, part_of, part_of_qparams, parts_of
+from graphport.quantization.channel_blocks import along, layer_channels, mapped, qparams_channels, split_channels
+from graphport.quantization.parameters import MIN_SCALE, QuantizationParameters, limits, symmetric
 
 if TYPE_CHECKING:
     from graphport.quantization.layer import Layer
@@ -22,7 +22,7 @@ PAIR = 128
 _PARTS_OF_BLOCKS = (15 / 14, 1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
 _LEAST_HALF, _MOST_HALF = np.float16(2.0**-24), np.finfo(np.float16).max
 """Least and largest float16 scale."""
-_FITS = 3
+_NUM_REFITS = 3
 """Fractions of a block's range that are tried, and the number of refits of each scale to its codes."""
 _SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
 """Fractions of the largest magnitude that are tried for narrow types, where outliers reduce the resolution."""
@@ -61,7 +61,9 @@ def weight_qparams(  # noqa: PLR0913  keywords, each documented
         if np.isfinite(numbers).all():
             continue
         message = f"the {name} of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
-        raise DiagnosticError(Diagnostic("QUANT0015", message, layer.node.origin, "mend the model, or train it again"))
+        raise DiagnosticError(
+            Diagnostic("QUANT0015", message, layer.node.origin, "fix the weights, or train the model again")
+        )
     if block:
         return _blocked(layer, weight, dtype, block, has_zeros=reach == "zeros", half_scales=half_scales)
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
@@ -108,14 +110,14 @@ def pair_sums(matrix: Array) -> Array:
 
 def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
     """Return the nearest codes of `qparams`, in the layout of the weight."""
-    parts = parts_of(layer)
+    parts = split_channels(layer)
     if len(parts) > 1:
         codes = np.empty(weight.shape, qparams.dtype.numpy)
 
         def round_part(rows: slice) -> None:
             where = along(layer, rows)
-            part = part_of(layer, rows)
-            codes[where] = nearest(part_of_qparams(layer, qparams, rows), part, weight[where], reach=reach)
+            qparams_of_rows = layer_channels(layer, rows)
+            codes[where] = nearest(qparams_channels(layer, qparams, rows), qparams_of_rows, weight[where], reach=reach)
 
         mapped(round_part, parts)
         return codes
@@ -131,18 +133,21 @@ def nearest(qparams: QuantizationParameters, layer: Layer, weight: Array, *, rea
 def _blocked(
     layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool, half_scales: bool
 ) -> QuantizationParameters:
-    slices = parts_of(layer)
+    slices = split_channels(layer)
     if len(slices) > 1:
 
-        def part(rows: slice) -> QuantizationParameters:
+        def qparams_of_rows(rows: slice) -> QuantizationParameters:
             numbers = weight[along(layer, rows)]
-            one = part_of(layer, rows)
+            one = layer_channels(layer, rows)
             return _blocked(one, numbers, dtype, block, has_zeros=has_zeros, half_scales=half_scales)
 
-        parts = mapped(part, slices)
+        parts = mapped(qparams_of_rows, slices)
         scale, zero_point = (
             np.concatenate(each, axis=layer.out_axis)
-            for each in ([part.scale for part in parts], [part.zero_point for part in parts])
+            for each in (
+                [qparams_of_rows.scale for qparams_of_rows in parts],
+                [qparams_of_rows.zero_point for qparams_of_rows in parts],
+            )
         )
         return replace(parts[0], scale=scale, zero_point=zero_point)
     return block_qparams(weight, dtype, layer.in_axis, block, has_zeros=has_zeros, half_scales=half_scales)
@@ -180,15 +185,15 @@ def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tup
     scales, zeros = np.ones(bound.shape, np.float32), np.zeros(bound.shape, np.int32)
     middle = float((least + most + 1) // 2)
     starts: list[tuple[Array, Array]] = []
-    for part in _PARTS_OF_BLOCKS:
-        around = np.maximum(bound * (2 * part / (most - least)), TINY)
-        wide = np.maximum((high - low) * (part / (most - least)), TINY)
+    for qparams_of_rows in _PARTS_OF_BLOCKS:
+        around = np.maximum(bound * (2 * qparams_of_rows / (most - least)), MIN_SCALE)
+        wide = np.maximum((high - low) * (qparams_of_rows / (most - least)), MIN_SCALE)
         # Both ends are clipped equally.
-        offset = np.clip(np.rint(least - (low + (1 - part) / 2 * (high - low)) / wide), least, most)
+        offset = np.clip(np.rint(least - (low + (1 - qparams_of_rows) / 2 * (high - low)) / wide), least, most)
         starts += [(around, np.full(bound.shape, middle, bound.dtype)), *([(wide, offset)] if has_zeros else [])]
     gap = np.empty_like(blocks)
     for scale, zero in starts:
-        for _ in range(_FITS):
+        for _ in range(_NUM_REFITS):
             # In place: this dominates the time of weight quantization.
             counts: Array = blocks / scale[..., None]
             np.rint(counts, out=counts)
@@ -204,7 +209,7 @@ def least_squares(blocks: Array, dtype: DType, *, has_zeros: bool = True) -> tup
             zeros = np.where(is_better, zero, zeros)
             squares: Array = np.einsum("...i,...i->...", counts, counts)
             fitted: Array = np.einsum("...i,...i->...", counts, blocks) / np.maximum(squares, 1)
-            scale = np.where((squares > 0) & (fitted > TINY), fitted, scale)  # noqa: PLW2901
+            scale = np.where((squares > 0) & (fitted > MIN_SCALE), fitted, scale)  # noqa: PLW2901
     return scales.astype(np.float32), zeros.astype(np.int32)
 
 
@@ -212,7 +217,9 @@ def _least_error(layer: Layer, weight: Array, dtype: DType, bound: Array) -> Arr
     """Return per channel the bound with the least squared error among fractions of the largest magnitude."""
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     errors = [
-        np.sum((symmetric(bound * part, dtype, axis=layer.out_axis).nearest(weight) - weight) ** 2, axis=others)
-        for part in _SHRINKS
+        np.sum(
+            (symmetric(bound * qparams_of_rows, dtype, axis=layer.out_axis).nearest(weight) - weight) ** 2, axis=others
+        )
+        for qparams_of_rows in _SHRINKS
     ]
     return bound * np.asarray(_SHRINKS)[np.argmin(errors, axis=0)]

@@ -25,7 +25,7 @@ def test_small_models_are_timed_by_a_number_of_runs(monkeypatch):
             return {}
 
     first, second = Quick(), Quick()
-    _, parts = costs.parts_of([first, second], {})
+    _, parts = costs.relative_times([first, second], {})
     assert parts[0] == 1
     for session in (first, second):
         assert runs.count(session) == 2 + 3 * costs._RUNS  # twice before that is measured
@@ -39,7 +39,7 @@ def test_a_clock_that_shows_nothing_of_small_models_tells_no_difference(monkeypa
         def run(self, inputs, *, every_value=False):
             return {}
 
-    assert costs.parts_of([Quick(), Quick()], {})[1] == [1, 1]
+    assert costs.relative_times([Quick(), Quick()], {})[1] == [1, 1]
 
 
 def _times(real, rounded):
@@ -81,7 +81,7 @@ def test_only_one_model_is_held_beside_the_source():
             return {}
 
     most = []
-    beside = costs.Beside(Made, Graph("source"), [{"joined": 1}, {"one": 1}])
+    beside = costs.RelativeTimer(Made, Graph("source"), [{"joined": 1}, {"one": 1}])
     assert all(beside.part(Graph("other")) > 0 for _ in range(3))
     assert most == [1, 2, 2, 2]
     assert beside.milliseconds > 0
@@ -91,7 +91,7 @@ def test_only_one_model_is_held_beside_the_source():
 def test_products_are_exact_where_that_costs_little(monkeypatch, all_exact, expected):
     """One product: exact it takes so many times the time of the rounded one for a token, and 0.98 for many."""
     parts = iter([[all_exact, 1.0, 1.0, all_exact], [0.98, 1.0, 1.0, 0.98]])
-    monkeypatch.setattr(costs, "parts_of", lambda _sessions, _inputs: (1.0, next(parts)))
+    monkeypatch.setattr(costs, "relative_times", lambda _sessions, _inputs: (1.0, next(parts)))
     monkeypatch.setattr(costs, "preparer", lambda _target: lambda graph: graph)
     monkeypatch.setattr(costs, "products_of", lambda _graph: ["y"])
     monkeypatch.setattr(costs, "exact_products", lambda graph, _names: graph)

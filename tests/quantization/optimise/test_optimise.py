@@ -53,7 +53,7 @@ def _timed(monkeypatch, times):
         def part(self, graph):
             return times(graph)
 
-    monkeypatch.setattr(optimise, "_beside", lambda session, base: Beside())
+    monkeypatch.setattr(optimise, "_relative_timer", lambda session, base: Beside())
     # Plans by what a busy machine tells of kernels would differ from run to run.
     monkeypatch.setattr(optimise, "times_of", lambda *_: None)
 
@@ -102,7 +102,7 @@ def test_a_preset_takes_the_channels_that_suit_its_plan(monkeypatch):
 @pytest.mark.parametrize("quick", [(), ("b",)])
 def test_plans_of_a_preset_are_what_it_makes_by_itself_with_and_without_layers_real_for_noise(monkeypatch, quick):
     for module in (quantization_session, presets):
-        monkeypatch.setattr(module, "quickest", lambda *_: quick)
+        monkeypatch.setattr(module, "fastest_float_nodes", lambda *_: quick)
     found, x = _narrow_first(), _samples()
     alone = gp.quantize(found, x).report
     seen = []
@@ -123,7 +123,7 @@ def test_plans_of_a_preset_are_what_it_makes_by_itself_with_and_without_layers_r
 
 def test_a_preset_has_codes_of_its_own_where_its_plan_is_the_quickest(monkeypatch):
     for module in (quantization_session, presets):
-        monkeypatch.setattr(module, "quickest", lambda *_: ("b",))
+        monkeypatch.setattr(module, "fastest_float_nodes", lambda *_: ("b",))
     found, x = _narrow_first(), _samples()
     alone = gp.quantize(found, x).report
     real = {layer.name for layer in alone.floating}

@@ -16,8 +16,8 @@ from graphport.formats.onnx.target import ONNXRUNTIME
 from graphport.ir import rewrite
 from graphport.quantization import choices
 from graphport.quantization.insert_qdq import emit_halves
-from graphport.quantization.optimise.library import Library, Way
-from graphport.quantization.optimise.storing import fitting, noise_of, plans, shrunk, size, time_of
+from graphport.quantization.optimise.library import Library, StorageOption
+from graphport.quantization.optimise.storing import largest_within, noise_of, plans, shrunk, size, time_of
 from graphport.quantization.targets import TARGETS
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import _tokens, decoder
@@ -29,8 +29,10 @@ def _library(seed=0, layers=6):
     made = Library()
     for number in range(layers):
         count, noise = int(r.integers(100, 5000)), float(10 ** r.uniform(-6, -2))
-        ways = [Way(DType.FLOAT32, 4 * count, 0.0)]
-        ways += [Way(DType.of(f"int{b}"), count * b // 8, noise * 4.0 ** (4 - b), time=float(b)) for b in (8, 4, 2)]
+        ways = [StorageOption(DType.FLOAT32, 4 * count, 0.0)]
+        ways += [
+            StorageOption(DType.of(f"int{b}"), count * b // 8, noise * 4.0 ** (4 - b), time=float(b)) for b in (8, 4, 2)
+        ]
         made.ways[f"layer{number}"] = ways
     return made
 
@@ -58,14 +60,14 @@ def test_what_fits_leaves_no_room_that_a_layer_could_use(seed):
     of = _library(seed)
     made = plans(of, has_times=False)
     for most in np.linspace(size(made[0]), size(made[-1]), 7):
-        plan = fitting(of, made, int(most))
+        plan = largest_within(of, made, int(most))
         assert plan is not None
         assert size(plan) <= most
         left = most - size(plan)
         better = [w for name, ways in of.ways.items() for w in ways if w.noise < plan[name].noise]
         names = {id(w): name for name, ways in of.ways.items() for w in ways}
         assert all(w.bytes - plan[names[id(w)]].bytes > left for w in better)
-    assert fitting(of, made, size(made[0]) - 1) is None
+    assert largest_within(of, made, size(made[0]) - 1) is None
 
 
 @pytest.mark.parametrize("seed", range(4))

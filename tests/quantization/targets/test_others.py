@@ -115,7 +115,7 @@ def test_what_ncnn_has_no_form_for_is_told(theirs, form, tmp_path):
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino", "ncnn"])
 def test_onnxruntime_s_models_are_not_quantized_again(theirs, name, form, target):
     found = gp.load(theirs(name, form))
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0006.*quantize the model that it was made of"):
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0006.*quantize the float model"):
         gp.quantize(found, nets.samples(getattr(nets, name)(), 8), target, preset="fast")
 
 

@@ -19,8 +19,8 @@ from graphport.quantization.half.decide import decide
 from graphport.quantization.half.insert_casts import NARROW, insert_casts, widened
 from graphport.quantization.half.ranges import ranges
 from graphport.quantization.random_inputs import random_samples
-from graphport.quantization.samples import gather, spread
-from graphport.quantization.verdict import RUINED
+from graphport.quantization.result_diagnostics import UNUSABLE_SNR_DB
+from graphport.quantization.samples import evenly_spaced_indices, gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 To = Literal["float16", "bfloat16", "float32"]
 _DTYPES = {"float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float32": DType.FLOAT32}
-_MOST_SAMPLES = 32
-_DRAWS = 3
+_MAX_SAMPLES = 32
+_NUM_RANDOM_INPUTS = 3
 """Number of random inputs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class WideNode:
     """A node that stays in single precision, with the reason."""
 
     name: str
@@ -55,7 +55,7 @@ class CastReport:
     to: To
     nodes: int
     cast: int
-    kept: tuple[Kept, ...]
+    kept: tuple[WideNode, ...]
     samples: int
     snr_db: float | None
     snr_range: tuple[float, float] | None
@@ -69,7 +69,7 @@ class CastReport:
         """Whether the goal is met; without one, whether the outputs are more than noise."""
         if self.snr_db is None:
             return self.goal is None
-        return self.snr_db >= (RUINED if self.goal is None else self.goal)
+        return self.snr_db >= (UNUSABLE_SNR_DB if self.goal is None else self.goal)
 
     def as_json(self) -> dict[str, Any]:
         """Convert to plain data."""
@@ -131,7 +131,7 @@ def cast(
         findings.append(Diagnostic("CAST0003", message, None, "ask for less, or keep --to float32", Severity.WARNING))
     if decisions.wide and not keep_io:
         names = ", ".join(value.name for value in decisions.wide[:3])
-        message = f"{len(decisions.wide)} outputs stay float32, which {to} does not hold: {names}"
+        message = f"{len(decisions.wide)} outputs stay float32, because they exceed the range of {to}: {names}"
         findings.append(Diagnostic("CAST0008", message, None, "scale them in the model", Severity.WARNING))
     return made, _report(graph, made, to, decisions, noise, samples, min_snr, findings)
 
@@ -178,14 +178,14 @@ def _report(
     findings: list[Diagnostic],
 ) -> CastReport:
     if not decisions.halves:
-        message = f"nothing is cast to {to}: every node stays as it is"
+        message = f"nothing is cast to {to}: all nodes keep their precision"
         findings.append(Diagnostic("CAST0002", message, None, None, Severity.WARNING))
     kept = tuple(
-        Kept(node.name or node.output.name if node.results else node.name, node.word, reason.value)
+        WideNode(node.name or node.output.name if node.results else node.name, node.word, reason.value)
         for node, reason in decisions.kept.items()
     )
     snr = None if noise is None else noise.snr
-    if snr is not None and snr < RUINED and goal is None:
+    if snr is not None and snr < UNUSABLE_SNR_DB and goal is None:
         message = f"the outputs are mostly noise: {snr:.2f} dB"
         remedy = "give samples (--calibration), a goal (--min-snr), or name what is to stay (--keep)"
         findings.append(Diagnostic("CAST0004", message, None, remedy, Severity.WARNING))
@@ -208,19 +208,19 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
     """Return runs, their number, and whether they are random; none if the model runs with no inputs found."""
     if data is not None:
         samples = gather(graph, data)
-        taken = samples.take(spread(samples.count, min(samples.count, _MOST_SAMPLES)))
+        taken = samples.take(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))
         return list(taken.runs(1)), taken.count, []
     problem = "no inputs can be made up for it"
     try:
         made = session(graph)  # rejects a model that is too large before its inputs are created
-        drawn, _ = random_samples(graph, _DRAWS)
+        drawn, _ = random_samples(graph, _NUM_RANDOM_INPUTS)
         made.run(drawn[0])
     except DiagnosticError as error:
         problem = error.diagnostics[0].message
     else:
-        return [(given, 1) for given in drawn[:_DRAWS]], 0, []
+        return [(given, 1) for given in drawn[:_NUM_RANDOM_INPUTS]], 0, []
     remedy = "give samples (--calibration): without, every number is taken to fit"
-    return [], 0, [Diagnostic("CAST0005", f"nothing is known of ranges: {problem}", None, remedy, Severity.WARNING)]
+    return [], 0, [Diagnostic("CAST0005", f"ranges are unknown: {problem}", None, remedy, Severity.WARNING)]
 
 
 def _judge(graph: Graph, runs: list[Run], threads: int) -> Judge | None:
@@ -247,7 +247,7 @@ def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noi
             noise.add(expected, _single(made.run(given)), count)
     except DiagnosticError as error:
         message = f"the result could not be run here: {error.diagnostics[0].message}"
-        findings.append(Diagnostic("CAST0006", message, None, "what it computes is unproven", Severity.WARNING))
+        findings.append(Diagnostic("CAST0006", message, None, "its results are not verified", Severity.WARNING))
         return None
     return noise
 
@@ -273,7 +273,7 @@ def _refuse_type(graph: Graph, to: str) -> None:
         raise DiagnosticError(Diagnostic("CAST0001", f"the model has nothing in {names} to cast to {to}", None, None))
 
 
-def _meant(pattern: str, names: Collection[str]) -> str:
+def _similar_names(pattern: str, names: Collection[str]) -> str:
     found = find_similar(pattern, names)
     return f"did you mean {' or '.join(map(repr, found))}?" if found else "see graphport inspect"
 
@@ -286,7 +286,9 @@ def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
     if missing:
         raise DiagnosticError(
             *(
-                Diagnostic("CAST0007", f"no node, and no operator, is called {pattern!r}", None, _meant(pattern, names))
+                Diagnostic(
+                    "CAST0007", f"no node, and no operator, is called {pattern!r}", None, _similar_names(pattern, names)
+                )
                 for pattern in missing
             )
         )

@@ -18,9 +18,9 @@ from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
 from graphport.proof.faults import ends_onnx_runtime
-from graphport.quantization.dispatch import Place, dispatch
+from graphport.quantization.dispatch import ComputeDomain, dispatch
 from graphport.quantization.half.wide_operators import angles, sums_of_squares
-from graphport.quantization.placement import is_real, moves
+from graphport.quantization.placement import is_float32, moves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -129,7 +129,7 @@ class _Decider:
         self.margin = margin
         self.keep = keep
         self.goal = set(goal)
-        self.index = {node for node, d in dispatch(graph).items() if d.place is Place.INDEX}
+        self.index = {node for node, d in dispatch(graph).items() if d.place is ComputeDomain.INDEX}
         self.captured = {value for node in graph for value in rewrite.captured(node)}
         self.ruled = dict.fromkeys(angles(graph), Reason.ANGLE) | dict.fromkeys(sums_of_squares(graph), Reason.SQUARES)
         self._constants: dict[Value, bool] = {}
@@ -137,8 +137,8 @@ class _Decider:
     def run(self) -> Decisions:
         found = Decisions({}, {})
         for node in self.graph:
-            reads = [value for value in node.operands if is_real(value)]
-            gives = [value for value in node.results if is_real(value)]
+            reads = [value for value in node.operands if is_float32(value)]
+            gives = [value for value in node.results if is_float32(value)]
             if not reads and not gives:
                 continue
             reason = self._reason(node, reads, gives)
@@ -146,10 +146,10 @@ class _Decider:
                 found.halves[node] = None
             else:
                 found.kept[node] = reason
-        self._guard(found)
+        self._widen_guards(found)
         self._merge(found)
         outputs = [value for value in dict.fromkeys(self.graph.outputs) if value.producer in found.kept]
-        found.wide = [value for value in outputs if is_real(value) and self._is_lost(value)]
+        found.wide = [value for value in outputs if is_float32(value) and self._is_lost(value)]
         return found
 
     def _is_lost(self, value: Value) -> bool:
@@ -172,7 +172,7 @@ class _Decider:
             return self.ruled[node]
         if any(self._is_large(value) for value in [*reads, *gives] if not value.is_constant):
             return Reason.OVERFLOW
-        if self._sums_up(node, reads, gives):
+        if self._overflows_in_sum(node, reads, gives):
             return Reason.SUM
         if any(self._is_small(value) for value in [*reads, *gives] if not value.is_constant):
             return Reason.SMALL
@@ -197,7 +197,7 @@ class _Decider:
             return None
         if not isinstance(value.fact, TensorFact) or value.fact.dtype is None:
             return ""
-        dtype = self.to if is_real(value) else value.fact.dtype
+        dtype = self.to if is_float32(value) else value.fact.dtype
         return f"tensor({_SUPPORTED.get(dtype, str(dtype))})"
 
     def _is_large(self, value: Value) -> bool:
@@ -208,13 +208,13 @@ class _Decider:
         found = self.seen.get(value)
         return found is not None and 0 < found.rms < _SIGNAL * self.limits.step
 
-    def _sums_up(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
+    def _overflows_in_sum(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
         """Whether a reduction over so many elements of maximum size overflows the type."""
         page = registry.pages().get(node.word)
         if page is None or ".reduction" not in page.function.__module__ or not gives:
             return False
         range_ = self.seen.get(reads[0])
-        entries = _entries(reads[0]) / max(_entries(gives[0]), 1)
+        entries = _num_elements(reads[0]) / max(_num_elements(gives[0]), 1)
         return range_ is not None and range_.largest * entries > self.limits.most
 
     def _loses(self, value: Value) -> bool:
@@ -223,16 +223,16 @@ class _Decider:
             self._constants[value] = storage is None or loses(storage, self.to)
         return self._constants[value]
 
-    def _guard(self, found: Decisions) -> None:
+    def _widen_guards(self, found: Decisions) -> None:
         """Keep divisions and logarithms in single precision if a small constant guards them against 0.
 
         `x / max(norm, 1e-12)` of a row of zeros is a row of zeros; 1e-12 is 0 in float16, and 0 / 0 is NaN.
         """
         waiting: list[tuple[Value, float, tuple[Node, ...]]] = []
         for node, reason in found.kept.items():
-            bound = _least([value for value in node.operands if value.is_constant and is_real(value)])
+            bound = _least([value for value in node.operands if value.is_constant and is_float32(value)])
             if reason is Reason.CONSTANT and 0 < bound < self.limits.step:
-                waiting += [(value, bound, ()) for value in node.results if is_real(value)]
+                waiting += [(value, bound, ()) for value in node.results if is_float32(value)]
         seen: set[Value] = set()
         while waiting:
             value, bound, path = waiting.pop()
@@ -241,9 +241,9 @@ class _Decider:
             seen.add(value)
             for user in value.users:
                 if user in found.halves:
-                    waiting += self._guarded(found, user, value, bound, (*path, user))
+                    waiting += self._next_guarded(found, user, value, bound, (*path, user))
 
-    def _guarded(
+    def _next_guarded(
         self, found: Decisions, node: Node, value: Value, bound: float, path: tuple[Node, ...]
     ) -> list[tuple[Value, float, tuple[Node, ...]]]:
         """Return the next values after a consumer of `bound`.
@@ -251,7 +251,7 @@ class _Decider:
         If 0 instead changes the result, the path stays float32.
         """
         page = registry.pages().get(node.word)
-        results = [each for each in node.results if is_real(each)]
+        results = [each for each in node.results if is_float32(each)]
         if page is None or node.dialect or len(path) > _LONGEST:
             return []
         if moves(node):
@@ -271,9 +271,9 @@ class _Decider:
     def _merge(self, found: Decisions) -> None:
         """Compute isolated nodes without weights between single-precision nodes in single precision, too."""
         for node in list(found.halves):
-            sources = [value.producer for value in node.operands if is_real(value) and not value.is_constant]
-            readers = [user for value in node.results if is_real(value) for user in value.users]
-            is_weighted = any(value.is_constant and is_real(value) for value in node.operands)
+            sources = [value.producer for value in node.operands if is_float32(value) and not value.is_constant]
+            readers = [user for value in node.results if is_float32(value) for user in value.users]
+            is_weighted = any(value.is_constant and is_float32(value) for value in node.operands)
             if is_weighted or not sources or not readers or any(value.is_output for value in node.results):
                 continue
             if all(other in found.kept for other in [*sources, *readers]):
@@ -324,7 +324,7 @@ def _value_at(page: Page, node: Node, value: Value, number: float) -> float | No
     return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None
 
 
-def _entries(value: Value) -> int:
+def _num_elements(value: Value) -> int:
     shape = value.shape
     return prod(dim if isinstance(dim, int) else 1 for dim in shape or ())
 

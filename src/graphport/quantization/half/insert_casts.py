@@ -11,7 +11,7 @@ from graphport.core.spill import store_converted
 from graphport.core.storage import Storage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value, walk
-from graphport.quantization.placement import is_real
+from graphport.quantization.placement import is_float32
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -49,10 +49,10 @@ class _Halving:
     def run(self) -> Graph:
         nodes = list(self.graph)
         outputs = [value for value in self.graph.outputs if not value.is_input]
-        reals = {value for value in outputs if is_real(value)}
+        reals = {value for value in outputs if is_float32(value)}
         if not self.keep_io:
             for value in self.graph.inputs:
-                if is_real(value) and any(user in self.chosen for user in value.users):
+                if is_float32(value) and any(user in self.chosen for user in value.users):
                     self._retype(value)
         for node in nodes:
             if node in self.chosen:
@@ -74,10 +74,10 @@ class _Halving:
 
     def _half(self, node: Node) -> None:
         for index, value in enumerate(node.inputs):
-            if value is not None and is_real(value):
+            if value is not None and is_float32(value):
                 node.set_input(index, self._narrowed(value))
         for value in node.results:
-            if is_real(value):
+            if is_float32(value):
                 self._retype(value)
         for name, attribute in node.attributes.items():
             if attribute is DType.FLOAT32:
@@ -141,7 +141,7 @@ def widened(graph: Graph, *, keep_io: bool) -> Graph:
             value.fact = _typed(value, DType.FLOAT32)
         for node in list(inner):
             for name, attribute in list(node.attributes.items()):
-                node.attributes[name] = _wide(attribute)
+                node.attributes[name] = _widen_attribute(attribute)
             source = node.operand(0)
             if node.word == "Cast" and not node.dialect and source is not None and _is(source, DType.FLOAT32):
                 _skip(node)
@@ -181,7 +181,7 @@ def _restore(graph: Graph, facts: dict[Value, TensorFact]) -> None:
         value.fact = _typed(value, dtype)
 
 
-def _wide(attribute: Attribute) -> Attribute:
+def _widen_attribute(attribute: Attribute) -> Attribute:
     if isinstance(attribute, DType):
         return DType.FLOAT32 if attribute in NARROW else attribute
     if isinstance(attribute, Storage) and attribute.dtype in NARROW:

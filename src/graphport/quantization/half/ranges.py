@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic, symbols
 from graphport.quantization.engine import is_array, observing, session
-from graphport.quantization.placement import is_real
+from graphport.quantization.placement import is_float32
 from graphport.runtimes.memory import nbytes
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ def ranges(graph: Graph, runs: Iterable[Mapping[str, Any]], *, threads: int = 0)
     found: dict[Value, list[tuple[float, float, int]]] = {}
     for given in inputs:
         for value in graph.inputs:
-            if is_real(value):
-                found.setdefault(value, []).append(_seen(given[value.name]))
-    computed = [value for node in graph for value in node.results if is_real(value)]
+            if is_float32(value):
+                found.setdefault(value, []).append(_range_of(given[value.name]))
+    computed = [value for node in graph for value in node.results if is_float32(value)]
     for values in _groups(computed, _lengths(graph, inputs)):
         made = session(observing(graph, values), threads=threads)
         for given in inputs:
             arrays = made.run(given)
             for value in values:
-                found.setdefault(value, []).append(_seen(arrays[value.name]))
+                found.setdefault(value, []).append(_range_of(arrays[value.name]))
     return {value: _range(seen) for value, seen in found.items()}
 
 
@@ -74,7 +74,7 @@ def _groups(values: Sequence[Value], lengths: Mapping[str, int]) -> Iterator[lis
         yield group
 
 
-def _seen(array: Any) -> tuple[float, float, int]:
+def _range_of(array: Any) -> tuple[float, float, int]:
     if not is_array(array) or not array.size:
         return 0.0, 0.0, 0
     x = np.abs(array.astype(np.float64))

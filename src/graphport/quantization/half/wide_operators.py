@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.folded import folded
-from graphport.quantization.placement import is_real, moves
+from graphport.quantization.placement import is_float32, moves
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
@@ -25,9 +25,9 @@ _ARITHMETIC = frozenset(
 _MAX_ANGLE_NODES = 64
 _NORMS = frozenset({"ReduceL2", "ReduceSumSquare", "LpNormalization", "GlobalLpPool"})
 _SUMS = frozenset({"ReduceSum", "ReduceMean"})
-_OF_SUMS = frozenset({"Add", "Sub", "Mul", "Div", "Sqrt", "Reciprocal", "Pow", "Max", "Clip"})
+_NORM_OPERATORS = frozenset({"Add", "Sub", "Mul", "Div", "Sqrt", "Reciprocal", "Pow", "Max", "Clip"})
 """Operators between a sum of squares and the resulting norm or deviation."""
-_MIN_ENTRIES = 256
+_MIN_SUMMED_ELEMENTS = 256
 """Number of summed elements from which a sum of squares stays wide; open sizes count as that many."""
 
 
@@ -56,7 +56,7 @@ def _positional(angle: Value) -> set[Node] | None:
         if len(found) == _MAX_ANGLE_NODES or not (is_plain or _is_outer_product(node)):
             return None
         found.add(node)
-        waiting += [value for value in node.operands if is_real(value)]
+        waiting += [value for value in node.operands if is_float32(value)]
     return found or None
 
 
@@ -76,7 +76,7 @@ def sums_of_squares(graph: Graph) -> set[Node]:
     for node in graph:
         if node.dialect or not (node.word in _NORMS or (node.word in _SUMS and _squares(node.operands[0]))):
             continue
-        if _entries(node) >= _MIN_ENTRIES:
+        if _num_summed(node) >= _MIN_SUMMED_ELEMENTS:
             square = node.operands[0].producer
             found |= {node} | ({square} if square is not None and node.word in _SUMS else set())
             found |= _followers(node)
@@ -93,11 +93,11 @@ def _squares(value: Value) -> bool:
     return exponent is not None and exponent.count == 1 and float(exponent.numpy().reshape(-1)[0]) == 2
 
 
-def _entries(node: Node) -> int:
+def _num_summed(node: Node) -> int:
     """Return the number of summed elements; open sizes count as `_MIN_ENTRIES`."""
     given, result = node.operands[0].shape or (), node.output.shape or ()
-    sizes = [dim if isinstance(dim, int) else _MIN_ENTRIES for dim in given]
-    left = [dim if isinstance(dim, int) else _MIN_ENTRIES for dim in result]
+    sizes = [dim if isinstance(dim, int) else _MIN_SUMMED_ELEMENTS for dim in given]
+    left = [dim if isinstance(dim, int) else _MIN_SUMMED_ELEMENTS for dim in result]
     total = 1
     for size in sizes:
         total *= size
@@ -112,9 +112,9 @@ def _followers(node: Node) -> set[Node]:
     found: set[Node] = set()
     while len(node.output.users) == 1 and not node.output.is_output:
         (node,) = node.output.users
-        others = [value for value in node.operands if is_real(value) and value.producer not in found]
+        others = [value for value in node.operands if is_float32(value) and value.producer not in found]
         constants = [value for value in others if folded(value) is not None]
-        if node.dialect or node.word not in _OF_SUMS or len(others) - len(constants) > 1:
+        if node.dialect or node.word not in _NORM_OPERATORS or len(others) - len(constants) > 1:
             break
         found.add(node)
     return found

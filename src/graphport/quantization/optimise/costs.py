@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 _TURNS, _LEAST_TURNS = 7, 3
 _SECONDS, _RUNS = 0.009, 200
 """Maximum seconds and minimum number of turns; and seconds or runs of a turn of one model."""
-_WHOLE = 12.0
+_MAX_TOTAL_SECONDS = 12.0
 """Maximum processor seconds of all turns, unless the minimum number of turns takes more."""
-_FUSED = 3
+_MAX_FUSED_NODES = 3
 """Number of nodes after a layer that a kernel fuses: an addition and an activation."""
-_NEARER = 1.15
+_MAX_EXACT_SLOWDOWN = 1.15
 """Permitted slowdown of a run with unquantized activations."""
 _RATE, _CALL = 2e-4, 1.0
 """Microseconds to quantize an element, if not measured, and to call a kernel."""
-_LEAST_SECONDS = 1e-9
+_MIN_SECONDS = 1e-9
 """Minimum seconds of a run, where the clock shows 0."""
 _ALIKE = 1.5
 """Maximum ratio of measured and expected speedups, in either direction, for which the rates are trusted."""
@@ -52,7 +52,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
             return None
 
 
-def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[float, list[float]]:
+def relative_times(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[float, list[float]]:
     """Return processor milliseconds of the first of `sessions`, and the relative time of each: medians of turns."""
     runs: list[int] = []
     whole = 0.0
@@ -64,7 +64,7 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
         runs.append(min(max(int(_SECONDS / once), 1), _RUNS))
         whole += runs[-1] * once
     table: list[list[float]] = []
-    for _ in range(min(_TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
+    for _ in range(min(_TURNS, max(int(_MAX_TOTAL_SECONDS / whole), _LEAST_TURNS))):
         row: list[float] = []
         for made, count in zip(sessions, runs, strict=True):
             started = time.process_time()
@@ -72,7 +72,7 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
                 made.run(inputs)
             row.append((time.process_time() - started) / count)
         table.append(row)
-    table = [[max(each, _LEAST_SECONDS) for each in row] for row in table]
+    table = [[max(each, _MIN_SECONDS) for each in row] for row in table]
     first = _median([row[0] for row in table])
     return 1e3 * first, [_median([row[i] / row[0] for row in table]) for i in range(len(sessions))]
 
@@ -81,7 +81,7 @@ def _median(numbers: Sequence[float]) -> float:
     return sorted(numbers)[len(numbers) // 2]
 
 
-class Beside:
+class RelativeTimer:
     """Timer of the source and other models in turns; only one of them is in memory besides the source."""
 
     def __init__(self, prepare: Callable[[Graph], Session], source: Graph, runs: Sequence[Mapping[str, Any]]) -> None:
@@ -103,7 +103,7 @@ class Beside:
     def part(self, graph: Graph) -> float:
         """Return the time of a model relative to the source."""
         sessions = (self._source, self._prepare(graph))
-        spent, (_, part) = parts_of(sessions, self._inputs)
+        spent, (_, part) = relative_times(sessions, self._inputs)
         self._spent.append(spent)
         return part
 
@@ -122,11 +122,11 @@ def exact_layers(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> tuple[str, 
         # Only operators that are written explicitly have alternatives.
         graphs = [with_rotations(exact_products(graph, way)) if way else exact_products(graph, way) for way in ways]
         sessions = [made(each) for each in graphs]
-        parts = [parts_of(sessions, inputs)[1] for inputs in runs]
+        parts = [relative_times(sessions, inputs)[1] for inputs in runs]
     except DiagnosticError:
         return ()
     behind = [max(each[number] / min(each) for each in parts) for number in range(len(ways))]
-    behind[0] /= _NEARER
+    behind[0] /= _MAX_EXACT_SLOWDOWN
     return ways[min(range(len(ways)), key=behind.__getitem__)]
 
 
@@ -201,7 +201,7 @@ def _owner(kernel: onnxruntime.Kernel, known: Collection[str], makers: Mapping[s
     if name in known:
         return name
     node = makers[name]
-    for _ in range(_FUSED):
+    for _ in range(_MAX_FUSED_NODES):
         if node.op in kernel.operator:
             break
         above = [value.producer for value in node.operands if value.producer is not None and len(value.uses) == 1]

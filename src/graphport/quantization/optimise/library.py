@@ -11,11 +11,11 @@ import numpy as np
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.quantization.choices import Choices
+from graphport.quantization.export_form import to_export_form
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.optimise.costs import times_of
 from graphport.quantization.precision import sensitivities
 from graphport.quantization.tables import table_codes, tables
-from graphport.quantization.written import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,14 +31,14 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BLOCK = 32
 _BITS = (8, 4, 2)
-_MOST_ALONE = 64
+_MAX_MEASURED_LAYERS = 64
 """Maximum number of layers whose noise is measured separately."""
 _MARGIN = 64
 """Bytes reserved for names of constants."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
+class StorageOption:
     """A storage option of a layer's weight: codes, float16, or unchanged.
 
     `noise` is its noise at the outputs, relative to the signal; `time` is in microseconds per run.
@@ -59,7 +59,7 @@ class Library:
 
     layers: dict[str, Layer] = field(default_factory=dict[str, "Layer"])
     tables: set[str] = field(default_factory=set[str])
-    ways: dict[str, list[Way]] = field(default_factory=dict[str, list[Way]])
+    ways: dict[str, list[StorageOption]] = field(default_factory=dict[str, list[StorageOption]])
 
 
 def library(session: QuantizationSession, base: Candidate, timed: Run | None = None) -> Library:
@@ -88,9 +88,9 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
         unit = noises[node] / max(errors[shown[node]][name], 1e-30)
         signal = max(float(np.sum(numbers.astype(np.float64) ** 2)), 1e-30)
         real = times.get(0, {}).get(node.name, 0.0)
-        ways = [Way(DType.FLOAT32, 4 * numbers.size, 0.0, time=real)]
+        ways = [StorageOption(DType.FLOAT32, 4 * numbers.size, 0.0, time=real)]
         ways += [
-            Way(dtype, 2 * numbers.size, _lost(numbers, dtype) / signal * unit, time=real)
+            StorageOption(dtype, 2 * numbers.size, _lost(numbers, dtype) / signal * unit, time=real)
             for dtype in (DType.FLOAT16, DType.BFLOAT16)
             if dtype in session.choices.target.stored
         ]
@@ -101,7 +101,7 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
             if any(other.weight is not None and other.bytes <= _bytes(weight) for other in ways):
                 continue
             spent = times.get(bits, {}).get(node.name, real)
-            ways.append(Way(weight.qparams.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
+            ways.append(StorageOption(weight.qparams.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
         made.ways[name] = ways
     if not session.choices.settings.weights_only:
         _add_integers(session, base, made, timed)
@@ -127,12 +127,12 @@ def _add_tables(session: QuantizationSession, of: Candidate, made: Library) -> N
         stored = node.operands[0].storage
         if stored is None:
             continue
-        ways = [Way(DType.FLOAT32, 4 * stored.count, 0.0)]
+        ways = [StorageOption(DType.FLOAT32, 4 * stored.count, 0.0)]
         for weight in codes.values():
             if weight is not None:
                 quantization = replace(of.quantization, weights={}, tables={node: weight})
                 noise = session.measure(replace(of, quantization=quantization, noise=None)).ratio
-                ways.append(Way(weight.qparams.dtype, _bytes(weight), noise, weight))
+                ways.append(StorageOption(weight.qparams.dtype, _bytes(weight), noise, weight))
         made.tables.add(node.output.name)
         made.ways[node.output.name] = ways
 
@@ -145,7 +145,7 @@ def _add_integers(session: QuantizationSession, base: Candidate, made: Library, 
         weight = base.quantization.weights.get(node)
         if weight is not None and node.output.name in made.ways:
             spent = 0.0 if times is None else times.nodes.get(node.name, 0.0)
-            way = Way(weight.qparams.dtype, _bytes(weight), noise, None, spent, is_integer=True)
+            way = StorageOption(weight.qparams.dtype, _bytes(weight), noise, None, spent, is_integer=True)
             made.ways[node.output.name].insert(0, way)
 
 
@@ -184,7 +184,7 @@ def _shown_by(node: Node, uniform: Mapping[int, Candidate], errors: Mapping[int,
 def _noises(session: QuantizationSession, of: Candidate, weights: Mapping[Node, Weight]) -> dict[Node, float]:
     """Return the noise of each layer alone at the outputs; with very many layers the noise of its own result."""
     layers = list(of.quantization.placement.layers)
-    if len(layers) > _MOST_ALONE:
+    if len(layers) > _MAX_MEASURED_LAYERS:
         return {node: 1.0 / len(layers) for node in layers}
     found: dict[Node, float] = {}
     for done, node in enumerate(layers):
@@ -221,8 +221,8 @@ def _times(
     names: Collection[str] = [node.name for node in base.graph if node.name]
     found: dict[int, dict[str, float]] = {}
     settings = session.choices.settings
-    made = {b: as_written(insert_qdq(each.graph, each.quantization), settings) for b, each in uniform.items()}
-    for bits, graph in ((0, as_written(base.graph, settings)), *made.items()):
+    made = {b: to_export_form(insert_qdq(each.graph, each.quantization), settings) for b, each in uniform.items()}
+    for bits, graph in ((0, to_export_form(base.graph, settings)), *made.items()):
         times = times_of(graph, timed[0], names)
         if times is not None:
             found[bits] = times.nodes

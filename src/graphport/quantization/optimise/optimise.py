@@ -14,19 +14,19 @@ from graphport.core.packages import install
 from graphport.quantization import engine
 from graphport.quantization.dynamic import rounded_while_it_runs
 from graphport.quantization.estimate import conversion_time, elements, kernel_time
-from graphport.quantization.float_fallback import floated
+from graphport.quantization.export_form import to_export_form
+from graphport.quantization.float_fallback import with_float_layers
 from graphport.quantization.goals import FrontPoint, Goals, front, numbered_as, timed_until_sure
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.nbits import has_products
-from graphport.quantization.optimise.costs import Beside, Times, preparer, steadied, times_of
+from graphport.quantization.optimise.costs import RelativeTimer, Times, preparer, steadied, times_of
 from graphport.quantization.optimise.plans import cost_of, plans
 from graphport.quantization.optimise.presets import of_preset
 from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
 from graphport.quantization.precision import all_widened, sensitivities, with_less_noise
 from graphport.quantization.report import Step
-from graphport.quantization.widen import has_wide_layers, widened
-from graphport.quantization.written import as_written
+from graphport.quantization.wide_activations import has_wide_layers, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -44,13 +44,13 @@ _PRODUCTS = 1 << 31
 """Maximum number of products of a timed run, if one sample allows several: longer runs only take longer."""
 _ROOM = 1 << 25
 """Maximum bytes of values of that run."""
-_SUMS = (0.1, 1.0)
+_SUM_FRACTIONS = (0.1, 1.0)
 """Fractions of products with unrounded sums that are tried."""
-_MOST_PLANS = 9
+_MAX_PLANS = 9
 _BYTE = 8
 _GAINED, _QUICKER = 1.0, 0.97
 """Maximum gain in dB by separate weight rounding, and the minimum fraction of its time after a timing correction."""
-_WIDE = (1, 4)
+_WIDE_LAYER_COUNTS = (1, 4)
 """Numbers of layers for which 16-bit activations are tried."""
 
 
@@ -110,7 +110,7 @@ def optimised(
         points[first : first + 1] = _measured(session, base, [candidates[first]], metric, table)
     storing = Storing(session, base, _timed_run(session, base, goals))
     while table is None and session.choices.target.stored and base.quantization.placement.layers:
-        more = session.timed("storing", storing.more, goals, points)
+        more = session.timed("storing", storing.further_candidates, goals, points)
         if not more:
             break
         candidates += more
@@ -143,7 +143,7 @@ def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class _TableTimes:
     """Times of nodes from a table, and microseconds of a float run."""
 
     before: Times
@@ -152,7 +152,7 @@ class _Known:
     whole: float
 
 
-def _table(session: QuantizationSession, base: Candidate) -> _Known | None:
+def _table(session: QuantizationSession, base: Candidate) -> _TableTimes | None:
     """Return the latency table's times of nodes that may be quantized; `None` without a table."""
     path = session.choices.settings.latency_table
     if path is None:
@@ -162,7 +162,7 @@ def _table(session: QuantizationSession, base: Candidate) -> _Known | None:
     before, after, missing = table.times([*placement.layers, *placement.pointwise])
     unknown = [name for name in missing if any(name == layer.name for layer in placement.layers.values())]
     session.findings += unknown_to(table, unknown, session.choices.target.name)
-    return _Known(before, after, table.entries, table.whole)
+    return _TableTimes(before, after, table.entries, table.whole)
 
 
 def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
@@ -170,10 +170,10 @@ def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
     if not session.choices.target.summing or session.choices.settings.weights_only:
         return []
     found: list[Candidate] = []
-    for part in _SUMS:
+    for part in _SUM_FRACTIONS:
         other = copy.copy(session)
         other.choices = replace(session.choices, summed=part)
-        new = floated(other, base, (), _REASON)
+        new = with_float_layers(other, base, (), _REASON)
         if (
             list(new.quantization.placement.summing)
             or new.quantization.all_qparams.keys() != base.quantization.all_qparams.keys()
@@ -205,7 +205,7 @@ def _halvings(goals: Goals, points: list[FrontPoint], order: Sequence[Node]) -> 
 
 
 def _planned(
-    session: QuantizationSession, base: Candidate, table: _Known | None, noises: Mapping[Node, float]
+    session: QuantizationSession, base: Candidate, table: _TableTimes | None, noises: Mapping[Node, float]
 ) -> list[Candidate]:
     """Yield `base` with plans of float layers, by measured kernel times if the runtime reports them."""
     if not noises:
@@ -218,14 +218,14 @@ def _planned(
         inputs, count = _timed_inputs(session, base)
         known = [node.name for node in base.graph if node.name]
         settings = session.choices.settings
-        before = times_of(as_written(base.graph, settings), inputs, known)
-        after = times_of(as_written(insert_qdq(base.graph, base.quantization), settings), inputs, known)
+        before = times_of(to_export_form(base.graph, settings), inputs, known)
+        after = times_of(to_export_form(insert_qdq(base.graph, base.quantization), settings), inputs, known)
         if before is not None and after is not None:
             before, after = steadied((before, after), _expected(session, base, count))
             chosen = plans(base, session.choices.target, before, after, noises, count)
     order = list(noises)
     by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
-    found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
+    found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MAX_PLANS]
     real = (
         []
         if session.choices.settings.full_integer
@@ -255,7 +255,7 @@ def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[N
     """Yield `base` with 16-bit activations: of the noisiest layers if the target mixes widths, else of all."""
     choices = session.choices
     if has_wide_layers(choices.settings, choices.target):
-        sets = [[node.output.name for node in order[:k]] for k in _WIDE if k < len(order)]
+        sets = [[node.output.name for node in order[:k]] for k in _WIDE_LAYER_COUNTS if k < len(order)]
         return [widened(choices, base, names) for names in sets]
     whole = None if choices.target.mixes else all_widened(session, base)
     return [] if whole is None else [whole]
@@ -298,15 +298,19 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def _measured(
-    session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
+    session: QuantizationSession,
+    base: Candidate,
+    candidates: Sequence[Candidate],
+    metric: Any,
+    table: _TableTimes | None,
 ) -> list[FrontPoint]:
     """Measure each of `candidates`; times are relative to the given model."""
-    beside = _beside(session, base) if table is None else None
+    beside = _relative_timer(session, base) if table is None else None
     times = None if table is None else _tabulated(session, base, candidates, table)
     points: list[FrontPoint] = []
     for number, each in enumerate(candidates):
-        quantized = _made(session, each)
-        graph = as_written(quantized, session.choices.settings)
+        quantized = _build_graph(session, each)
+        graph = to_export_form(quantized, session.choices.settings)
         is_rounded = session.choices.settings.dynamic or (
             _is_rounded(session.choices.settings) and has_products(quantized)
         )
@@ -330,7 +334,7 @@ def _measured(
     return [each if whole is None else replace(each, latency_ms=whole * (each.latency or 0.0)) for each in points]
 
 
-def _made(session: QuantizationSession, of: Candidate) -> Graph:
+def _build_graph(session: QuantizationSession, of: Candidate) -> Graph:
     quantized = insert_qdq(of.graph, of.quantization)
     is_dynamic = session.choices.settings.dynamic
     return rounded_while_it_runs(quantized, session.choices.target) if is_dynamic else quantized
@@ -341,13 +345,15 @@ def _is_rounded(settings: Settings) -> bool:
     return settings.weights_only and settings.target == "onnxruntime" and settings.preset != "best"
 
 
-def _beside(session: QuantizationSession, base: Candidate) -> Beside | None:
+def _relative_timer(session: QuantizationSession, base: Candidate) -> RelativeTimer | None:
     """Return a timer relative to the source; `None` if the target's runtime is not installed."""
     made = preparer(session.choices.target.name)
     if made is None:
         return None
     # Concatenated runs may not fit a model with batch size 1.
-    return Beside(made, session.source or base.graph, [_timed_inputs(session, base)[0], session.judge.runs[0][0]])
+    return RelativeTimer(
+        made, session.source or base.graph, [_timed_inputs(session, base)[0], session.judge.runs[0][0]]
+    )
 
 
 def _timed_again(
@@ -366,13 +372,13 @@ def _timed_again(
     found = list(points)
     if goals.latency is None and (goals.are_any or goals.is_small):
         return found
-    beside = _beside(session, base)
+    beside = _relative_timer(session, base)
     if beside is None:
         return found
 
     def timed(place: int) -> float:
         each = candidates[place]
-        return beside.part(as_written(_made(session, each), session.choices.settings))
+        return beside.part(to_export_form(_build_graph(session, each), session.choices.settings))
 
     def set_time(place: int, part: float) -> None:
         found[place] = replace(found[place], latency=part, latency_ms=beside.milliseconds * part)
@@ -391,7 +397,7 @@ def _timed_again(
 
 
 def _tabulated(
-    session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], table: _Known
+    session: QuantizationSession, base: Candidate, candidates: Sequence[Candidate], table: _TableTimes
 ) -> tuple[float, list[float]]:
     """Return milliseconds of a float run, and the relative time of each candidate, by the table."""
     target = session.choices.target
@@ -456,7 +462,7 @@ def _missed(goals: Goals, best: FrontPoint, metric: Any) -> Diagnostic:
     time = "" if best.latency is None else f", {best.latency:.3f} of the time ({best.latency_ms:.3f} ms)"
     own = "" if best.metric is None else f", {worded(best.metric)}"
     message = (
-        f"the goal of {' and '.join(asked)} is not reached: the nearest has {best.snr_db:.2f} dB{others}{time}, "
+        f"the goal of {' and '.join(asked)} is not reached: the nearest plan has {best.snr_db:.2f} dB{others}{time}, "
         f"{best.bytes} bytes{own}"
     )
     return Diagnostic("QUANT0022", message, None, "ask for less, or take another point (--point)", Severity.WARNING)

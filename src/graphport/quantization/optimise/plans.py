@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from graphport.quantization.problem import Problem
+from graphport.quantization.placement_cut import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from graphport.quantization.quickest import SLOWER, quickest
+from graphport.quantization.fastest_placement import SLOWER, fastest_float_nodes
 
 if TYPE_CHECKING:
     from graphport.quantization.candidate import Candidate
@@ -48,9 +48,9 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
     other = copy.copy(session)
     other.choices, other.slow, other.steps, other.on_progress = asked, (), [], None
     known = session.unbalanced
-    start = _start(other, base)
+    start = _starting_ranges(other, base)
     if known is not None and known.graph is not base.graph:
-        start = max(start, _start(other, known), key=other.snr)
+        start = max(start, _starting_ranges(other, known), key=other.snr)
     found = other.cheaper(start)
     # No further layers are kept float.
     other.choices = replace(asked, settings=replace(asked.settings, cheap_layers=False))
@@ -61,9 +61,9 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
     ]
 
 
-def _start(other: QuantizationSession, of: Candidate) -> Candidate:
+def _starting_ranges(other: QuantizationSession, of: Candidate) -> Candidate:
     """Return the ranges of `of`, with only the layers float that are faster so."""
-    slow = quickest(other.choices, of.graph, other.decide_placement(of.graph), other.sizes)
+    slow = fastest_float_nodes(other.choices, of.graph, other.decide_placement(of.graph), other.sizes)
     start = other.candidate(of.graph, {value.name: state for value, state in of.states.items()}, slow)
     floating = start.quantization.placement.floating
     floating.update(dict.fromkeys([node for node in floating if node.output.name in slow], SLOWER))

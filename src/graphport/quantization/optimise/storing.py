@@ -12,8 +12,8 @@ from math import isfinite, log10
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.dtypes import DType
-from graphport.quantization.float_fallback import floated
-from graphport.quantization.optimise.library import Library, Way, library
+from graphport.quantization.float_fallback import with_float_layers
+from graphport.quantization.optimise.library import Library, StorageOption, library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _STEPS = tuple(10 ** (k / 4) for k in range(-24, 25))
 """Weights of noise, if bytes and time together count 1."""
 _MIXES = ((1.0, 0.0), (0.3, 0.7), (0.0, 1.0))
 """Shares of bytes and time in the cost of a plan."""
-_MOST = 6
+_MAX_FIRST_PLANS = 6
 """Maximum number of first plans; and of further ones for the goals."""
 _ROUNDS = 3
 _FULL = 0.97
@@ -36,7 +36,7 @@ _FULL = 0.97
 _BYTES, _DECIBELS = 0.004, 0.3
 """Margins below a size goal, as a fraction, and above an accuracy goal in dB."""
 
-Plan: TypeAlias = "dict[str, Way]"
+Plan: TypeAlias = "dict[str, StorageOption]"
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class Storing:
     tried: list[Plan] = field(default_factory=list[Plan])
     _rounds: int = 0
 
-    def more(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Candidate]:
+    def further_candidates(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Candidate]:
         """Return further candidates after `points`, the first of which is the base's; empty if there are none."""
         self._rounds += 1
         is_alone = self.session.choices.settings.weights_only
@@ -69,11 +69,13 @@ class Storing:
             self.made = [plan for plan in every if any(way.dtype is not DType.FLOAT32 for way in plan.values())]
         if not self.made:
             return []
-        asked = self._asked(goals, points)
+        asked = self._goal_plans(goals, points)
         if self._rounds == 1:
-            asked += spread(self.made, _MOST) if is_alone else []
-        new = [plan for plan in asked if not any(_same(plan, other) for other in self.tried)]
-        new = [plan for number, plan in enumerate(new) if not any(_same(plan, other) for other in new[:number])]
+            asked += evenly_spaced(self.made, _MAX_FIRST_PLANS) if is_alone else []
+        new = [plan for plan in asked if not any(_is_equal_plan(plan, other) for other in self.tried)]
+        new = [
+            plan for number, plan in enumerate(new) if not any(_is_equal_plan(plan, other) for other in new[:number])
+        ]
         self.tried += new
         return [stored(self.session, self.base, self.of, plan) for plan in new]
 
@@ -86,7 +88,7 @@ class Storing:
             and (not meeting or bool(self.tried))
         )
 
-    def _asked(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Plan]:
+    def _goal_plans(self, goals: Goals, points: Sequence[FrontPoint]) -> list[Plan]:
         """Return the plans that should meet the goals, from measurements of others."""
         found: list[Plan | None] = []
         if goals.bytes is not None:
@@ -94,7 +96,7 @@ class Storing:
             known = [p.bytes - size(plan) for p, plan in zip(points[-len(self.tried) :], self.tried, strict=False)]
             rest = known[-1] if known else points[0].bytes - self._present()
             most = int(goals.bytes * (1 - _BYTES)) - rest
-            found.append(fitting(self.of, self.made, most) or self.made[0])
+            found.append(largest_within(self.of, self.made, most) or self.made[0])
             if not self.session.choices.settings.weights_only:
                 # Most layers are as in the base, with its overhead around weights.
                 found.append(shrunk(self.of, int(goals.bytes * (1 - _BYTES)) - points[0].bytes + self._present()))
@@ -120,7 +122,7 @@ class Storing:
         return found
 
 
-def spread(made: Sequence[Plan], most: int) -> list[Plan]:
+def evenly_spaced(made: Sequence[Plan], most: int) -> list[Plan]:
     """Return some of the points, evenly spaced in dB."""
     kept: list[Plan] = []
     noises = [10 * log10(max(noise_of(plan), 1e-15)) for plan in made]
@@ -133,7 +135,7 @@ def spread(made: Sequence[Plan], most: int) -> list[Plan]:
     return kept
 
 
-def _same(a: Plan, b: Plan) -> bool:
+def _is_equal_plan(a: Plan, b: Plan) -> bool:
     return all(way is b.get(name) for name, way in a.items())
 
 
@@ -152,7 +154,7 @@ def plans(of: Library, *, has_times: bool) -> list[Plan]:
     return sorted(made, key=size)
 
 
-def _cheapest(ways: Sequence[Way], weights: tuple[float, float, float]) -> int:
+def _cheapest(ways: Sequence[StorageOption], weights: tuple[float, float, float]) -> int:
     a, b, c = weights
     costs = [a * way.noise + b * way.bytes + c * way.time for way in ways]
     return costs.index(min(costs))
@@ -173,7 +175,7 @@ def noise_of(plan: Plan) -> float:
     return sum(way.noise for way in plan.values())
 
 
-def fitting(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
+def largest_within(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
     """Return the largest plan within the bytes, with more bits where they fit; `None` if there is none."""
     small = [plan for plan in made if size(plan) <= most]
     if not small:
@@ -224,7 +226,7 @@ def stored(session: QuantizationSession, best: Candidate, of: Library, plan: Pla
     is_alone = session.choices.settings.weights_only
     plan = {name: way for name, way in plan.items() if not way.is_integer}
     real = [x for x, way in plan.items() if x not in of.tables and (way.weight is None or not is_alone)]
-    new = floated(session, best, [name for name in real if name not in best.floating], REASON)
+    new = with_float_layers(session, best, [name for name in real if name not in best.floating], REASON)
     quantization = new.quantization
     nodes = {node.output.name: node for node in best.graph}
     for name, way in plan.items():

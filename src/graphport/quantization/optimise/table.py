@@ -97,7 +97,12 @@ def read_table(path: Path) -> LatencyTable:
         if given.get("schema") != SCHEMA:
             raise _wrong(path, f"its schema is {given.get('schema')!r}, not {SCHEMA!r}")
         rows = tuple(
-            Row(str(row["node"]), str(row["signature"]), _number(row["float32_us"]), _number(row["int8_us"]))
+            Row(
+                str(row["node"]),
+                str(row["signature"]),
+                _optional_float(row["float32_us"]),
+                _optional_float(row["int8_us"]),
+            )
             for row in given["nodes"]
         )
         return LatencyTable(
@@ -139,25 +144,25 @@ def unknown_to(table: LatencyTable, missing: Sequence[str], target: str) -> list
         DiagnosticError: QUANT0028 the table is of another target.
     """
     if table.target != target:
-        message = f"the table of latencies is of {table.target}, the model is for {target}"
-        raise DiagnosticError(Diagnostic("QUANT0028", message, None, "make one by graphport latency --target"))
+        message = f"the latency table is for {table.target}, the model for {target}"
+        raise DiagnosticError(Diagnostic("QUANT0028", message, None, "run graphport latency --target"))
     if not missing:
         return []
     names = ", ".join(missing[:3])
-    message = f"the table of latencies does not know {len(missing)} layers, such as {names}: they are taken to be free"
-    return [Diagnostic("QUANT0029", message, None, "make it by graphport latency of this model", Severity.WARNING)]
+    message = f"the latency table lacks {len(missing)} layers, such as {names}: their time is taken as 0"
+    return [Diagnostic("QUANT0029", message, None, "run graphport latency on this model", Severity.WARNING)]
 
 
 def _cell(x: object) -> str:
     return ",".join(map(str, cast("tuple[object, ...]", x))) if isinstance(x, tuple) else str(x)
 
 
-def _number(x: object) -> float | None:
+def _optional_float(x: object) -> float | None:
     return None if x is None else float(cast("float", x))
 
 
 def _wrong(path: Path, why: str) -> DiagnosticError:
-    message = f"{path} is no table of latencies: {why}"
+    message = f"{path} is not a latency table: {why}"
     return DiagnosticError(
-        Diagnostic("QUANT0028", message, Span(Source(str(path))), "graphport latency MODEL -o FILE makes one")
+        Diagnostic("QUANT0028", message, Span(Source(str(path))), "create one: graphport latency MODEL -o FILE")
     )

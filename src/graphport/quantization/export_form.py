@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.quantization.avoid_fusions import unfused
 from graphport.quantization.encodings import ending, text_of, without_roundings
 from graphport.quantization.nbits import exact_products, has_two_bits
 from graphport.quantization.open_axes import unnamed
@@ -11,7 +12,6 @@ from graphport.quantization.qoperator import as_qoperators
 from graphport.quantization.rotations import with_rotations
 from graphport.quantization.tables import block_tables, has_tables
 from graphport.quantization.targets import target as find_target
-from graphport.quantization.unfused import unfused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
 
 
-def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) -> Graph:
+def to_export_form(graph: Graph, settings: Settings, exact: Collection[str] = ()) -> Graph:
     """Return `graph` as written to ONNX for the target of `settings`; for `exact` see `nbits.exact_products`.
 
     Tools that read qparams from a separate file get a float model. 2-bit products and quantized tables use ONNX
@@ -43,7 +43,7 @@ def as_written(graph: Graph, settings: Settings, exact: Collection[str] = ()) ->
     return as_qoperators(graph) if settings.form == "qoperator" else graph
 
 
-def beside(graph: Graph, settings: Settings) -> tuple[str, str] | None:
+def sidecar_file(graph: Graph, settings: Settings) -> tuple[str, str] | None:
     """Return extension and text of the separate file, if the target of `settings` reads one."""
     form = find_target(settings.target).encodings
     return (ending(form), text_of(form, graph)) if form else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from graphport.quantization.dispatch import Method
 from graphport.quantization.estimate import conversion_time, kernel_time
-from graphport.quantization.problem import Problem
+from graphport.quantization.placement_cut import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,12 +25,14 @@ SLOWER = "integers would take longer here, with what has to be rounded for them"
 _BYTE = 8
 _KERNELS = 2
 """Integer kernels with fused activations: a product and its factor."""
-_LEAST_ROUNDED = 0.5
+_MIN_QUANTIZED_SHARE = 0.5
 _WORTH = (0.0, *(4.0**k for k in range(-4, 9)))
 """Nanoseconds per sample that an 8-bit weight is worth."""
 
 
-def quickest(choices: Choices, graph: Graph, placement: Placement, sizes: Mapping[str, int]) -> tuple[str, ...]:
+def fastest_float_nodes(
+    choices: Choices, graph: Graph, placement: Placement, sizes: Mapping[str, int]
+) -> tuple[str, ...]:
     """Return the float node results of the fastest plan; empty if no rates are known.
 
     Also empty if everything must be quantized, or a fraction is set. If that plan left most weights float, a weight is
@@ -46,7 +48,7 @@ def quickest(choices: Choices, graph: Graph, placement: Placement, sizes: Mappin
     if rates is None or not layers or _is_all_asked(choices):
         return ()
     weights = {node: prod(layer.shape) for node, layer in layers.items()}
-    asked = _asked(choices, placement)
+    asked = _requested_nodes(choices, placement)
 
     def times(node: Node, worth: float) -> tuple[float, float]:
         layer = layers.get(node)
@@ -62,7 +64,7 @@ def quickest(choices: Choices, graph: Graph, placement: Placement, sizes: Mappin
     for worth in _WORTH:
         problem = Problem(graph, placement, choices.target, partial(times, worth=worth), rounding)
         found = {*problem.solved({}, asked)}
-        if sum(weights[node] for node in layers if node not in found) >= _LEAST_ROUNDED * sum(weights.values()):
+        if sum(weights[node] for node in layers if node not in found) >= _MIN_QUANTIZED_SHARE * sum(weights.values()):
             return tuple(node.output.name for node in problem.nodes if node in found)
     return ()
 
@@ -81,7 +83,7 @@ def _is_all_asked(choices: Choices) -> bool:
     return is_stated or is_other or is_whole
 
 
-def _asked(choices: Choices, placement: Placement) -> Collection[Node]:
+def _requested_nodes(choices: Choices, placement: Placement) -> Collection[Node]:
     names = {*choices.settings.quantize_nodes, *choices.settings.wide_nodes}
     nodes = (*placement.layers, *placement.pointwise)
     return {node for node in nodes if not names.isdisjoint({node.name, *(value.name for value in node.results)})}

@@ -11,9 +11,9 @@ import pytest
 import graphport as gp
 from graphport.quantization.choices import Choices
 from graphport.quantization.estimate import conversion_time, kernel_time, nanoseconds
+from graphport.quantization.fastest_placement import SLOWER, fastest_float_nodes
 from graphport.quantization.placement import decide_placement
-from graphport.quantization.problem import Problem
-from graphport.quantization.quickest import SLOWER, quickest
+from graphport.quantization.placement_cut import Problem
 from graphport.quantization.settings import Settings
 from graphport.quantization.targets import target
 from graphport.runtimes.target import Rates
@@ -29,7 +29,7 @@ def _placed(graph, *floating):
 
 def _named(found, **settings):
     graph = found.graph
-    return quickest(Choices.of(Settings(**settings)), graph, _placed(graph), {})
+    return fastest_float_nodes(Choices.of(Settings(**settings)), graph, _placed(graph), {})
 
 
 def _swished(extent=24, window=5):
@@ -186,4 +186,4 @@ def test_weights_alone_and_wide_activations_have_no_rates():
     assert _named(found) != ()
     assert _named(found, weights_only=True) == ()
     assert _named(found, activation_bits=16) == ()
-    assert quickest(replace(Choices.of(Settings()), target=replace(ORT, rates=None)), found.graph, _placed(found.graph), {}) == ()  # fmt: skip
+    assert fastest_float_nodes(replace(Choices.of(Settings()), target=replace(ORT, rates=None)), found.graph, _placed(found.graph), {}) == ()  # fmt: skip

@@ -14,7 +14,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _TAIL = 32
 """Number of largest elements of the tensor whose mean distance to the next one estimates the tail."""
-_LEAST_POWER = 2.2
+_MIN_EXPONENT = 2.2
 _UNSURE = 3.0
 """An event absent from n samples may have a probability of up to so many n-ths (95 %)."""
 
@@ -79,7 +79,7 @@ def _expected_loss(first: Array, second: Array, largest: Array, end: float, is_b
     spread = float(np.log(ratios).mean()) if ratios.size else 0.0
     if spread <= 0:
         return 0.0
-    power = max(1 / spread, _LEAST_POWER)
+    power = max(1 / spread, _MIN_EXPONENT)
     positive = first[first > 0]
     found, most = _lost_to_power(positive, power, end), positive.max(keepdims=True, initial=0.0)
     if is_balanced or not 0 < most[0] <= end:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 STRENGTH = 0.3
 """Strength of channel balancing, if it helps."""
-LEAST_GAIN = 0.3
+MIN_GAIN_DB = 0.3
 """Minimum gain in dB of a graph change."""
-RUINED = 15.0
+UNBALANCED_SNR_DB = 15.0
 """SNR in dB below which channels are balanced even if the preset does not: often they are unbalanced."""
 _SOME, _RUN = 3, 8
 """Stride of samples that decide on balancing; samples of a run."""
@@ -56,7 +56,7 @@ class Balancer(Protocol):
         ...
 
 
-def balanced_early(session: Balancer, graph: Graph) -> Graph | None:
+def balance_early(session: Balancer, graph: Graph) -> Graph | None:
     """Return `graph` with balanced channels, if weights are unbalanced and a few samples show a gain.
 
     Returns `None` if they do not, or if statistics are stored for other settings.
@@ -67,7 +67,7 @@ def balanced_early(session: Balancer, graph: Graph) -> Graph | None:
     if not are_channels_unlike(session.decide_placement(graph).layers.values()):
         return None
     found = session.glance(graph, session.followed)
-    if session.snr(found) >= RUINED:
+    if session.snr(found) >= UNBALANCED_SNR_DB:
         return None
     others = frozenset(number for number in range(samples.count) if number % _SOME)
     runs = samples.runs(_RUN, leave_out=session.held_back | others)
@@ -75,4 +75,4 @@ def balanced_early(session: Balancer, graph: Graph) -> Graph | None:
     if not equalize(twin, session.observe(graph, None, runs), STRENGTH):
         return None
     new = session.glance(twin, session.followed)
-    return twin if session.better("equalize, few samples", found, new, LEAST_GAIN) is new else None
+    return twin if session.better("equalize, few samples", found, new, MIN_GAIN_DB) is new else None

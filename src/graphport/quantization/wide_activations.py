@@ -81,7 +81,7 @@ def refuse_wide(graph: Graph, settings: Settings, target: Target) -> None:
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, remedy))
     known = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
     findings = [
-        Diagnostic("QUANT0010", f"there is no layer {name!r}", None, "names are those of nodes, or of their results")
+        Diagnostic("QUANT0010", f"there is no layer {name!r}", None, "use names of nodes or of their results")
         for name in settings.wide_nodes
         if name not in known
     ]

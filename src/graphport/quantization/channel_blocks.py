@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Result = TypeVar("Result")
 
-MOST, _AT_ONCE = 1 << 21, 4
+MAX_PART_ELEMENTS, _AT_ONCE = 1 << 21, 4
 """Elements of a part, and number of parts processed in parallel."""
 
 
@@ -33,12 +33,12 @@ def mapped(function: Callable[[slice], Result], slices: Sequence[slice]) -> list
         return list(pool.map(function, slices))
 
 
-def parts_of(layer: Layer) -> list[slice]:
+def split_channels(layer: Layer) -> list[slice]:
     """Divide the output channels of `layer` into parts; one part if it is not a product."""
     count = layer.shape[layer.out_axis]
-    if layer.kind != "product" or layer.depth * count <= MOST:
+    if layer.kind != "product" or layer.depth * count <= MAX_PART_ELEMENTS:
         return [slice(0, count)]
-    step = max(MOST // layer.depth, 1)
+    step = max(MAX_PART_ELEMENTS // layer.depth, 1)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
@@ -47,7 +47,7 @@ def along(layer: Layer, part: slice) -> tuple[slice, ...]:
     return (slice(None), part) if layer.out_axis else (part,)
 
 
-def part_of(layer: Layer, part: slice) -> Layer:
+def layer_channels(layer: Layer, part: slice) -> Layer:
     """Return `layer` with only these output channels."""
     weight = _constant(layer.weight.name, layer.numbers()[along(layer, part)])
     bias = None if layer.bias is None else _constant(layer.bias.name, layer.offsets()[part])
@@ -61,7 +61,7 @@ def _constant(name: str, numbers: Array) -> Value:
     return value
 
 
-def part_of_qparams(layer: Layer, qparams: QuantizationParameters, part: slice) -> QuantizationParameters:
+def qparams_channels(layer: Layer, qparams: QuantizationParameters, part: slice) -> QuantizationParameters:
     """Return `qparams` of these output channels."""
     if not qparams.block and (qparams.scale.ndim != 1 or qparams.axis != layer.out_axis):
         return qparams
@@ -69,10 +69,10 @@ def part_of_qparams(layer: Layer, qparams: QuantizationParameters, part: slice) 
     return replace(qparams, scale=qparams.scale[where], zero_point=qparams.zero_point[where])
 
 
-def part_of_weight(layer: Layer, weight: Weight, part: slice) -> Weight:
+def weight_channels(layer: Layer, weight: Weight, part: slice) -> Weight:
     """Return `weight` of these output channels."""
     return Weight(
-        part_of_qparams(layer, weight.qparams, part),
+        qparams_channels(layer, weight.qparams, part),
         weight.codes[along(layer, part)],
         None if weight.bias is None else weight.bias[part],
     )

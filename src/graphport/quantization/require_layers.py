@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.quantization.placement import Placement
     from graphport.runtimes.target import Target
 
-_MOST = 5
+_MAX_REASONS = 5
 
 
 def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
@@ -29,8 +29,8 @@ def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
     inside = inner_layers(graph)
     if inside:
         reasons.append(f"{inside} layers stand in the bodies of If, Loop or Scan, which stay floating")
-    stated = "; ".join(reasons[:_MOST]) or "there is no node with weights"
-    message = f"there is nothing that {target.name} could compute on integers: {stated}"
+    stated = "; ".join(reasons[:_MAX_REASONS]) or "there is no node with weights"
+    message = f"no layer can be computed on integers by {target.name}: {stated}"
     raise DiagnosticError(Diagnostic("QUANT0007", message, None, _remedy(placement, inside)))
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.quantization import interval, unseen
+from graphport.quantization import interval
+from graphport.quantization import unseen_error as unseen
 from graphport.quantization.calibrate import calibrate
 from graphport.quantization.interval import ratio_interval, unseen_part
 from graphport.quantization.observe import Statistics
-from graphport.quantization.unseen import unseen_errors, unseen_errors_of_heavy_tails
+from graphport.quantization.unseen_error import unseen_errors, unseen_errors_of_heavy_tails
 from tests.draws import spread
 
 SEEN, HELD = 192, 64

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from graphport.quantization.cut import Cut
-from graphport.quantization.placement import data_operands, is_real, moves
+from graphport.quantization.placement import data_operands, is_float32, moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -77,7 +77,7 @@ class Problem:
             if self._passes(node):
                 continue
             for value in data_operands(node) if node in items else node.operands:
-                if value.is_constant or not is_real(value):
+                if value.is_constant or not is_float32(value):
                     continue
                 if node in items:
                     readers.setdefault(self._source(value), {})[node] = None

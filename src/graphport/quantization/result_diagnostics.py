@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.settings import Settings
 
-RUINED = 10.0
+UNUSABLE_SNR_DB = 10.0
 """SNR in dB below which the outputs are unusable: a third of their magnitude is noise."""
 _SLOWER = 1.05
 """Time relative to the source from which a result counts as slower."""
@@ -23,7 +23,7 @@ _WITHIN_SPREAD = 0.03
 """Relative difference of two medians on a busy machine."""
 
 
-def verdict(
+def check_result(
     settings: Settings, quantization: Quantization, noise: Noise, noisiest: Collection[str]
 ) -> list[Diagnostic]:
     """Return diagnostics of a result; `noisiest` are the layers with most of its noise."""
@@ -77,7 +77,7 @@ def _slower(target: str, how: str, remedy: str) -> Diagnostic:
 def _nothing(quantization: Quantization) -> list[Diagnostic]:
     if quantization.weights or quantization.tables or quantization.halves:
         return []
-    message = "nothing is quantized: every layer stays floating"
+    message = "nothing is quantized: all layers stay float"
     reasons = list(dict.fromkeys(quantization.placement.floating.values()))
     remedy = f"layers stay floating because: {'; '.join(reasons[:3])}" if reasons else None
     return [Diagnostic("QUANT0021", message, None, remedy, Severity.WARNING)]
@@ -97,7 +97,7 @@ def _missed(settings: Settings, noise: Noise) -> list[Diagnostic]:
 
 
 def _ruined(settings: Settings, noise: Noise, noisiest: Collection[str]) -> list[Diagnostic]:
-    if noise.snr >= RUINED:
+    if noise.snr >= UNUSABLE_SNR_DB:
         return []
     agreement = "" if noise.agreement is None else f", the same first choice in {100 * noise.agreement:.1f} %"
     message = f"the outputs are mostly noise: {noise.snr:.2f} dB{agreement}"

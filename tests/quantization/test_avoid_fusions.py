@@ -9,7 +9,7 @@ import pytest
 
 import graphport as gp
 from graphport.formats.onnx.runtime import kernel_times
-from graphport.quantization.unfused import unfused
+from graphport.quantization.avoid_fusions import unfused
 from tests.models import model, node
 
 

@@ -25,7 +25,7 @@ Layout = Literal["NCHW", "NHWC"]
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 """Extensions of image files."""
 _MODES = {1: "L", 3: "RGB"}
-_MOST_PIXELS = 1 << 28
+_MAX_PIXELS = 1 << 28
 """Maximum number of pixels of an image before scaling."""
 
 
@@ -89,7 +89,7 @@ class PictureColumn:
         height, width = self.size
         try:
             with open_regular(file) as stream, image.open(stream) as picture:
-                if picture.width * picture.height > _MOST_PIXELS:
+                if picture.width * picture.height > _MAX_PIXELS:
                     raise _corrupt_error(file, f"it has {picture.width} x {picture.height} pixels")
                 # The excess on two sides is cropped.
                 wide = min(picture.width, picture.height * width / height)
@@ -120,19 +120,19 @@ def column_of(graph: Graph, given: Pictures) -> dict[str, PictureColumn]:
     folder = Path(given.folder)
     files = pictures_in(folder) if folder.is_dir() else []
     if not files:
-        message = f"there are no pictures in {folder}"
+        message = f"no images in {folder}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(folder))), ", ".join(sorted(ENDINGS))))
     if not is_there("PIL"):
-        message = "pictures cannot be decoded: Pillow is not installed"
+        message = "images cannot be decoded: Pillow is not installed"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, install("pillow")))
     able = [(value, found) for value in graph.inputs if (found := _layout(value, given.layout)) is not None]
     if len(graph.inputs) != 1 or len(able) != 1:
-        message = f"pictures are for a model of one input with one or three channels, not for {_emitted(graph)}"
+        message = f"images require a model with one input of one or three channels, not {_emitted(graph)}"
         remedy = "give a .npz with an array for each input, or say the layout (--layout)"
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, remedy))
     value, (layout, channels) = able[0]
     size = _size(value, given.size, layout)
-    mean, std = _each(given.mean, channels, "mean"), _each(given.std, channels, "std")
+    mean, std = _per_channel(given.mean, channels, "mean"), _per_channel(given.std, channels, "std")
     if np.any(std <= 0):
         raise DiagnosticError(Diagnostic("QUANT0004", "a deviation of pixels (std) is not above 0"))
     fact = value.fact
@@ -147,7 +147,7 @@ def refuse_bare(path: Path) -> None:
         DiagnosticError: QUANT0001 it is one.
     """
     if next(iter(pictures_in(path)), None) is not None:
-        message = f"there are pictures in {path}, and nothing says what numbers the model takes for them"
+        message = f"{path} contains images, but the preprocessing is not specified"
         remedy = "say --image-size 224 and, if they are normalized, --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
         raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
 
@@ -173,14 +173,14 @@ def _size(value: Value, asked: int | tuple[int, int] | None, layout: Layout) -> 
     lengths = [dim for dim in dims if isinstance(dim, int)]
     if len(lengths) == 2:
         return lengths[0], lengths[1]
-    message = f"the size of pictures is not known: {value.name} takes any"
-    raise DiagnosticError(Diagnostic("QUANT0002", message, None, "say it: --image-size 224, or 480x640"))
+    message = f"the image size is unknown: {value.name} has open sizes"
+    raise DiagnosticError(Diagnostic("QUANT0002", message, None, "set it: --image-size 224, or 480x640"))
 
 
-def _each(numbers: tuple[float, ...], channels: int, name: str) -> Array:
+def _per_channel(numbers: tuple[float, ...], channels: int, name: str) -> Array:
     if len(numbers) not in (1, channels):
-        message = f"there are {len(numbers)} numbers for {name}, and {channels} channels"
-        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "give one for all, or one for each"))
+        message = f"{name} has {len(numbers)} elements for {channels} channels"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "set one for all channels, or one per channel"))
     return np.asarray(numbers, np.float32)
 
 
@@ -189,5 +189,5 @@ def _emitted(graph: Graph) -> str:
 
 
 def _corrupt_error(file: Path, why: str) -> DiagnosticError:
-    message = f"the picture {file} cannot be read: {why}"
-    return DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(file))), "take it out of the folder"))
+    message = f"the image {file} cannot be read: {why}"
+    return DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(file))), "remove it from the folder"))
