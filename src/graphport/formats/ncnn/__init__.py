@@ -1,8 +1,8 @@
 """ncnn: the text or binary list of layers, and the file of their weights.
 
-A raw graph speaks `ncnn.Convolution`: the type of a layer is the word, its parameters are attributes called by their
-numbers (`"0"`, `"11"`), its weights attributes `"@0"`, `"@1"`, … in the order in which the layer loads them. Layers
-`Input` are the inputs of the graph; blobs that nobody reads are its outputs.
+The op type of a dialect node is `ncnn.Convolution`; parameters of the layer are attributes named by number (`"0"`,
+`"11"`), its weights attributes `"@0"`, `"@1"`, … in loading order. `Input` layers are graph inputs; blobs without
+consumers are graph outputs.
 """
 
 from __future__ import annotations

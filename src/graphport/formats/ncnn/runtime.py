@@ -1,7 +1,7 @@
-"""ncnn on the processor, which is handed the model as its own files.
+"""ncnn on the CPU, which receives the model as ncnn files.
 
-Blobs have no batch axis: the items of a batch are run one after another. ncnn runs in a process of its own: where it
-meets what it did not expect, it ends the process that it is in.
+Blobs have no batch axis: the samples of a batch are run one after another. ncnn runs in a separate process: it aborts
+the process on unexpected data.
 """
 
 from __future__ import annotations
@@ -30,24 +30,23 @@ if TYPE_CHECKING:
     from graphport.runtimes.worker import Shapes
 
 _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
-"""What ncnn computes with fewer bits by default; integers are where the model says so."""
+"""Reduced-precision options that ncnn enables by default; integers are used only if the model contains them."""
 _QUICK, _CAREFUL = "quick", "careful"
 
 
 def prepare(graph: Graph, *, export: Export, threads: int = 0, quick: bool = False) -> NcnnSession:
-    """A session on `graph`, which is loaded at once if every input has a shape, else when it is given arrays.
+    """Create a session for `graph`, which is loaded at once if every input has a static shape, else at the first run.
 
-    It computes on `threads` threads, by default on one, and in float32 unless it has to be `quick`, as it is by
-    default and when time is measured.
+    It runs on `threads` threads, by default one, in float32; with `quick` in ncnn's default precision, also for timing.
 
     Raises:
-        DiagnosticError: RUN0003 with what ncnn cannot say, or that it does not load the model.
+        DiagnosticError: RUN0003 ncnn cannot express the graph, or rejects the model.
     """
     return NcnnSession(graph, export, threads=threads, quick=quick)
 
 
 class NcnnSession:
-    """The models that ncnn has made of a graph: one for each choice of lengths."""
+    """ncnn models of a graph: one for each set of input shapes."""
 
     def __init__(self, graph: Graph, export: Export, *, threads: int = 0, quick: bool = False) -> None:
         self._graph = graph
@@ -70,10 +69,10 @@ class NcnnSession:
         }
 
     def _model(self, shapes: Shapes, *, every_value: bool) -> tuple[_Loaded, int]:
-        """A model for arrays of these shapes, and how often it is run: once, or for each item of a batch.
+        """Return a model for input shapes, and the number of runs: one, or one for each sample of a batch.
 
         Raises:
-            DiagnosticError: RUN0003 ncnn cannot say the model, RUN0005 the inputs have different batches.
+            DiagnosticError: RUN0003 ncnn cannot express the model, RUN0005 the inputs have different batch sizes.
         """
         items = sorted({shape[0] if shape else 1 for shape in shapes.values()})
         if items in ([], [1]):
@@ -81,7 +80,7 @@ class NcnnSession:
         key = tuple(shapes.values())
         if key not in self._parted:
             try:
-                # What begins with no batch, and a batch that no layer asks about, are blobs with all their axes.
+                # Inputs without a batch axis, and batches that no layer depends on, are blobs with all axes.
                 return self._kept(shapes, lambda: _alone(self._graph, shapes), every_value=every_value), 1
             except DiagnosticError as error:
                 if len(items) > 1:
@@ -109,15 +108,15 @@ def _blob(array: Any, item: int, count: int) -> Any:
 
 def _alone(graph: Graph, shapes: Shapes) -> Graph:
     if any(node.dialect for node in graph):
-        return graph  # a word that is not canonical is refused by its name, whatever its shapes are
+        return graph  # a noncanonical op type is reported by name, regardless of shapes
     return bound(graph, shapes)
 
 
 def _of_items(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
-    """A copy for batches of 1, if all values of a larger one are that many times as large and no items meet.
+    """Return a copy for batch 1, if all values of a larger batch scale with it and samples are independent.
 
     Raises:
-        DiagnosticError: RUN0003 the items do not stay apart.
+        DiagnosticError: RUN0003 the samples are not independent.
     """
     if any(node.dialect for node in graph):
         return graph
@@ -138,7 +137,7 @@ def _of_items(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
 
 
 def _is_itemwise(graph: Graph, twin: Graph, batch: int) -> bool:
-    """Whether all that depends on an input is `batch` times as large as for one item; lengths that are known aside."""
+    """Whether all values that depend on an input are `batch` times as large as for one sample, static sizes aside."""
     reached = {value.name for value in graph.inputs}
     for node, other in zip(graph, twin, strict=True):
         if not any(value.name in reached for value in node.operands):
@@ -183,7 +182,7 @@ def _joined(blobs: Sequence[Any], value: Value, declared: Mapping[str, Any]) -> 
 
 
 class _Loaded:
-    """A process with one model in ncnn, and the values that it returns. It ends when nobody has it any more."""
+    """A process with one model in ncnn, and its results. It ends when no session refers to it."""
 
     def __init__(self, graph: Graph, export: Export, threads: int, *, every_value: bool, quick: bool) -> None:
         self.values = returned(graph, every_value=every_value)
@@ -204,16 +203,16 @@ class _Loaded:
             )
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The blobs of one item.
+        """Return the blobs of one sample.
 
         Raises:
-            DiagnosticError: RUN0005 with what ncnn says.
+            DiagnosticError: RUN0005 with ncnn's message.
         """
         return self._worker.run([_supported(array) for array in arrays])
 
 
 def _stated(value: Value) -> Mapping[str, Any]:
-    """What the blob of a value does not tell of it, which the layer behind a result has."""
+    """Return the information about a value that its blob lacks, from the layer after it."""
     maker = value.producer
     own = {} if maker is None or maker.word != "Noop" else maker.attributes
     return own or stated(value)
@@ -225,7 +224,7 @@ def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
 
 
 def _supported(array: Any) -> Any:
-    """An array of one of the element types that blobs have: real numbers, or integers that are places in a table."""
+    """Convert an array to an element type of blobs: float, or integer indices."""
     found = np.ascontiguousarray(array, np.int32 if array.dtype.kind in "iub" else np.float32)
     return found.reshape(array.shape or (1,))
 
@@ -234,7 +233,7 @@ def _supported(array: Any) -> Any:
 
 
 def _load(path: str, threads: str, way: str, *names: str) -> Callable[[list[Any]], Sequence[Any]]:
-    """What computes the outputs of the model at `path`, whose names stand behind `--`, of its inputs, before it."""
+    """Load the model at `path`; output names follow `--`, input names precede it."""
     import ncnn
 
     runtime: Any = ncnn  # it has no types
@@ -252,7 +251,7 @@ def _load(path: str, threads: str, way: str, *names: str) -> Callable[[list[Any]
 
 def _computed(runtime: Any, net: Any, inputs: Sequence[str], outputs: Sequence[str], arrays: list[Any]) -> list[Any]:
     extractor = net.create_extractor()
-    # A blob that is made of an array has none of the gaps between channels that layers count on; its copy has.
+    # A blob of an array lacks the channel padding that layers expect; its copy has it.
     blobs = [runtime.Mat(array).clone() for array in arrays]
     for name, blob in zip(inputs, blobs, strict=True):
         extractor.input(name, blob)

@@ -65,7 +65,7 @@ class _Net:
         for port, value in zip(self.inputs, inputs, strict=True):
             blob = np.ascontiguousarray(value, np.int32 if value.dtype.kind in "iub" else np.float32)
             kept.append(blob.reshape(value.shape or (1,)))
-            # A blob that is made of an array has none of the gaps between channels that layers count on; its copy has.
+            # A blob of an array lacks the channel padding that layers expect; its copy has it.
             extractor.input(port.name, _runtime.Mat(kept[-1]).clone())
         found: list[Any] = []
         for port in self.outputs:
@@ -78,7 +78,7 @@ class _Net:
 
 
 def _whole(path: str) -> set[str]:
-    """The inputs whose first axis is no batch: their layers say `13=`, which ncnn passes over."""
+    """Return the inputs whose first axis is no batch: their layers have `13=`, which ncnn ignores."""
     if path.endswith(".param.bin"):
         return set()
     rows = [line.split() for line in Path(path).read_text("utf-8", "replace").splitlines()]

@@ -25,7 +25,7 @@ NCNN = Target(
     product_axes=3,
     by_group=True,
     real_groups=GROUPED,
-    # Its kernels for bytes take twice the time of those for reals, and divide to four digits only.
+    # Its int8 kernels take twice the time of float kernels, and divide with four digits only.
     real_depthwise=True,
     is_narrow=True,
 )

@@ -14,9 +14,9 @@ MOST = 1 << 40
 
 
 class Weight(NamedTuple):
-    """One weight of a layer: its number of elements, whether a tag says how they are stored, and what it has else.
+    """One weight of a layer: its number of elements, whether a storage tag precedes it, and its element size.
 
-    `bits` is that of elements without a tag: 32 are float32, 16 float16, 8 int8.
+    `bits` is the element size without a tag: 32 is float32, 16 float16, 8 int8.
     """
 
     length: int
@@ -66,9 +66,9 @@ def _deconvolution(p: Parameters) -> Iterator[Weight]:
 
 
 def _convolved(p: Parameters, is_given: int, scales: Callable[[int], int] | None = None) -> Iterator[Weight]:
-    """Weight and bias, unless parameter `is_given` says that they are operands.
+    """Weight and bias, unless parameter `is_given` makes them operands.
 
-    `scales` tells of the form of eight bits how many scales its weight has; the scales of what goes in and out follow.
+    `scales` is the number of weight scales in the int8 form; scales of input and output follow.
     """
     if integer(p, is_given):
         return
@@ -265,4 +265,4 @@ BINARY_TYPES = (
     *("GridSample", "CumulativeSum", "CopyTo", "Erf", "Diag", "CELU", "Shrink", "RMSNorm", "Spectrogram"),
     *("InverseSpectrogram", "Flip"),
 )
-"""The numbers that types have in binary lists of layers."""
+"""Numbers of layer types in binary files."""

@@ -29,14 +29,14 @@ _PIECE = 1 << 16
 
 
 Row: TypeAlias = "tuple[list[str], int]"
-"""The words of a line, and where the first one begins in the text."""
+"""The fields of a line, and the position of the first one in the text."""
 
 
 @dataclass(slots=True)
 class Layer:
-    """One layer as it stands in the file; `start` and `stop` are its place in a text.
+    """One layer of a file; `start` and `stop` are its positions in the text.
 
-    What a node notes of its layer are type and parameters: the rest it has itself.
+    A node notes type and parameters of its layer; everything else is in the node.
     """
 
     type: str
@@ -51,7 +51,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with a file, as far as it is told."""
+    """Diagnostics of a file."""
 
     source: Source
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -62,7 +62,7 @@ class Findings:
             self.found.append(Diagnostic(code, message, self.span(layer), help))
 
     def warning(self, code: str, message: str, layer: Layer | None, help: str | None = None) -> None:
-        """Something that is read all the same."""
+        """Add a warning."""
         if len(self.found) < _MOST_FINDINGS:
             self.found.append(Diagnostic(code, message, self.span(layer), help, Severity.WARNING))
 
@@ -86,7 +86,7 @@ class Findings:
 
 
 class Spans:
-    """Says the places of layers when somebody asks."""
+    """Computes source locations of layers on demand."""
 
     __slots__ = ("_names", "_source", "_starts", "_stops")
 
@@ -98,7 +98,7 @@ class Spans:
         self._stops = array("q")
 
     def add(self, start: int, stop: int) -> None:
-        """Take note of where one more layer stands."""
+        """Add the position of another layer."""
         self._starts.append(start)
         self._stops.append(stop)
 
@@ -121,10 +121,10 @@ class Spans:
 
 
 def parse_text(text: str, findings: Findings) -> list[Layer]:
-    """The layers of a text.
+    """Parse the layers of a text.
 
     Raises:
-        DiagnosticError: NCNN0001 it does not begin as one, NCNN0002 its counts are not those of its lines.
+        DiagnosticError: NCNN0001 wrong header, NCNN0002 the counts do not match the lines.
     """
     rows = rows_of(text)
     count = parse_head(rows, findings)
@@ -153,17 +153,17 @@ def parse_head(rows: Iterator[Row], findings: Findings) -> int:
 
 
 def check_count(count: int, layers: int, findings: Findings) -> None:
-    """Hold the number of layers that a text announces against those that it has."""
+    """Compare the layer count of the header with the number of layers."""
     if count != layers:
         message = f"the file announces {count} layers and has {layers}"
         findings.error("NCNN0002", message, None, "it may have been cut off")
 
 
 def rows_of(text: str) -> Iterator[Row]:
-    """The words of each line that has any, and where the first one begins."""
+    """Yield the fields of each nonempty line, and the position of the first one."""
     start = 0
     while start < len(text):
-        # A few lines at once: all of them would take as much as the text again.
+        # A few lines at once: all of them would double the memory.
         stop = text.find("\n", start + _PIECE)
         piece = text[start:] if stop < 0 else text[start:stop]
         for line in piece.split("\n"):
@@ -174,12 +174,12 @@ def rows_of(text: str) -> Iterator[Row]:
 
 
 class Known(NamedTuple):
-    """What parameters are that stood in another line."""
+    """Cache of parsed parameters."""
 
     words: dict[str, tuple[str, Any]]
     """The key and value of each."""
     lists: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]]
-    """All of a line by key, values and words: layers that say the same have the same ones."""
+    """Lists of parsed lines by keys, values and fields: equal layers share lists."""
 
 
 def parse_layer(words: list[str], start: int, known: Known, findings: Findings) -> Layer | None:
@@ -268,7 +268,7 @@ def _number(text: str) -> int | float:
 
 
 def parse_binary(data: bytes, findings: Findings) -> list[Layer]:
-    """The layers of a binary list: numbers of 32 bits. Whether a parameter is an integer or not, it does not say.
+    """Parse a binary list of 32-bit numbers, which does not distinguish integers from floats.
 
     Raises:
         DiagnosticError: NCNN0001 to NCNN0005.

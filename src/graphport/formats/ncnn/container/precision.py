@@ -1,7 +1,7 @@
-"""Which layers are computed, and stored, in how many bits: parameter 31 forbids a layer what options allow.
+"""Precision of layers: parameter 31 disables for a layer what runtime options permit.
 
-Of 16 bits the runtime makes single precision only for a layer that its options let have 16 bits and that knows none. In
-front of a layer that is forbidden what the one before has, `DeepCopy` is such a layer.
+The runtime converts 16-bit blobs to float32 only before a layer whose options permit 16 bits and which does not support
+them. Before a layer with disabled types, a `DeepCopy` is such a layer.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _MASK = "31"
 _HALVES, _BRAINS = 0b011, 0b100
 _FORBIDDEN = {"f32": _HALVES | _BRAINS, "f16": _BRAINS, "bf16": _HALVES}
-"""What a layer of each type is not to be computed in: arithmetic and storage of float16, and storage of bfloat16."""
+"""Bits that disable float16 arithmetic, float16 storage and bfloat16 storage for a layer type."""
 _ALIKE = frozenset(("Split", "Noop"))
-"""Layers that are what the one before is."""
+"""Layers with the precision of the previous layer."""
 
 
 def parsed(stated: Iterable[str], path: str) -> dict[str, str]:
@@ -49,12 +49,12 @@ def parsed(stated: Iterable[str], path: str) -> dict[str, str]:
 
 
 def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, dict[str, str]]:
-    """A copy of a graph in words of ncnn whose layers are forbidden what they are not to have, and the type of each.
+    """Return a copy of a dialect graph with disabled types per layer, and the type of each.
 
-    The last pattern that fits a layer's name counts. Blobs that have been narrowed become single ones in front of it.
+    The last matching pattern counts. Narrow blobs are converted to float32 before a float32 layer.
 
     Raises:
-        DiagnosticError: NCNN0307 a pattern fits no layer, NCNN0308 a layer has weights of 8 bits.
+        DiagnosticError: NCNN0307 a pattern matches no layer, NCNN0308 a layer has int8 weights.
     """
     twin = rewrite.copy(graph)
     names = [node.name or node.results[0].name for node in twin if node.results]

@@ -50,10 +50,10 @@ def versions(graph: Graph) -> dict[str, str]:
 
 
 def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of `NAME.param` (or `NAME.param.bin`) with the weights of `NAME.bin`, and warnings.
+    """Read the dialect graph of `NAME.param` (or `NAME.param.bin`) with the weights of `NAME.bin`, and warnings.
 
     Raises:
-        DiagnosticError: NCNN0001 to NCNN0007 what is wrong with the layers, NCNN0101 to NCNN0103 with their weights.
+        DiagnosticError: NCNN0001 to NCNN0007 errors of layers, NCNN0101 to NCNN0103 of weights.
     """
     place = Path(path)
     try:
@@ -78,7 +78,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
 
 
 class _Form(NamedTuple):
-    """What nodes are whose lines differ in names alone, and of which there is nothing to say."""
+    """Shared form of nodes whose lines differ only in names and have no diagnostics."""
 
     word: str
     parameters: PlainAttributes
@@ -101,7 +101,7 @@ class _Reader:
         """Read all layers of a text.
 
         Raises:
-            DiagnosticError: as `parse_text`; what is wrong with the graph is among the findings.
+            DiagnosticError: as `parse_text`; errors of the graph are in the diagnostics.
         """
         wrong = Findings(self.findings.source)
         rows = rows_of(text)
@@ -123,7 +123,7 @@ class _Reader:
         """Read all layers of a binary list.
 
         Raises:
-            DiagnosticError: as `parse_binary`; what is wrong with the graph is among the findings.
+            DiagnosticError: as `parse_binary`; errors of the graph are in the diagnostics.
         """
         for number, layer in enumerate(parse_binary(content, Findings(self.findings.source))):
             self.places.add_named(layer.name)
@@ -176,7 +176,7 @@ class _Reader:
         weights = self._weights(layer)
         attributes = {**layer.parameters, **weights} if weights else layer.parameters
         origin = self.places, number
-        # Nodes have their names and places themselves.
+        # Nodes have individual names and locations.
         notes = SharedNotes({LINE: Layer(layer.type, "", [], [], layer.parameters, layer.texts)})
         facts = tuple(value.fact for value in made)
         self.made.append_new(layer.type, given, made, attributes, DIALECT, layer.name, origin, notes)
@@ -209,7 +209,7 @@ class _Reader:
             (name, key) for name, key in (("c", 2), ("d", 11), ("h", 1), ("w", 0)) if str(key) in layer.parameters
         ]
         if shape and len(extents) > len(shape):
-            # Lengths of 0 among others are open.
+            # Sizes of 0 among others are open.
             lengths = [(name, layers.integer(layer.parameters, key)) for name, key in extents]
             shape = [n if n > 0 else Symbol(f"{value.name}.{name}", 1) for name, n in lengths]
         if not shape:
@@ -217,7 +217,7 @@ class _Reader:
         return TensorFact(type_of(layer.parameters) or DType.FLOAT32, shape_of(layer.parameters, tuple(shape)))
 
     def _hint(self, index: int, layer: Layer) -> Fact:
-        """What the converter noted of a result's shape: its rank, width, height and channels."""
+        """Return the converter's shape hint of a result: rank, width, height and channels."""
         hints = layer.parameters.get(_HINTS)
         if not is_sequence(hints) or len(hints) % 4 or len(hints) < 4 * index + 4:
             return UNKNOWN

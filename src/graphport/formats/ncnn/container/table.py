@@ -1,4 +1,4 @@
-"""Calibration tables: the scales by which ncnn turns numbers into integers of eight bits."""
+"""Calibration tables: the scales with which ncnn quantizes to int8."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 _WEIGHTS = "_param_"
 DEAD = 1.0
-"""The scale of a channel whose numbers are all 0: any scale says them exactly, an infinite one says nothing."""
+"""Scale of an all-zero channel: any finite scale is exact, an infinite one is useless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """The scales of one line: `key` is a layer's name, or `LAYER_param_0` for its weights; integers per real unit.
+    """Scales of one line: `key` is a layer name, or `LAYER_param_0` for its weights; integers per real unit.
 
-    `is_float` marks a line that a comment mark switches off: the layer stays in floating point.
+    `is_float` marks a commented line: the layer stays float.
     """
 
     key: str
@@ -80,14 +80,14 @@ def _scale(word: str) -> float:
 
 
 def write_table(path: str | Path, lines: Iterable[Scales]) -> None:
-    """Write a calibration table; scales of dead channels, which are infinite, become finite ones."""
+    """Write a calibration table; infinite scales of all-zero channels become finite."""
     rows = [" ".join([line.key, *(f"{_finite(scale):.9g}" for scale in line.scales)]) for line in lines_of(lines)]
     with replacing(path) as file:
         file.write("".join(f"{row}\n" for row in rows).encode())
 
 
 def lines_of(lines: Iterable[Scales]) -> list[Scales]:
-    """Lines with the comment mark in front of those that stay in floating point."""
+    """Return the lines, with comment marks for float layers."""
     return [Scales(f"#{line.key}" if line.is_float else line.key, line.scales) for line in lines]
 
 

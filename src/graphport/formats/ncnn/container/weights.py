@@ -1,4 +1,4 @@
-"""The file of weights: one behind another, some with a tag in front that says how the elements are stored."""
+"""The file of weights: consecutive weights, some preceded by a storage tag."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WeightReader:
 
     @property
     def rest(self) -> int:
-        """Bytes that nobody has taken."""
+        """Number of unread bytes."""
         return self._file.size - self.position
 
     def take(self, weight: Weight) -> Storage:
@@ -60,7 +60,7 @@ class WeightReader:
         return storage
 
     def _table(self, count: int) -> Storage:
-        """Indices into 256 numbers."""
+        """Indices into a table of 256 floats."""
         self._check(4 * _TABLE + count)
         table = np.frombuffer(self._file.view(self.position, 4 * _TABLE), "<f4")
         indices = np.frombuffer(self._file.view(self.position + 4 * _TABLE, count), np.uint8)
@@ -69,11 +69,11 @@ class WeightReader:
 
 
 NARROW = {"f16": DType.FLOAT16, "bf16": DType.BFLOAT16}
-"""Types of 16 bits that weights can be stored in, as they are called where one is asked for."""
+"""16-bit storage types by option name."""
 
 
 def narrowed(weight: Weight, storage: Storage, dtype: DType) -> Storage:
-    """A weight in half the bytes; one that has no tag to say so, or that the type does not reach, stays what it is."""
+    """Convert a weight to 16 bits; a weight without a tag, or beyond the range of the type, is kept."""
     if not weight.is_tagged or storage.dtype is not DType.FLOAT32:
         return storage
     with np.errstate(over="ignore"):

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _TEXT = ".param"
 _ARRAY = -23300
 _LINES = 512
-"""So many lines become one piece of the text."""
+"""Number of lines per written block."""
 _NAME = 255
-"""Bytes that ncnn's reader takes of a name (`%255s`); what is longer it does not read."""
+"""Maximum bytes of a name in ncnn's reader (`%255s`); the excess would be read as another field."""
 _STEM = 200
-"""So many of a longer name are kept: what makes names unique stands behind them."""
+"""Bytes of a longer name that are kept; a unique suffix follows."""
 _SHAPES = frozenset({"0", "1", "2", "11", "30"})
-"""Parameters of an input that say its shape."""
+"""Parameters of an input that contain its shape."""
 
 
 _LEAST_SNR = {"f16": 40.0, "bf16": 22.0}
@@ -44,7 +44,7 @@ _LEAST_SNR = {"f16": 40.0, "bf16": 22.0}
 
 
 def least_snr(**options: Any) -> float | None:
-    """Decibels that outputs keep where weights are rounded as `options` of `write` say; `None` where none are."""
+    """Return the SNR in dB that outputs keep with weights rounded by `options` of `write`; `None` without rounding."""
     kinds = {options.get("weights"), *parsed(options.get("precision") or (), "").values()}
     return min((least for kind, least in _LEAST_SNR.items() if kind in kinds), default=None)
 
@@ -56,21 +56,23 @@ def write(
     weights: str | None = None,
     precision: list[str] | tuple[str, ...] | None = None,
 ) -> None:
-    """Write a graph in the words of ncnn as `NAME.param` and `NAME.bin`.
+    """Write a dialect graph as `NAME.param` and `NAME.bin`.
 
-    A blob has one reader there: where several read a value, the graph has a `Split` that gives each its own.
+    A blob has one consumer in ncnn: if several nodes use a value, the graph contains a `Split`.
 
     Args:
-        graph: in the words of ncnn.
+        graph: in the dialect `ncnn`.
         path: of the text.
-        weights: `f16` or `bf16` stores the weights of layers in half the bytes, but those that the type does not reach.
-        precision: `LAYER=TYPE`, layers by name or pattern, and what each may be computed in:
-            `f32` whatever the runtime is told, `f16` or `bf16` only that. Weights are stored in it, too.
+        weights: `f16` or `bf16` stores the weights of layers as 16-bit floats, except those beyond the range.
+        precision: `LAYER=TYPE` with layer names or patterns: `f32` computes in float32 whatever the runtime options
+            are,
+            `f16` or `bf16` permits only that type. Weights are stored in it, too.
 
     Raises:
-        DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights are not those that its layer loads,
-            NCNN0303 a parameter has no text, NCNN0304 the files cannot be written, NCNN0305 an output is a constant,
-            NCNN0306 weights cannot be stored so, NCNN0307 no layer is called so, NCNN0308 a layer has 8 bits.
+        DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights do not match the layer, NCNN0303 a
+            parameter cannot be written, NCNN0304 the files cannot be written, NCNN0305 an output is a constant,
+                NCNN0306
+            unsupported weight type, NCNN0307 no such layer, NCNN0308 a layer has int8 weights.
     """
     target = Path(path)
     if weights not in (None, "f32", *NARROW):
@@ -109,9 +111,9 @@ class _Writer:
         self._counters: dict[str, int] = {}
         self._layers: set[str] = set()
         self._renamed: dict[Value, str] = {}
-        """Values whose blobs cannot be called as they are."""
+        """Blob names of values that cannot keep their name."""
         self._words: dict[tuple[str, str], list[str]] = {}
-        """By the type of a layer and its parameters: these, as the text has them, of layers without weights."""
+        """Text of parameters by layer type and parameters, of layers without weights."""
 
     def text(self) -> list[bytes]:
         """The text in pieces; collects the weights on the way."""
@@ -142,14 +144,14 @@ class _Writer:
         graph = self.graph
         if not all(_place(owner) >= 0 for owner in (*graph.inputs, *graph)):
             return chain(map(self._input, graph.inputs), chain.from_iterable(map(self._with_ends, graph)))
-        # Nothing was added: the layers stand where they stood.
+        # Nothing was added: the layers keep their positions.
         made = [(_place(value), self._input(value)) for value in graph.inputs]
         made += [(_place(node), line) for node in graph for line in self._with_ends(node)]
         made.sort(key=lambda item: item[0])
         return [line for _, line in made]
 
     def _with_ends(self, node: Node) -> list[str]:
-        """The layer of a node, and one behind each of its results that nobody reads."""
+        """Yield the layer of a node, and an end layer for each unused result that is no output."""
         ends = [value for value in node.outputs if value is not None and not value.uses]
         return [self._node(node), *[self._end(self._blob(value)) for value in ends]]
 
@@ -160,7 +162,7 @@ class _Writer:
         return list(map(self._blob, values)) if self._renamed else [value.name for value in values]
 
     def _end(self, blob: str) -> str:
-        """A layer that reads what nobody reads: ncnn takes that for an output of the model."""
+        """Create a layer that consumes an unused blob, which ncnn would take for a model output."""
         return self._row("Noop", _short(f"unread_{blob}"), [blob], [], [])
 
     def _fresh(self, name: str) -> str:
@@ -173,7 +175,7 @@ class _Writer:
         layer = value.note(LINE)
         blob = self._blob(value)
         if isinstance(layer, Layer):
-            # A shape that was given since then is worth a word.
+            # Write a shape that was set after reading.
             lengths = [] if _SHAPES & layer.texts.keys() else _lengths(value)
             return self._row("Input", layer.name, [], [blob], [*lengths, *layer.texts.values()])
         parameters = [f"{key}={number}" for key, number in stated(value).items()]
@@ -192,7 +194,7 @@ class _Writer:
         return self._row(node.word, name, self._called(node.operands), outputs, words)
 
     def _parameters(self, node: Node, layer: Layer | None) -> list[str]:
-        """The words behind the blobs; collects the weights on the way."""
+        """Return the parameter fields of a line; collect the weights."""
         if layer is not None or "@0" in node.stated:
             self._collect(node)
             return [
@@ -202,7 +204,7 @@ class _Writer:
                 for key, value in node.stated.items()
                 if not key.startswith("@")
             ]
-        # Numbers that are equal need not have one text, but what has one text is the same.
+        # Equal numbers may differ in text (-0.0 and 0.0), but equal texts are equal numbers.
         form = node.word, repr(node.stated) if node.stated else ""
         words = self._words.get(form)
         if words is None:
@@ -256,12 +258,12 @@ class _Writer:
 
 
 def _lengths(value: Value) -> list[str]:
-    """Width, height, depth and channels of an input, where all are known."""
+    """Return width, height, depth and channels of an input, if all are known."""
     fact = value.fact
     batch = batch_of(value)
     given = (fact.shape or ()) if isinstance(fact, TensorFact) else ()
     dims = [dim for axis, dim in enumerate(given) if axis != batch] or ([1] if value.is_input else [])
-    # A length of 0 is one that is open.
+    # A size of 0 is open.
     lengths = [dim if isinstance(dim, int) else 0 for dim in dims]
     keys = [KEYS[name] for name in AXES.get(len(lengths), "")]
     if not isinstance(fact, TensorFact) or not keys or fact.shape is None:
@@ -270,7 +272,7 @@ def _lengths(value: Value) -> list[str]:
 
 
 def _place(owner: Node | Value) -> int:
-    """Where the layer stood in the file that it was read from; -1 if it was not read."""
+    """Return the position of the layer in the source file; -1 if it was not read."""
     layer = owner.note(LINE)
     if not isinstance(layer, Layer):
         return -1
@@ -284,7 +286,7 @@ def _place(owner: Node | Value) -> int:
 
 
 def _short(name: str, most: int = _NAME) -> str:
-    """The name, or the front of one with more bytes, which ncnn would not read, by itself or with a number behind."""
+    """Return the name, truncated if ncnn would not read it, alone or with a number suffix."""
     stored = name.encode()
     return name if len(stored) <= most else stored[:_STEM].decode(errors="ignore")
 
@@ -294,7 +296,7 @@ def _encoded(lines: Sequence[str]) -> bytes:
 
 
 def _has_text(number: float) -> bool:
-    """Whether ncnn reads a number: it has no words for infinity, and for what is no number."""
+    """Whether ncnn parses a number: it has no syntax for infinity and NaN."""
     return isinstance(number, int) or abs(number) <= _LARGEST
 
 
@@ -314,4 +316,4 @@ def _number_text(number: float) -> str:
 
 
 _MOST_DIGITS = 9
-"""In front of the point and behind it."""
+"""Digits before and after the decimal point."""

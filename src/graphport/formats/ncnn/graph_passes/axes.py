@@ -1,9 +1,9 @@
-"""Tensors of more axes than a blob has: axes that stay beside each other become one.
+"""Reduce the rank of tensors to ncnn's maximum by merging adjacent axes.
 
 Before  h = Transpose(Reshape(x, [1, 4, 6, 2, 6, 2]), [0, 1, 3, 5, 2, 4]);  y = Reshape(h, [1, 16, 6, 6])
 After   h = Transpose(Reshape(x, [1, 24, 2, 6, 2]), [0, 2, 4, 1, 3]), …;  y = Reshape(h, [1, 16, 6, 6])
 
-An order of axes that has no such form is made of several, each of which exchanges two runs of axes.
+A permutation without such a form is decomposed into several, each of which exchanges two runs of axes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Rule = Callable[["_Fold"], "Value | Sequence[Value] | None"]
 
 
 def fold_axes(graph: Graph) -> None:
-    """Let no operator but those that reshape have operands or results of more axes than a blob has."""
+    """Limit operands and results of all operators except reshapes to the rank of a blob."""
     is_changed = False
     for node in list(graph):
         if not node.dialect and node.word not in registry.stating("reshapes") and _is_wide(node):
@@ -41,7 +41,7 @@ def fold_axes(graph: Graph) -> None:
 
 
 def _lengths(value: Value | None) -> list[int] | None:
-    """The shape of a tensor, where it is known."""
+    """Return the shape of a tensor, if known."""
     dims = value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
     numbers = [dim for dim in dims or () if isinstance(dim, int)]
     return numbers if dims is not None and len(numbers) == len(dims) else None
@@ -60,7 +60,7 @@ def _is_wide(node: Node) -> bool:
 
 
 class _Fold:
-    """A node that is said on fewer axes."""
+    """A node with fewer axes."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.node = node
@@ -110,7 +110,7 @@ def _fold(graph: Graph, node: Node) -> bool:
 
 
 def _join(graph: Graph) -> None:
-    """Let a Reshape read what the one before it reads."""
+    """Merge a Reshape with the Reshape before it."""
     reshaping = registry.stating("reshapes")
     for node in graph:
         if node.dialect or node.word not in reshaping:
@@ -134,7 +134,7 @@ def _constant(lengths: Sequence[int]) -> tuple[Any, Any]:
 
 
 def _transposed(fold: _Fold) -> Value | None:
-    """Runs of axes that stay beside each other are one axis; axes of length 1 are nowhere."""
+    """Merge runs of axes that stay adjacent in a Transpose; drop axes of length 1."""
     node, lengths = fold.node, fold.lengths
     given = node.attributes.get("perm")
     perm = list(given) if isinstance(given, tuple) else list(range(len(lengths)))[::-1]
@@ -162,7 +162,7 @@ def _transposed(fold: _Fold) -> Value | None:
 
 
 def _pointwise(fold: _Fold) -> Value | None:
-    """Axes beside each other along which the same operands are stretched are one axis."""
+    """Merge adjacent axes along which equal operands broadcast."""
     node = fold.node
     result = _lengths(node.results[0]) or []
     shapes = [_lengths(x) for x in node.operands]
@@ -182,7 +182,7 @@ def _pointwise(fold: _Fold) -> Value | None:
 
 
 def _along(fold: _Fold) -> Value | None:
-    """What works along one axis: those before it are one, and those behind it."""
+    """Merge the axes before and after the axis of an operator."""
     axis, lengths = fold.axis(-1), fold.lengths
     x = fold.shaped(fold.node.operands[0], _around(lengths, axis))
     rest = {name: value for name, value in fold.node.attributes.items() if name != "axis"}
@@ -195,7 +195,7 @@ def _around(lengths: Sequence[int], axis: int) -> list[int]:
 
 
 def _gathered(fold: _Fold) -> Value | None:
-    """Of one place, or of some in a row."""
+    """Convert a gather of one or consecutive indices."""
     axis, lengths = fold.axis(0), fold.lengths
     indices = _lengths(fold.node.operand(1))
     if indices is None or len(indices) > 1:
@@ -244,7 +244,7 @@ def _sliced(fold: _Fold) -> Value | None:
 
 
 def _reduced(fold: _Fold) -> Value | None:
-    """Runs of axes that are reduced are one, and runs of those that stay."""
+    """Merge runs of reduced axes, and runs of kept ones."""
     node, lengths = fold.node, fold.lengths
     axes = None if node.operand(1) is None else constant_numbers(node.operands[1])
     if axes is None or not len(axes):

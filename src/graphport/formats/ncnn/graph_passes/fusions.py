@@ -1,4 +1,4 @@
-"""Layers of ncnn that take in the activation behind them, as ncnn's own optimizer makes them."""
+"""Fuse activations into ncnn layers, as ncnn's optimizer does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TAKING = frozenset(
         *("ConvolutionDepthWise3D", "Deconvolution", "DeconvolutionDepthWise", "InnerProduct"),
     }
 )
-"""Layers with an activation of their own: parameter 9 says which one, and 10 its numbers."""
+"""Layers with a fused activation: parameter 9 is its type, 10 its parameters."""
 _TYPE, _NUMBERS = "9", "10"
 _PLAIN: Mapping[str, int] = MappingProxyType({"Sigmoid": 4, "Mish": 5})
 _TERM = "8"
-"""The parameter of layers that compute with integers: what they do behind that is theirs."""
+"""Parameter of integer layers, whose activations are not fused."""
 
 
 def fuse_activations(graph: Graph) -> int:
@@ -50,12 +50,12 @@ def fuse_activations(graph: Graph) -> int:
 
 
 def fuse_swish(graph: Graph) -> int:
-    """Let one layer multiply a blob by its own sigmoid; return how many.
+    """Fuse the product of a blob and its sigmoid into a Swish layer; return the number of fusions.
 
     Before  a, b = Split(x);  s = Sigmoid(a);  y = BinaryOp(b, s, 0=2)
     After   y = Swish(x)
 
-    Leaves alone: a sigmoid that somebody else reads. Keeps values up to rounding.
+    Does not apply if the sigmoid has another consumer. Values are equal up to rounding.
     """
     count = 0
     for node in list(graph):
@@ -85,7 +85,7 @@ _PRODUCT = 2
 
 
 def drop_copies(graph: Graph, copies: list[Value]) -> None:
-    """Copies of a blob that nobody reads any more; a layer that gives one copy alone does nothing."""
+    """Remove unused results of Split layers, and Splits with one result."""
     for copy in copies:
         split = copy.producer
         if split is None or split.word != "Split" or copy.uses or copy.returns:
@@ -108,7 +108,7 @@ def pass_on(graph: Graph, node: Node, layer: Node) -> None:
 
 
 def _activation(node: Node) -> tuple[int, tuple[float, ...]] | None:
-    """The number of an activation, and its own numbers."""
+    """Return type and parameters of an activation."""
     if len(node.results) != 1:
         return None
 

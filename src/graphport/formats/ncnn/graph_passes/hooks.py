@@ -1,4 +1,4 @@
-"""ncnn's files say no shapes of inputs, and every blob has one reader."""
+"""Graph passes of ncnn around import and export: files have no input shapes, and each blob has one consumer."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def before(graph: Graph) -> None:
         elif fact.shape is None:
             value.fact = _expected(value)
         elif type_of(parameters) is None and _expected(value).dtype is DType.INT32:
-            # The file says lengths and no element type.
+            # The file contains sizes and no element type.
             value.fact = TensorFact(DType.INT32, fact.shape)
 
 
 def _declare_input(graph: Graph, value: Value, declared: Mapping[str, Any]) -> None:
-    """In front of the readers of an input, a value with a batch in front, as layers take it."""
+    """Insert a batch axis between an input and its consumers, as layers expect."""
     uses, first = list(value.uses), graph.first
     if type_of(declared) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
         value.fact = TensorFact(DType.INT32, value.fact.shape)
@@ -106,7 +106,7 @@ def _expected(value: Value) -> TensorFact:
 
 
 def _wanted(node: Node, name: str) -> TensorFact | None:
-    """What a layer needs its first blob to be."""
+    """Return the required rank of a layer's first blob."""
     height, width = Symbol(f"{name}.h", 1), Symbol(f"{name}.w", 1)
     weight = node.attributes.get("@0")
     count = weight.count if isinstance(weight, Storage) else 0
@@ -140,7 +140,7 @@ def _wanted(node: Node, name: str) -> TensorFact | None:
 
 
 def _wanted_beside(node: Node, value: Value) -> TensorFact | None:
-    """What a layer needs a blob to be that is not its first: a state, or a weight."""
+    """Return the required rank of a blob that is not the first: a state or a weight."""
     place, name = node.operands.index(value), value.name
     match node.word:
         case "LSTM" | "GRU" | "RNN":
@@ -164,9 +164,9 @@ def _area(node: Node) -> int:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Let batches of an open length be of length 1, and axes be no more than a blob has.
+    """Set open batch sizes to 1, and limit the rank of tensors.
 
-    What cuts values off where rounding does so by itself is taken out.
+    Clips that rounding performs anyway are removed.
     """
     _bind_batch(graph)
     _whole_inputs(graph)
@@ -190,7 +190,7 @@ def _whole_inputs(graph: Graph) -> None:
 
 
 def _drop_unread(graph: Graph) -> None:
-    """Results that nobody reads, of operators whose results are few: a layer of one result does less."""
+    """Remove unused results of operators with a variable number of results."""
     pages = registry.pages()
     for node in graph:
         if len(node.outputs) < 2:
@@ -211,7 +211,7 @@ def _bind_batch(graph: Graph) -> None:
             sizes[str(dims[0])] = graph.extents.resolved(dims[0])
     if not sizes:
         return
-    # Which length it has may be known by what it meets, such as a token of one item.
+    # The size may follow from another operand, such as a token of one element.
     is_open = any(isinstance(dim, Symbolic) for dim in sizes.values())
     sizes = {name: 1 if isinstance(dim, Symbolic) else dim for name, dim in sizes.items()}
     twin = rewrite.copy(graph)
@@ -223,7 +223,7 @@ def _bind_batch(graph: Graph) -> None:
 
 
 def optimize(graph: Graph) -> None:
-    """Let one layer compute what several do, and the activation behind it."""
+    """Fuse several layers into one, and activations into layers."""
     fuse_biases(graph)
     fuse_attention(graph)
     fuse_shuffles(graph)
@@ -235,9 +235,9 @@ def optimize(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Let layers have the constants that blobs are asked of, and copy every value that has several readers.
+    """Materialize constants that layers read as blobs, and insert a Split for each value with several consumers.
 
-    What the graph returns keeps its name.
+    Graph outputs keep their names.
     """
     for node in list(graph):
         if node.dialect:
@@ -252,7 +252,10 @@ def after_lifting(graph: Graph) -> None:
 
 
 def _tell_outputs(graph: Graph) -> None:
-    """Let a layer behind each result tell what its blob does not: a first axis that is no batch, an element type."""
+    """Add a layer to each result with information that its blob lacks.
+
+    A first axis that is no batch, an element type.
+    """
     for index, value in enumerate(list(graph.outputs)):
         if value.is_constant:
             _as_layer(graph, value)
@@ -263,7 +266,7 @@ def _tell_outputs(graph: Graph) -> None:
             continue
         source = value
         if is_bits(value):
-            # The blob has bits of integers, which arrays of real numbers do not show.
+            # The blob contains integer bits, which float arrays do not represent.
             source = Value(graph.fresh(f"{value.name}_numbers"), value.fact)
             one = storage_of(np.ones(1, np.float32), DType.FLOAT32)
             numbers: dict[str, Attribute] = {"0": 1, "1": 0, "@0": one}
@@ -288,16 +291,16 @@ def _as_layer(graph: Graph, value: Value) -> None:
     rewrite.swap_names(value, result)
     _settle(graph, node)
     if node.graph is not None:
-        # No blob has its numbers: it is told as what it is.
+        # No blob contains the elements: it is reported as a constant.
         rewrite.swap_names(value, result)
         result.replace_uses(value)
         graph.remove(node)
 
 
 def _order(graph: Graph) -> None:
-    """Let the blobs that nobody reads stand in the order of the results, which nothing else says.
+    """Order the unused blobs like the graph outputs; the file has no other output order.
 
-    The layer of a result that comes too early moves to the end; where it has other results, one that copies does.
+    The layer of an early output moves to the end; if it has other results, a copy layer is used.
     """
     if len(graph.outputs) < 2:
         return
@@ -321,7 +324,7 @@ def _order(graph: Graph) -> None:
 
 
 def _pass_by(node: Node) -> None:
-    """Let the readers of a layer that does nothing read what it reads."""
+    """Bypass a layer without effect."""
     is_noop = node.word == "Noop" and node.dialect == _DIALECT and not node.stated
     if is_noop and len(node.inputs) == 1 and node.graph is not None:
         source, result = node.operands[0], node.output
@@ -331,10 +334,7 @@ def _pass_by(node: Node) -> None:
 
 
 def _settle(graph: Graph, node: Node) -> None:
-    """Let a layer have what is computed from constants alone where a layer reads it; else it is a constant.
-
-    Words that could not be said leave such nodes behind: what is wrong is the words, not their numbers.
-    """
+    """Evaluate nodes of constants only: as layers if layers read them, else as constants."""
     if node.graph is None or node.dialect or len(node.results) != 1:
         return
     (value,) = node.results  # not always the first one: of a recurrent layer the last state alone may be read
@@ -352,7 +352,7 @@ def _settle(graph: Graph, node: Node) -> None:
 
 
 def _remembered(graph: Graph, node: Node) -> Value | None:
-    """What `node` computes, as a layer that has the numbers; an output has its batch in front."""
+    """Return the value of `node` as a MemoryData layer; an output has a batch axis."""
     (value,) = node.results
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype in (None, DType.STRING):

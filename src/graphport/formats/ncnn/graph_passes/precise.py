@@ -1,4 +1,4 @@
-"""Functions that ncnn has and ONNX has not: `log(1 + x)` and `exp(x) - 1` as they are made of others."""
+"""Recognize `log(1 + x)` and `exp(x) - 1`, which ncnn has as functions and ONNX has not."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _EXPM1, _LOG1P = 21, 27
 
 
 def note_functions(graph: Graph) -> int:
-    """Note of nodes that are one of these functions of their second operand which one; return how many.
+    """Mark nodes that are one of these functions of their second operand; return the number.
 
-    A choice of what is not finite has no form there, and the function needs none.
+    Their guards by IsInf and IsNaN have no ncnn form, and the functions do not need them.
     """
     count = 0
     for node in graph:
@@ -30,7 +30,7 @@ def note_functions(graph: Graph) -> int:
 
 
 def _made(value: Value | None, op: str) -> tuple[Value, ...]:
-    """What the operator reads that makes a value; nothing where it is another one."""
+    """Return the operand of the producer if it has this op type."""
     node = None if value is None else value.producer
     return tuple(node.operands) if node is not None and node.op == op else ()
 

@@ -1,4 +1,4 @@
-"""Layers of ncnn that are one for several: products with what is added, shuffled channels, attention of many heads."""
+"""Fuse several ncnn layers into one: products with bias, channel shuffles, multi-head attention."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FURTHER = ("8", "9")
 
 
 def fuse_biases(graph: Graph) -> int:
-    """Let a product with weights add what is known; return how many.
+    """Fold a constant addend into the bias of a product; return the number of fusions.
 
     Before  h = InnerProduct(x, w);  y = BinaryOp(h, MemoryData(b), 0=0)
     After   y = InnerProduct(x, w, b)
 
-    Leaves alone: what is more or less than one number for each output, and results that somebody else reads.
+    Does not apply unless the addend has one element per output, or if the product has another consumer.
     """
     count = 0
     for node in list(graph):
@@ -54,7 +54,10 @@ def fuse_biases(graph: Graph) -> int:
 
 
 def _is_along(memory: Node, like: Value) -> bool:
-    """Whether numbers stand along the last axis of a blob: of a vector, ncnn takes the first one that is as long."""
+    """Whether a constant broadcasts along the last axis of a blob.
+
+    Ncnn aligns a vector with the first axis of that length.
+    """
     dims = like.shape
     own = [memory.attributes[key] for key in ("2", "11", "1", "0") if key in memory.attributes]
     return dims is not None and len(own) == len(dims) - 1 and all(n == 1 for n in own[:-1])
@@ -96,12 +99,12 @@ _DEPTH_AND_CHANNELS = 6
 
 
 def fuse_rows(graph: Graph) -> int:
-    """Let products of several rows be computed as such, which is quicker; return how many.
+    """Replace products of several rows by Gemm, which is faster; return the number.
 
     Before  y = InnerProduct(x, w, b)
     After   y = Gemm(x, w, b)
 
-    Leaves alone: vectors, layers with an activation, and of integers.
+    Does not apply to vectors, to layers with an activation, and to integers.
     """
     count = 0
     for node in graph:
@@ -126,12 +129,12 @@ def fuse_rows(graph: Graph) -> int:
 
 
 def fuse_squeezes(graph: Graph) -> int:
-    """Let what weighs channels by means of them be computed on vectors; return how often.
+    """Run squeeze-and-excitation on vectors; return the number of rewrites.
 
     Before  h = Reduction(x, mean over height and width);  w = Sigmoid(Convolution(h, 1x1));  y = BinaryOp(x, w, 0=2)
     After   h = Pooling(x, 4=1);  w = Sigmoid(InnerProduct(h));  y = BinaryOp(x, w, 0=2)
 
-    Leaves alone: anything between that somebody else reads, or that is no such layer.
+    Does not apply if an intermediate value has another consumer, or to other layers in between.
     """
     count = 0
     for node in list(graph):
@@ -150,7 +153,7 @@ def fuse_squeezes(graph: Graph) -> int:
 
 
 def fuse_global_mean(graph: Graph) -> int:
-    """Let means of pictures be a vector at once; return how many.
+    """Replace means over height and width by global pooling to a vector; return the number.
 
     Before  h = Reduction(x, mean over height and width);  y = Flatten(h)
     After   y = Pooling(x, 4=1)
@@ -172,7 +175,7 @@ def fuse_global_mean(graph: Graph) -> int:
 
 
 def _is_mean(node: Node) -> bool:
-    """Over which axes, the shape tells that is left."""
+    """Whether a Reduction is a mean; its axes follow from the result shape."""
     return node.word == "Reduction" and node.attributes.get("0") == _MEAN and node.attributes.get("2", 1) == 1
 
 
@@ -183,7 +186,10 @@ def _as_pooling(mean: Node) -> None:
 
 
 def _squeezed(node: Node) -> list[Node]:
-    """The layers on one pixel behind a mean, up to the product with a picture of as many channels; else none."""
+    """Return the 1x1 layers between a mean and the product with an image of equal channels.
+
+    Empty if there are others.
+    """
     found: list[Node] = []
     value = node.results[0]
     while len(value.uses) == 1 and not value.returns:
@@ -235,12 +241,12 @@ class _Projected(NamedTuple):
 
 
 def fuse_attention(graph: Graph) -> int:
-    """Let one layer project, attend in each head, and project again; return how many.
+    """Fuse projections, attention per head and output projection; return the number of fusions.
 
     Before  y = InnerProduct(Reshape(Permute(MatMul(Softmax(MatMul(s * q, k)), v))))  with q, k, v in heads
     After   y = MultiHeadAttention(x, x, x)
 
-    Leaves alone: masks, results in between that somebody else reads. Keeps values up to rounding.
+    Does not apply to masks, or if an intermediate value has another consumer. Values are equal up to rounding.
     """
     count = 0
     for node in list(graph):
@@ -312,7 +318,7 @@ _LAST = 2
 
 
 def _is_plain_product(node: Node) -> bool:
-    """Whether neither matrix is turned."""
+    """Whether neither matrix is transposed."""
     return not node.attributes.get("0")
 
 
@@ -335,13 +341,13 @@ def _projected(value: Value, order: int) -> _Projected | None:
 
 
 def _width(layer: Node) -> int:
-    """How many numbers a product takes for each output."""
+    """Return the number of inputs of a product."""
     count, outputs = layer.attributes.get("2"), layer.attributes.get("0")
     return count // outputs if isinstance(count, int) and isinstance(outputs, int) and outputs else 0
 
 
 def _weights(layer: Node) -> tuple[Storage, Storage]:
-    """The weights of a product and what it adds."""
+    """Return weights and bias of a product."""
     weight, bias, outputs = (layer.attributes.get(key) for key in ("@0", "@1", "0"))
     if not isinstance(bias, Storage):
         bias = storage_of(np.zeros(outputs if isinstance(outputs, int) else 0, np.float32), DType.FLOAT32)
@@ -352,7 +358,7 @@ def _weights(layer: Node) -> tuple[Storage, Storage]:
 
 
 def _one_source(sources: list[Value]) -> list[Value]:
-    """The first of several copies of a blob; three that differ stay three."""
+    """Return the source of several copies of a blob; three different sources stay three."""
     makers = {source.producer for source in sources}
     maker = sources[0].producer
     is_one = len(set(sources)) == 1 or (len(makers) == 1 and maker is not None and maker.word == "Split")

@@ -39,7 +39,7 @@ from graphport.ops.shapes import axis_index
 
 
 def activated(at: Layer, y: Value) -> Value:
-    """The activation that is part of a layer with weights: its type is parameter 9, its numbers parameter 10."""
+    """Apply the fused activation of a layer: its type is parameter 9, its parameters are parameter 10."""
     b, numbers = at.b, at.array(10)
     match at.integer(9):
         case 0:
@@ -134,7 +134,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(tra
 
 @Clip.lift("ncnn")
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value | None:
-    """Bounds are numbers there, and finite: of one that is infinite, the other one is an extreme."""
+    """Export Clip: ncnn's bounds are finite constants; with an infinite bound use Max or Min."""
     bounds = [None if bound is None else constant_numbers(bound) for bound in (min, max)]
     if any(bound is not None and found is None for bound, found in zip((min, max), bounds, strict=True)):
         return None
@@ -161,7 +161,7 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     laid(b, input)
     if axis % max(len(b.dims(input)), 1) == batch_of(input):
-        # Of one element it is 1, or what is no number.
+        # A softmax of one element is 1 or NaN.
         return by_number(b, "add", both(b, "sub", input, input), 1.0)
     return emitted(b, "Softmax", input, p0=blob_axis(axis, len(b.dims(input)), batch_of(input)), p1=1)
 

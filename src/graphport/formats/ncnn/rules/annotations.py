@@ -1,8 +1,8 @@
-"""What a blob does not say of the value that it stands for, in parameters that ncnn passes over.
+"""Information about a value that its blob lacks, in parameters that ncnn ignores.
 
-Of `Noop` and `Input`, which have none of their own: `13` is the axis of length 1 that the blob lacks, 233 if it has
-all, as `Reshape` has it; `14=1` says that the one axis of the blob is none of the value; `15` is ONNX's number of the
-element type.
+On `Noop` and `Input`, which have no parameters with these numbers: `13` is the axis of length 1 that the blob lacks,
+233 if it has all axes, as in `Reshape`; `14=1` means that the blob's only axis is not in the value; `15` is ONNX's
+number of the element type.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NO_BATCH = 233
 _TYPES = {9: DType.BOOL, 6: DType.INT32, 7: DType.INT64, 2: DType.UINT8, 3: DType.INT8, 5: DType.INT16}
 _NUMBERS = {dtype: number for number, dtype in _TYPES.items()}
 LINE = "ncnn.line"
-"""The note that has a layer as it was read."""
+"""Note of a node with its original line."""
 FUNCTION = "ncnn.function"
-"""The note of a node that is made of others: the function that it is of its second operand."""
+"""Note of a node that is a function of its second operand: the function's number."""
 BATCH = "ncnn.batch"
 """The note of a value that is being lifted: which of its axes the blob lacks, where that is not the first one."""
 
@@ -33,7 +33,7 @@ def batch_of(x: Value) -> int | None:
 
 
 def stated(value: Value) -> dict[str, int]:
-    """The parameters that tell of a value what its blob does not; none where the blob tells all."""
+    """Return the parameters for information that the blob lacks; empty if it is complete."""
     fact = value.fact
     if not isinstance(fact, TensorFact):
         return {}
@@ -50,7 +50,7 @@ def stated(value: Value) -> dict[str, int]:
 
 
 def type_of(parameters: Mapping[str, Any]) -> DType | None:
-    """The element type that parameters tell."""
+    """Return the element type in the parameters."""
     number = parameters.get(TYPE)
     return _TYPES.get(number) if isinstance(number, int) else None
 
@@ -62,7 +62,7 @@ def missing_axis(parameters: Mapping[str, Any]) -> int:
 
 
 def shape_of(parameters: Mapping[str, Any], dims: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The shape of a value by the lengths of its blob; only a blob of one number stands for a value without axes."""
+    """Return the shape of a value from the blob's sizes; only a blob of one element represents a scalar."""
     own = () if parameters.get(BARE) == 1 and dims == (1,) else dims
     place = missing_axis(parameters)
     if not 0 <= place <= len(own):

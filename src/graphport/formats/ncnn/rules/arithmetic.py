@@ -42,7 +42,7 @@ from graphport.ops.pages.reshape import Identity, Unsqueeze
 
 
 def aligned(b: Builder, *blobs: Value) -> list[Value]:
-    """Blobs with as many axes as the one that has most: a vector stands for channels if their number is its length."""
+    """Unsqueeze blobs to the maximum rank: a vector is along the channels if its length equals their number."""
     rank = max(len(b.dims(blob)) for blob in blobs)
     largest = next(blob for blob in blobs if len(b.dims(blob)) == rank)
     return [_aligned(b, blob, b.dims(largest)) for blob in blobs]
@@ -176,7 +176,7 @@ Atanh -> UnaryOp(input, p0=26)
 
 
 def floating(x: Value) -> Value:
-    """A value of real numbers.
+    """Return a float value.
 
     Raises:
         UnsupportedError: it has integers.
@@ -204,7 +204,9 @@ def lift_mean(b: Builder, *operands: Value) -> Value:
 _TINY = float(np.finfo(np.float32).tiny)
 """The least number that has a logarithm there."""
 _MOST_FACTORS = 1 << 24
-"""Exponents from here on are whole and even, and leave of nearly all numbers 0 or infinity."""
+"""Maximum exponent that is computed by multiplication: larger ones are even and give 0 or infinity for nearly all
+bases.
+"""
 
 
 @Pow.lift("ncnn")
@@ -250,9 +252,9 @@ def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
 
 
 def _by_each(b: Builder, x: Value, y: Value) -> Value:
-    """By the size of the base; its sign where the exponent is odd, and none where there is no such number."""
+    """Power by absolute value of the base, with its sign for odd exponents, and NaN where undefined."""
     for operand in (x, y):
-        # What has no blob is refused before twenty layers are made of it.
+        # Constants without a blob are rejected before twenty layers are created.
         if folded(operand) is None:
             laid(b, operand)
     size, below = b(Abs, x), _above(b, b(Neg, x))
@@ -267,12 +269,12 @@ def _by_each(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _above(b: Builder, x: Value) -> Value:
-    """1 of what is above 0, else 0."""
+    """Return 1 for elements above 0, else 0."""
     return b(Cast, b(Greater, x, b.like(x, 0.0)), to=DType.FLOAT32)
 
 
 def _fraction(b: Builder, x: Value) -> Value:
-    """What is behind the point."""
+    """Return the fractional part."""
     return b(Sub, x, b(Floor, x))
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic of integers on the way to ncnn, whose blobs have real numbers: each type wraps at its own width."""
+"""Export of integer arithmetic to ncnn, whose blobs are float: each type wraps around at its width."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _typed(y: Value, dtype: DType | None) -> Value:
 
 
 def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
-    """Integers of an element type, where the numbers of `y` are within `span`: others wrap at the width of the type.
+    """Wrap integers of an element type if the elements of `y` may exceed its range (`span`).
 
     Raises:
-        UnsupportedError: single precision lacks what they wrap to.
+        UnsupportedError: float32 cannot represent the intermediate values.
     """
     low, high = range_of(dtype)
     if low <= span[0] and span[1] <= high:
@@ -116,7 +116,7 @@ def _spans(name: str, x: Span, y: Span) -> Span:
 
 
 def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
-    """Towards zero: what is left of the sign is put back."""
+    """Divide and truncate towards zero."""
     x = real(b, x)
     signs = unary(b, "sign", x)
     found = both(b, "mul", signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
@@ -124,10 +124,10 @@ def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
 
 
 def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
-    """Rounded towards minus infinity. Layers may multiply by a reciprocal, so what is divided is half a one larger.
+    """Floor division. Layers may multiply by a reciprocal, so the dividend is increased by one half.
 
     Raises:
-        UnsupportedError: it is divided by what is no positive number that is known, or it may be too large for that.
+        UnsupportedError: the divisor is not a positive constant, or the dividend may be too large.
     """
     storage = folded(y)
     divisor = 0 if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
@@ -156,17 +156,17 @@ def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
 # ── other types ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _FEWEST_BITS = 16
-"""Of numbers that blobs can have where that is asked for."""
+"""Minimum mantissa bits of blobs in 16-bit modes."""
 
 
 @Cast.lift("ncnn")
 def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
-    """Blobs have real numbers: of half precision they may be, too, of eight bits they are not.
+    """Export Cast: blobs are float; float16 is supported, 8-bit floats are not.
 
-    Integers are numbers without a fraction, and truth is 1.
+    Integers are floats without a fraction, and true is 1.
 
     Raises:
-        UnsupportedError: numbers are rounded to fewer bits than blobs can have.
+        UnsupportedError: the target type has fewer bits than a blob.
     """
     del attributes
     refuse_constants(input)
@@ -190,7 +190,7 @@ def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Valu
 
 
 def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
-    """Integers of another type; such of any size only where that has all of them."""
+    """Convert integers to another type; unbounded integers only to types that contain all of them."""
     span = span_of(x)
     if span is not None and not (is_bits(x) and source is to):
         return _fitted(b, emitted(b, "Noop", real(b, x)), to, span)
@@ -209,7 +209,7 @@ def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
 
 
 def _is_true(b: Builder, x: Value) -> Value:
-    """1 of what is not 0: also of what is no number, which is neither above 0 nor not."""
+    """Return 1 for nonzero elements, including NaN, which compares false."""
     if x.dtype is DType.BOOL:
         return emitted(b, "Noop", x)
     size = emitted(b, "AbsVal", real(b, x))
@@ -223,7 +223,7 @@ def _is_true(b: Builder, x: Value) -> Value:
 
 
 def _chained(b: Builder, name: str, *operands: Value) -> Value:
-    """A layer of two for each operand behind the first."""
+    """Chain a binary layer over the operands."""
     if len(operands) == 1:
         return emitted(b, "Noop", operands[0])
     return reduce(partial(_exact, b, name), operands)

@@ -26,7 +26,7 @@ from graphport.ops.views.attention import AttentionView
 
 @layer("MultiHeadAttention")
 def multi_head_attention(at: Layer) -> Value:
-    """Projections, attention in each head, and the projection of all heads; a mask comes last."""
+    """MultiHeadAttention: projections, attention per head, and output projection; the mask is the last operand."""
     b = at.b
     blobs, mask = _blobs(at)
     query = blobs[0]
@@ -50,7 +50,7 @@ def _blobs(at: Layer) -> tuple[Sequence[Value], Value | None]:
 
 
 def _attended(b: Builder, query: Value, key: Value, value: Value, mask: Value | None, factor: float) -> Value:
-    """Values in shares that are told by keys and queries."""
+    """Scaled dot-product attention: softmax(scale * Q Kᵀ + mask) V."""
     scores = b(MatMul, b(Mul, query, b.like(query, factor)), b(Transpose, key, perm=(0, 1, 3, 2)))
     if mask is not None:
         scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
@@ -68,7 +68,7 @@ def _headed(at: Layer, x: Value, heads: int) -> Value:
 
 @layer("SDPA")
 def scaled_dot_product_attention(at: Layer) -> Value:
-    """Queries, keys and values, [heads, length, size]; keys of fewer heads are shared among them. A mask comes last."""
+    """SDPA: queries, keys and values [heads, length, size], with grouped-query heads. The mask is the last operand."""
     b = at.b
     (query, key, value), mask = _blobs(at)
     heads, size = length(b.dims(query), 1), length(b.dims(query), 3)
@@ -78,7 +78,7 @@ def scaled_dot_product_attention(at: Layer) -> Value:
 
 @layer("RotaryEmbed")
 def rotary_embed(at: Layer) -> Value:
-    """Pairs of features turned by angles whose cosines and sines are blobs; of halves, or of neighbours."""
+    """RotaryEmbed: rotate pairs of features by cosine and sine blobs; pairs are halves or neighbours."""
     b = at.b
     x, cosines, sines = at.inputs
     return b(RotaryEmbedding, x, cosines, sines, interleaved=1 if at.integer(0) else None)
@@ -94,7 +94,7 @@ def _spread(at: Layer, x: Value, heads: int) -> Value:
 
 @AttentionView.lift("ncnn")
 def lift_attention(b: Builder, op: AttentionView) -> Value | None:
-    """Of heads that are an axis of their own, without what was seen before; the mask is added."""
+    """Export Attention with a head axis, without key/value cache; the mask is added."""
     q, k, v, mask = op.q, op.k, op.v, op.attn_mask
     is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
     if not is_plain or b.count > 1 or len(b.dims(q)) != 4:

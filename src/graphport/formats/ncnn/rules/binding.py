@@ -1,7 +1,7 @@
-"""Layers of ncnn: parameters by number, weights in the order of loading.
+"""Layers of ncnn: parameters by number, weights in loading order.
 
-Blobs of ncnn have no batch axis; the values that stand for them have one of length 1 in front. Axes of a blob are
-counted from its outermost one: channels, depth, height, width.
+ncnn's blobs have no batch axis; the corresponding values have a first axis of length 1. Axes of a blob are counted from
+the outermost one: channels, depth, height, width.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, O
 AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
 """The names of the axes of a blob, from the outermost in."""
 NONE = -233
-"""What stands for a number that is not given."""
+"""Value of an absent number."""
 
 Answer: TypeAlias = "Value | Sequence[Value]"
 C = TypeVar("C")
@@ -53,7 +53,7 @@ class Layer:
         return len(self.b.dims(self.x)) - 1
 
     def lengths(self, first: int = 1) -> list[int]:
-        """The lengths of the first blob from an axis of its value on, where those are known."""
+        """Return the static sizes of the first blob from an axis of its value on."""
         dims = self.b.dims(self.x)
         return [length(dims, axis) for axis in range(first, len(dims))]
 
@@ -73,10 +73,10 @@ class Layer:
         return value
 
     def choice(self, key: int, choices: Sequence[C] | Mapping[int, C], what: str, default: int = 0) -> C:
-        """What the number of a parameter stands for.
+        """Return the meaning of an enumeration parameter.
 
         Raises:
-            UnsupportedError: nothing.
+            UnsupportedError: the number is unknown.
         """
         number = self.integer(key, default)
         found = choices if isinstance(choices, Mapping) else dict(enumerate(choices))
@@ -110,7 +110,7 @@ class Layer:
         return value if storage.dtype is DType.FLOAT32 else self.b(registry.pages()["Cast"], value, to=DType.FLOAT32)
 
     def stored(self, index: int) -> Storage:
-        """A weight as it is stored.
+        """Return a weight as stored.
 
         Raises:
             ShapeError: it is missing.
@@ -127,7 +127,7 @@ class Layer:
         return storage.count if isinstance(storage, Storage) else 0
 
     def axis(self, axis: int) -> int:
-        """An axis of the first blob as one of the value that stands for it."""
+        """Convert an axis of the first blob to an axis of its value."""
         return axis_of(self.b, axis, self.x)
 
     def refuse(self, *keys: int) -> None:
@@ -139,7 +139,7 @@ class Layer:
 
 
 def axis_of(b: Builder, axis: int, x: Value) -> int:
-    """An axis of a blob as one of the value that stands for it.
+    """Convert an axis of a blob to an axis of its value.
 
     Raises:
         ShapeError: there is no such axis.
@@ -152,7 +152,7 @@ def axis_of(b: Builder, axis: int, x: Value) -> int:
 
 
 def _complete(b: Builder, answer: Answer) -> Answer:
-    """The answer, if it has all blobs that the file reads."""
+    """Return the results of a rule, if it has as many as the file uses."""
     found = registry.results(answer)
     if any(b.wants(place) for place in range(len(found), b.count)):
         message = f"the layer gives {len(found)} blobs, {b.count} are read"
@@ -161,7 +161,7 @@ def _complete(b: Builder, answer: Answer) -> Answer:
 
 
 def layer(*types: str) -> Callable[[F], F]:
-    """Register a function as the meaning of layers of these types."""
+    """Register the import rule of layer types."""
 
     def register(function: F) -> F:
         def lowered(b: Builder, *inputs: Value, **parameters: Any) -> Answer:
@@ -170,7 +170,7 @@ def layer(*types: str) -> Callable[[F], F]:
             except ShapeError:
                 raise
             except _MISMATCHES as error:
-                # An array that is too short, a length of 0: what a file may say, and its writers never do.
+                # Truncated arrays or sizes of 0: files may contain them, writers never produce them.
                 message = f"its parameters do not go together: {error}"
                 raise ShapeError(message) from error
 

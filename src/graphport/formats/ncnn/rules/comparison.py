@@ -49,7 +49,7 @@ def _truth(b: Builder, y: Value) -> Value:
 
 
 def _above(b: Builder, x: Value, y: Value) -> Value:
-    """1 where `x` is above `y`; nothing is where one of them is no number."""
+    """Return 1 where `x` > `y`; 0 where either is NaN."""
     return _truth(b, emitted(b, "Threshold", both(b, "sub", x, y), p0=0.0))
 
 
@@ -58,7 +58,7 @@ def _inverted(b: Builder, x: Value) -> Value:
 
 
 def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
-    """1 where a comparison does not hold, but 0 where an operand is no number: of such none holds."""
+    """Negate a comparison, but return 0 where an operand is NaN."""
     y = _inverted(b, truth)
     for x in operands:
         if folded(x) is None:
@@ -67,9 +67,9 @@ def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
 
 
 def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Two operands; integers are refused that single precision may not keep apart.
+    """Return two operands of an order comparison; reject integers that float32 may not distinguish.
 
-    Those of any size are told from a number that it has, for they are rounded in their order.
+    Unbounded integers can be compared with representable constants, because rounding is monotonic.
     """
     del b
     if x.dtype in (None, DType.BOOL) or dtype_of(x).is_floating:
@@ -88,7 +88,7 @@ def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 @IsNaN.lift("ncnn")
 def lift_is_nan(b: Builder, x: Value) -> Value:
-    """Not even the size of what is no number is above -1."""
+    """Export IsNaN: abs(NaN) > -1 is false."""
     return _of_finite(b, _truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x)
 
 
@@ -105,7 +105,7 @@ def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_p
 
 
 _FINITE = "ncnn.finite"
-"""The note of a truth that tells finite numbers from others: whether those are what they should be."""
+"""Note of a mask of finite elements: whether true means finite."""
 _KEEPS, _LOSES = 1, 2
 _SUMS = tuple(map(BINARY.index, ("add", "sub", "mul")))
 _FAR = 64
@@ -113,7 +113,7 @@ _FAR = 64
 
 
 def _of_finite(b: Builder, y: Value, *sources: Value, of: Value | None = None) -> Value:
-    """Note that what is chosen by `y` may be what is not finite, as `sources` say, or that it is told of a value."""
+    """Note that the operand selected by `y` may be non-finite, or that a mask is of a value."""
     del b
     found = [x.notes[_FINITE] for x in sources if x.has_notes and _FINITE in x.notes]
     if of is not None:
@@ -124,7 +124,10 @@ def _of_finite(b: Builder, y: Value, *sources: Value, of: Value | None = None) -
 
 
 def _keeps(x: Value) -> bool:
-    """Whether a value is made of inputs by moves, samples and sums of products, which alone keep what is not finite."""
+    """Whether a value is computed from inputs by operators that keep NaN and inf.
+
+    These are data movement, sampling and sums of products.
+    """
     waiting, seen_ = [x], {x}
     while waiting:
         made = waiting.pop().producer
@@ -157,7 +160,7 @@ Not -> of_finite(inverted(x), x)
 
 @Where.lift("ncnn")
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """The larger of `x`, which is minus infinity where it is not chosen, and of such a `y`."""
+    """Select by maximum: the unselected operand is replaced by -inf."""
     node = b.before
     function = None if node is None or not node.has_notes else node.notes.get(FUNCTION)
     if isinstance(function, int):
@@ -186,9 +189,9 @@ def _is_nan(x: Value) -> bool:
 
 
 def _nan_where(b: Builder, truth: Value, x: Value) -> Value:
-    """`x`, but no number where it is true: sqrt(-1) is added there, and sqrt(-0) elsewhere.
+    """Set `x` to NaN where the mask is true: add sqrt(-1) there, and sqrt(-0) elsewhere.
 
-    Bounds do not do it: which of two is the larger one is open where one is no number.
+    Maximum and minimum are unsuitable: their result for NaN is undefined.
     """
     return both(b, "add", x, unary(b, "sqrt", by_number(b, "mul", truth, -1.0)))
 
@@ -203,7 +206,7 @@ _EACH = frozenset({"UnaryOp", "BinaryOp", "Clip", "ReLU", "Sigmoid", "TanH", "Sw
 
 
 def _may_be_none(x: Value) -> bool:
-    """Whether single elements of a value may be no numbers, though what it is made of are numbers."""
+    """Whether single elements of a value may be NaN though its operands are finite."""
     waiting, seen_ = [x], {x}
     while waiting:
         made = waiting.pop().producer
@@ -223,7 +226,7 @@ def _may_be_none(x: Value) -> bool:
 
 
 def _is_copyable(b: Builder, *operands: Value) -> bool:
-    """Whether lengths are known, and places of as many pixels exact."""
+    """Whether sizes are static, and coordinates of that many pixels are exact."""
     lengths = [[dim for dim in b.dims(each) if isinstance(dim, int)] for each in operands]
     if any(len(known) < len(b.dims(each)) for known, each in zip(lengths, operands, strict=True)):
         return False
@@ -231,7 +234,7 @@ def _is_copyable(b: Builder, *operands: Value) -> bool:
 
 
 def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """One of two pixels each, for what is no number is no larger or smaller one."""
+    """Select by sampling one of two pixels: maximum and minimum do not propagate NaN."""
     shape = sizes(b.dims(condition), "the condition")
     for each in (x, y):
         shape = np.broadcast_shapes(shape, sizes(b.dims(each), "what is chosen from"))
@@ -244,7 +247,7 @@ def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
 
 
 def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:
-    """By bounds: of two, ncnn takes in one part of a blob the first and in the other the second if one is no number."""
+    """Select by maximum and minimum: for NaN operands, ncnn's kernels return the first or the second operand."""
     mask = folded(condition)
     if mask is not None:
         refuse_constants(x, y)

@@ -84,7 +84,7 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
             # Runtimes refuse automatic padding together with dilation.
             pairs = list(slid.padding)
             if count > _PLANE and begin[0] == _LOWER:
-                pairs[0] = (pairs[0][1], pairs[0][0])  # of the depth, the larger half is at the end all the same
+                pairs[0] = (pairs[0][1], pairs[0][0])  # along the depth, the larger half is always at the end
             attributes["pads"] = (*(p for p, _ in pairs), *(q for _, q in pairs))
     elif at.real(18):
         x = padded(b, x, list(zip(begin, end, strict=True)), "constant", at.real(18))
@@ -97,7 +97,7 @@ _DYNAMIC, _DYNAMIC_TRANSPOSED = 19, 28
 
 
 def _given(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
-    """A weight and a bias that are blobs, and the lengths of the kernel, which are those of the weight."""
+    """Return weight and bias blobs, and the kernel shape, which is the weight's."""
     b, wanted = at.b, 2 + bool(at.integer(5))
     if len(at.inputs) != wanted or len(b.dims(at.inputs[1])) != count + 3:
         message = f"{len(at.inputs)} blobs, and {wanted} with a weight of {count + 2} axes are needed"
@@ -148,7 +148,7 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
     if all(n < s for n, s in zip(extra, strides, strict=True)) and min(*begin, *end) >= 0:
         more = extra if any(extra) else None
         return b(ConvTranspose, at.x, weight, bias, pads=(*begin, *end), output_padding=more, **attributes)
-    # What is longer than a step holds nothing but the bias.
+    # The excess beyond a stride contains only the bias.
     y = padded(b, b(ConvTranspose, at.x, weight, **attributes), [(0, n) for n in extra])
     for axis, (p, q) in enumerate(zip(begin, end, strict=True), 2):
         if p or q:
@@ -159,9 +159,9 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
 def _cut(
     at: Layer, count: int, kernel: Axes, strides: Axes, dilations: Axes, extra: Axes
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """What is cut off before and behind each axis: as is said, or what is beyond the lengths of the result."""
+    """Return the crops of each axis: explicit, or the excess over the output size."""
     begin, end = around(at, count, 4)
-    # Where depths are, their lengths have other numbers.
+    # With a depth, output sizes have other parameter numbers.
     keys = {1: (20,), 2: (20, 21), 3: (25, 26, 27)}[count]
     lengths: list[int] = []
     for key in keys:
@@ -189,7 +189,7 @@ def _cut(
 
 @layer("Unfold")
 def unfold(at: Layer) -> Value:
-    """Windows as columns, for each channel one behind another."""
+    """Unfold: extract windows as columns, channel by channel."""
     b = at.b
     kernel = along(at, 2, 1, 0)
     channels, area = length(b.dims(at.x), 1), prod(kernel)
@@ -238,7 +238,7 @@ def lift_conv(b: Builder, op: ConvView) -> Value:
     if folded(op.w) is None:
         return emitted(b, type_, op.x, *_given_blobs(b, op), p19=1, **parameters)
     weight = numbers_of(op.w)
-    # Over other numbers of axes ncnn has no kernels for integers.
+    # ncnn has integer kernels for 2-D convolutions only.
     b.looks_around = True
     found = integers_of(op.x, op.w) if count == _PLANE else None
     more: dict[str, Any] = {} if op.b is None else {"w1": numbers_of(op.b)}
@@ -257,7 +257,7 @@ def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:
 
 @ConvTransposeView.lift("ncnn")
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
-    """What is cut off at the end is told by the padding there."""
+    """Export ConvTranspose: output padding reduces the end padding."""
     count = _checked(b, op.x, op.w)
     inputs, maps, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
     lengths = lengths_of(b, op.x)[1:]

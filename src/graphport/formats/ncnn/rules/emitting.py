@@ -21,11 +21,11 @@ from graphport.ops.folded import Computed, folded
 
 MOST_AXES = 4
 KEYS = {"w": 0, "h": 1, "d": 11, "c": 2}
-"""The parameters that say lengths, or which axes are meant, by the names of axes."""
+"""Parameter numbers of sizes or axes by axis name."""
 
 
 def placed(y: Value, batch: int | None) -> Value:
-    """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`."""
+    """Return `y` with the fact of a blob without axis `batch`; `None` means no such axis."""
     if batch != 0:
         y.notes[BATCH] = -1 if batch is None else batch
     elif y.has_notes:
@@ -47,7 +47,7 @@ def lacking(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
-    """`x` has another batch than 1; where inputs of the model have, that is the cause of it."""
+    """Return the error for a batch other than 1, naming the graph inputs that cause it."""
     message = what or f"{x.name} is {x.fact}: a blob stands for a batch of 1"
     given = [] if b.graph is None else [(each.name, each.fact) for each in b.graph.root.inputs]
     facts = {name: fact for name, fact in given if isinstance(fact, TensorFact)}
@@ -61,12 +61,12 @@ def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
 
 
 def laid(b: Builder, x: Value) -> list[Dim]:
-    """The lengths of the blob of a value, wherever its batch is; those that are open are expressions.
+    """Return the blob sizes of a value, wherever its batch axis is; open sizes are expressions.
 
-    A number, and a batch of nothing else, is a blob of one element.
+    A scalar or a batch-only value is a blob of one element.
 
     Raises:
-        UnsupportedError: the batch is not of length 1, or there are more than four.
+        UnsupportedError: the batch is not 1, or the rank exceeds four.
     """
     dims, batch = b.dims(x), batch_of(x)
     if batch is not None and dims and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
@@ -96,7 +96,7 @@ def lengths_of(b: Builder, x: Value) -> list[Dim]:
 
 
 def known(x: Value, lengths: Sequence[Dim]) -> list[int]:
-    """The lengths of the blob of `x`, where a layer has them as numbers.
+    """Return the static blob sizes of `x`, for layer parameters.
 
     Raises:
         UnsupportedError: one is open.
@@ -132,10 +132,10 @@ def rearranged(value: Value, function: Callable[..., Any], shape: Sequence[int])
 
 
 def refuse_constants(*blobs: Value) -> None:
-    """Leave what is computed from constants alone to its readers: they have it as numbers.
+    """Leave constant expressions to their consumers, which fold them.
 
     Raises:
-        UnsupportedError: there are blobs, and all of them are constants.
+        UnsupportedError: all blobs are constants.
     """
     if blobs and all(folded(each) is not None for each in blobs):
         message = f"{blobs[0].name} is a constant"
@@ -143,9 +143,9 @@ def refuse_constants(*blobs: Value) -> None:
 
 
 def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **parameters: Any) -> Value:
-    """The first result of a layer; `p3` is parameter 3 and `w0` the first weight, what is `None` is not said.
+    """Emit a layer and return its first result; `p3` is parameter 3 and `w0` the first weight, `None` is omitted.
 
-    Without a fact of its own it is laid out as the first blob is.
+    The default fact is that of the first blob.
     """
     named = {
         (f"@{key[1:]}" if key[0] == "w" else key[1:]): value for key, value in parameters.items() if value is not None
@@ -164,7 +164,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
         raise UnsupportedError(message)
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
     if fact is None and type_ not in MOVING and isinstance(own, TensorFact):
-        # What layers compute is real; what they compute of integers is not always one.
+        # Layers compute floats; results for integers are not always integers.
         own = TensorFact(DType.FLOAT32, own.shape)
     y = b.word(type_, *blobs, facts=[own], **named)[0]
     if moves:
@@ -176,12 +176,12 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
 
 
 def shaped(lengths: Sequence[int]) -> dict[str, int]:
-    """Parameters that say the lengths of a blob."""
+    """Return the parameters of a blob's sizes."""
     return {f"p{KEYS[name]}": length for name, length in zip(AXES[len(lengths)], lengths, strict=True)}
 
 
 def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
-    """A blob in another shape; lengths that are open are computed from those of blobs."""
+    """Reshape a blob; open sizes are computed from those of blobs."""
     lengths = lengths or [1]
     if len(lengths) > MOST_AXES:
         message = f"{len(lengths)} axes, a blob has one to four"
@@ -191,7 +191,7 @@ def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
     if len(numbers) == len(lengths):
         return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
     if len(numbers) == len(lengths) - 1:
-        # One that is not told takes what is left.
+        # A single unknown size is -1 (inferred).
         numbers = [n if isinstance(n, int) else -1 for n in lengths]
         return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
     text, blobs = computed(b, lengths[::-1], x)
@@ -204,10 +204,10 @@ _MOST_BLOBS = 10
 
 
 def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, list[Value]]:
-    """A text that computes numbers of the lengths of blobs, `"*(0h,2),0w"`, and the blobs: `near`, and inputs.
+    """Return a size expression `"*(0h,2),0w"` over the blobs: `near`, and inputs.
 
     Raises:
-        UnsupportedError: a number is no such expression.
+        UnsupportedError: a size is no such expression.
     """
     inputs = [] if b.graph is None else list(b.graph.root.inputs)[:_MOST_BLOBS]
     blobs = list(near)
@@ -232,7 +232,7 @@ def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, lis
 
 
 def restored(b: Builder, y: Value, fact: Fact, batch: int | None) -> Value:
-    """The elements of a blob as those of a value of a shape, whose blob lacks the axis `batch`."""
+    """Reshape a blob to the shape of a value, whose blob lacks the axis `batch`."""
     dims = fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
     found = reshaped(b, y, [dim for axis, dim in enumerate(dims) if axis != batch])
     found.fact = fact
@@ -306,7 +306,7 @@ def remembered(b: Builder, x: Value) -> Value:
 
 
 def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None) -> Value:
-    """A layer that has the numbers of `x`, a value of `rank` axes, without the axis `batch`."""
+    """Emit a MemoryData layer with the elements of `x`, a value of `rank` axes, without the axis `batch`."""
     shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
     lengths = [n for axis, n in enumerate(shape) if axis != batch] or [1]
     if len(lengths) > MOST_AXES:

@@ -1,4 +1,4 @@
-"""Functions of one blob or two, by the names that the numbers of layers stand for."""
+"""Unary and binary functions by their numbers in ncnn layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BINARY = (
     *("add", "sub", "mul", "div", "maximum", "minimum", "pow", "-sub", "-div", "-pow", "atan2", "-atan2", "fmod"),
     *("-fmod", "logaddexp", "floor_divide", "-floor_divide", "remainder", "-remainder"),
 )
-"""Functions by number; a minus marks those whose operands change places."""
+"""Binary functions by number; a minus marks reversed operands."""
 UNARY = (
     *("abs", "neg", "floor", "ceil", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos"),
     *("atan", "reciprocal", "tanh", "log10", "round", "trunc", "sign", "expm1", "sinh", "asinh", "cosh", "acosh"),
@@ -60,5 +60,5 @@ _LARGE = 1e30
 
 
 def infinite(b: Builder, truth: Value, sign: int = 1) -> Value:
-    """Infinity for 1, and 0 for 0; ncnn's logarithm and quotient of 0 are no numbers."""
+    """Map 1 to infinity and 0 to 0; ncnn's logarithm and quotient of 0 are NaN."""
     return by_number(b, "mul", by_number(b, "mul", truth, sign * _LARGE), _LARGE)

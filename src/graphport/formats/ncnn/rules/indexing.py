@@ -84,7 +84,7 @@ def _cropped(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def _like(at: Layer) -> Value:
-    """From an offset on, with the lengths of another blob; channels only of one with as many axes."""
+    """Crop to the sizes of another blob from an offset on; channels only if the ranks are equal."""
     b, x = at.b, at.x
     keys = {"w": 0, "h": 1, "d": 13, "c": 2}
     own, other = AXES[at.rank], b.dims(at.inputs[1])
@@ -104,7 +104,7 @@ def _slice(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: li
     first = [0 if n == NONE else n for n in starts] or [0] * count
     # An end of 0 is the end of the axis: ends that are not above 0 are counted from there.
     last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
-    # An axis that the blob does not have is passed over: pnnx counts the batch where lengths are open.
+    # An axis beyond the rank is ignored: pnnx counts the batch if sizes are open.
     kept = [index for index, axis in enumerate(axes) if axis < at.rank]
     axis_numbers = [at.axis(axes[index]) for index in kept]
     if not axis_numbers:
@@ -121,7 +121,7 @@ def flip(at: Layer) -> Value:
 
 @layer("Embed")
 def embed(at: Layer) -> Value:
-    """Rows of a table; the places are integers, though ncnn keeps them as it keeps floats."""
+    """Embed: rows of a table; indices are integers in float storage."""
     at.refuse(18)
     if not dtype_of(at.x).is_integer:
         message = "places that are not declared as integers"
@@ -154,7 +154,7 @@ def diag(at: Layer) -> Value:
 
 @SliceView.lift("ncnn")
 def lift_slice(b: Builder, op: SliceView) -> Value | None:
-    """Every entry from place to place, or one of several; backward of an axis that is turned before."""
+    """Export Slice: crop, then select by stride; reverse an axis before a negative step."""
     laid(b, op.data)
     starts, ends = constant_numbers(op.starts), constant_numbers(op.ends)
     steps = () if op.steps is None else constant_numbers(op.steps)
@@ -190,7 +190,7 @@ def _axes(b: Builder, op: SliceView) -> list[int]:
 
 
 def _computed(b: Builder, op: SliceView) -> Value | None:
-    """Between places that are computed of the lengths of blobs, none of which is below 0."""
+    """Slice with bounds computed from blob sizes, all nonnegative."""
     first, last = (
         value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (op.starts, op.ends)
     )
@@ -208,10 +208,9 @@ def _computed(b: Builder, op: SliceView) -> Value | None:
 
 
 def _piece(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
-    """Where a piece of an axis begins and ends, as ncnn says it.
+    """Return begin and end of a slice as ncnn parameters.
 
-    An end that is not above 0 is counted from the end of the axis there. `None` where the length of the axis is open,
-    and bounds may lie beyond it.
+    An end of 0 or below counts from the end of the axis. `None` if the size is open, and bounds may exceed it.
     """
     if isinstance(extent, int):
         return slice(start, end).indices(extent)[:2]
@@ -223,7 +222,7 @@ def _piece(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
 
 
 def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) -> Value | None:
-    """One axis after another: what lies between two of its places goes with a pooling whose windows have one entry."""
+    """Stride one axis after another: adjacent axes are strided by a pooling layer with window size 1."""
     refuse_constants(x)
     y, batch, rank = x, batch_of(x), len(b.dims(x))
     for axis, start, end, step in cuts:
@@ -244,7 +243,7 @@ def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) ->
 
 
 def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
-    """The entries of an axis at places that have the same distance."""
+    """Select elements at equidistant indices of an axis."""
     begin, end = taken[0], taken[-1] + 1
     if (begin, end) != (0, b.dims(x)[axis]):
         x = _cut(b, x, axis, begin, end)
@@ -260,7 +259,7 @@ def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
 
 
 def _cut(b: Builder, x: Value, axis: int, start: int, end: int) -> Value:
-    """What lies between two places of an axis."""
+    """Crop an axis."""
     dims, batch = b.dims(x), batch_of(x)
     fact = TensorFact(dtype_of(x), (*dims[:axis], end - start, *dims[axis + 1 :]))
     y = emitted(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(blob_axis(axis, len(dims), batch),))
@@ -268,14 +267,14 @@ def _cut(b: Builder, x: Value, axis: int, start: int, end: int) -> Value:
 
 
 _MOST_PIECES = 64
-"""Runs of places that are cut out one by one."""
+"""Maximum number of index runs that are cropped separately."""
 _TABLE = 2
 """Axes of a table whose rows are looked up."""
 
 
 @Gather.lift("ncnn")
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
-    """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
+    """Export Gather: Embed of a constant table; or crops of runs of constant indices, concatenated."""
     dims, found = b.dims(data), constant_numbers(indices)
     place, batch, wanted = axis % len(dims), batch_of(data), b.dims(indices)
     if found is None:
@@ -320,7 +319,7 @@ def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Valu
 
 
 def _runs(indices: list[int]) -> list[tuple[int, int]]:
-    """Places that follow each other, as their first one and the one behind the last."""
+    """Return runs of consecutive indices as (start, stop)."""
     runs: list[tuple[int, int]] = []
     for place in indices:
         if runs and runs[-1][1] == place:
@@ -341,6 +340,6 @@ def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Va
 
 
 def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
-    """Places are kept as integers, and those below 0 become 0 in ncnn."""
+    """Embed indices are integers, and ncnn clamps negative ones to 0."""
     rows, width = numbers_of(table).shape
     return emitted(b, "Embed", indices, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))

@@ -1,4 +1,4 @@
-"""Elements that are chosen by places, on the way to ncnn, which has no layers for it: pieces, or pixels of pictures."""
+"""Export of gather and scatter to ncnn, which has no such layers: crops and concatenations, or sampling of images."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
 
 
 def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
-    """Slices of `data` at places that are computed: pixels of a picture of one row."""
+    """Gather slices of `data` at computed indices: sample an image of one row."""
     wanted = sizes(b.dims(indices), "the places")
     _real_table(data)
     float_indices = b(Cast, indices, to=DType.FLOAT32)
@@ -49,7 +49,7 @@ def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
 
 
 def chosen(b: Builder, data: Value, indices: Sequence[int], axis: int) -> Value:
-    """Slices at places that are known and many."""
+    """Gather slices at many constant indices."""
     _real_table(data)
     return _sliced(b, data, b.constant(np.array(indices, np.float32)), (len(indices),), axis)
 
@@ -106,7 +106,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
 
 
 def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
-    """Vectors of places, one for each of the first axes, as real numbers of entries of them all: [1, count]."""
+    """Return flat element numbers [1, count] for index vectors of the first axes, as floats."""
     *many, depth = sizes(b.dims(indices), "the places")
     given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), vector(b, [1, prod(many), depth]))
     lengths = np.array(dims[:depth], np.float32)
@@ -125,13 +125,13 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
     count, rest = prod(wanted[:-1]), prod(dims[wanted[-1] :])
     n = prod(dims) // rest
     affordable(count * n)
-    # [1, j, i]: whether what stands at j is written to i.
+    # [1, j, i]: whether update j is written to i.
     rows = rows_of(b, _counted(b, indices, dims), n)
     table, new = b(Reshape, data, vector(b, [1, n, rest])), b(Reshape, updates, vector(b, [1, count, rest]))
     if reduction == "add":
         sums = accumulated(b, rows, transposed(b, new, [0, 2, 1]))
         return b(Reshape, b(Add, table, transposed(b, sums, [0, 2, 1])), vector(b, dims))
-    # Of two that are written to one place the second stays.
+    # Of duplicate indices the last one wins.
     numbers = b(Mul, rows, along(b, np.arange(1, count + 1), 1, 3, DType.FLOAT32))
     last = b(ReduceMax, numbers, vector(b, [1]), keepdims=0)
     is_new = b(Greater, last, b.constant(np.float32(0)))
@@ -146,7 +146,7 @@ def lift_scatter_elements(
 ) -> Value:
     if folded(indices) is not None or reduction not in ("none", "add"):
         return _written(b, ScatterElements, data, indices, updates, reduction, axis=axis)
-    # Places within a row differ, as ONNX has it.
+    # Indices within a row are distinct, as ONNX requires.
     dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
     rank, at = len(dims), axis % len(dims)
     if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
@@ -155,7 +155,7 @@ def lift_scatter_elements(
     affordable(prod(dims) * wanted[at])
     order = [*(each for each in range(rank) if each != at), at]
     back = [order.index(each) for each in range(rank)]
-    # [.., j, i]: whether what stands at j is written to i.
+    # [.., j, i]: whether update j is written to i.
     rows = rows_of(b, transposed(b, indices, order), dims[at])
     if reduction == "add":
         new = accumulated(b, rows, b(Unsqueeze, transposed(b, updates, order), vector(b, [rank - 1])))
@@ -167,7 +167,7 @@ def lift_scatter_elements(
 
 
 def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
-    """A number of its own for each element of values, in their shapes."""
+    """Number the elements of values, in their shapes."""
     shapes = [sizes(b.dims(x), "what is moved") for x in values]
     starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
     if starts[-1] >= MOST_ENTRIES:
@@ -177,17 +177,17 @@ def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
 
 
 def _moved(b: Builder, page: Page, data: Value, indices: Value, **stated: Any) -> Value:
-    """Which element comes to stand where, the page itself tells of numbers."""
+    """Run the operator on element numbers to get its permutation."""
     refuse_constants(data)
     (numbers,) = _numbered(data, b=b)
     return _picked(b, [data], _meant(page, numbers, _array(indices), **stated))
 
 
 def _meant(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
-    """What an operator of one result makes of arrays.
+    """Evaluate an operator with one result on arrays.
 
     Raises:
-        UnsupportedError: a place lies outside of what it is one of.
+        UnsupportedError: an index is out of range.
     """
     try:
         return page.function(*arrays, **stated)
@@ -230,7 +230,7 @@ def _written(
 
 
 def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
-    """Elements of values, by their numbers in all of them: boxes are put beside each other, else row by row."""
+    """Select elements of values by number: rectangular regions are concatenated, else row by row."""
     if not wanted.size:
         message = "no element is left"
         raise UnsupportedError(message)
@@ -243,7 +243,7 @@ def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) 
 
 
 def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value | None:
-    """Where elements of a second value fill a box in the first one, what lies before and behind it on each axis."""
+    """Return the padding on each axis if elements of a second value fill a rectangular region of the first one."""
     if len(sources) != 2:
         return None
     old, new = sources
@@ -266,7 +266,7 @@ def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -
     for axis, (start, stop) in reversed(list(enumerate(box))):
         if (start, stop) == (0, dims[axis]):
             continue
-        # Axes in front are cut already, those behind are whole.
+        # The outer axes are cropped already, the inner ones are complete.
         near = dict(enumerate(box[:axis]))
         parts = [
             y if (p, q) == (start, stop) else _cut(b, old, {**near, axis: (p, q)})

@@ -1,6 +1,6 @@
-"""Places on the way to ncnn: pixels of a picture that are sampled, and rows that are 1 in one place and 0 elsewhere.
+"""Indexing in ncnn by sampling image pixels, or by one-hot rows.
 
-The nearest pixel is a copy, whatever number it is; a product with a row of others would be none where one is infinite.
+Sampling the nearest pixel copies any number; a product with a one-hot row would give NaN for infinite elements.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ def affordable(count: int) -> None:
 
 
 def along(b: Builder, numbers: Any, axis: int, rank: int, dtype: DType) -> Value:
-    """A constant of numbers along one axis."""
+    """Create a constant along one axis."""
     shape = [1] * rank
     shape[axis] = -1
     return b.constant(np.asarray(numbers).reshape(shape).astype(dtype.numpy), dtype)
 
 
 def as_indices(b: Builder, numbers: Value, most: int) -> Value:
-    """Numbers without a fraction as places."""
+    """Convert integral floats to indices."""
     return spanned(b(Cast, numbers, to=DType.INT64), 0, most)
 
 
 def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
-    """Entries of the last axis of `table`, [1, channels, rows, n], at `indices`, [1, rows, m], of each of its rows.
+    """Gather from the last axis of `table`, [1, channels, rows, n], at `indices`, [1, rows, m], per row.
 
-    Places are real numbers without a fraction; they are counted from the end where they are below 0.
+    Indices are integral floats; negative ones count from the end.
     """
     _, channels, rows, n = sizes(b.dims(table), "what is chosen from")
     _, _, count = sizes(b.dims(indices), "the places")
@@ -70,7 +70,7 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
 
 
 def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
-    """Entries of `data` along an axis, at real places that each of its rows has."""
+    """Gather from `data` along an axis, at float indices per row."""
     dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(positions), "the places")
     rank, rows = len(dims), prod((*dims[:axis], *dims[axis + 1 :]))
     order = [*(each for each in range(rank) if each != axis), axis]
@@ -81,7 +81,7 @@ def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
 
 
 def accumulated(b: Builder, rows: Value, x: Value) -> Value:
-    """`x` times rows of 1 and 0, where infinite numbers count where they are wanted alone."""
+    """`x` times one-hot rows, where infinite elements contribute only if selected."""
     storage = folded(x)
     if storage is not None and bool(np.isfinite(storage.numpy()).all()):
         return b(MatMul, x, rows)
@@ -96,7 +96,7 @@ def accumulated(b: Builder, rows: Value, x: Value) -> Value:
 
 _NEAREST = 2
 MOST_PIXELS = 1 << 20
-"""Of a picture that is sampled: places of those are exact."""
+"""Maximum image width for sampling: coordinates are exact below it."""
 
 
 def rows_of(b: Builder, indices: Value, n: int) -> Value:

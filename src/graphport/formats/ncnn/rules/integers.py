@@ -1,7 +1,7 @@
-"""Integers in ncnn, whose blobs have real numbers.
+"""Integers in ncnn, whose blobs are float32.
 
-An integer stands for itself in a blob as long as single precision has it: up to 2 to the power of 24. What an input of
-the model gives are the bits of integers, which only `Embed` reads as they are; `Dequantize` makes numbers of them.
+Integers up to 2^24 are exact in a blob. An integer input of the model contains integer bits, which only `Embed` reads
+directly; `Dequantize` converts them to floats.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from graphport.ops.folded import folded
 BITS = "ncnn.bits"
 """The note of a value whose blob has the bits of integers."""
 MOST = "ncnn.most"
-"""The note of a value whose blob has integers as numbers: the largest size that they may have, 0 if nothing tells."""
+"""Note of a value whose blob has integers as floats: their maximum magnitude, 0 if unknown."""
 LEAST = "ncnn.least"
-"""The note beside it: what no integer is below, where that is known."""
+"""Note of the minimum of these integers, if known."""
 ROUNDED = -1
 """The size of integers of any size, which single precision rounds."""
 LIMIT = 1 << 24
@@ -47,14 +47,14 @@ def is_bits(x: Value) -> bool:
 
 
 def counted(y: Value, most: int = 0) -> Value:
-    """`y`, whose blob has integers as numbers, of which none is larger than `most`, if that is known."""
+    """Note on `y`, whose blob has integers as floats, the maximum magnitude `most`, if known."""
     y.notes[MOST] = most
     y.notes.pop(LEAST, None)
     return y
 
 
 def spanned(y: Value, low: int, high: int) -> Value:
-    """`y`, whose blob has integers as numbers, of which none is outside of two."""
+    """Note on `y`, whose blob has integers as floats, their minimum and maximum."""
     counted(y, max(-low, high) or 1)
     y.notes[LEAST] = low
     return y
@@ -111,15 +111,15 @@ def moved(y: Value, *sources: Value) -> None:
 
 
 def is_number(x: Value) -> bool:
-    """Whether the blob of a value has real numbers, or integers as such."""
+    """Whether the blob of a value has floats, rather than integer bits."""
     return not _is_whole(x) or x.dtype is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
 
 
 def real(b: Builder, x: Value) -> Value:
-    """A value whose blob has numbers that layers compute with.
+    """Return a value whose blob has floats.
 
     Raises:
-        UnsupportedError: it has integers, and nothing tells that single precision has them.
+        UnsupportedError: it has integers that float32 may not represent.
     """
     if is_bits(x):
         refuse_rounded(b, x)
@@ -138,15 +138,17 @@ def real(b: Builder, x: Value) -> Value:
 
 
 def is_left(x: Value) -> bool:
-    """Whether what makes a value could not be said: that is told, and not what its readers lack."""
+    """Whether the producer of a value could not be exported: that error is reported, not those of its consumers."""
     return x.producer is not None and not x.producer.dialect
 
 
 def refuse_rounded(b: Builder, x: Value) -> None:
-    """Integers of any size, as single precision rounds them, may be compared with what is known, and become reals.
+    """Reject results with unbounded integers, which float32 rounds.
+
+    Comparisons with constants and casts to float may use them.
 
     Raises:
-        UnsupportedError: they are returned.
+        UnsupportedError: they are graph outputs.
     """
     results = () if b.before is None else b.before.results
     if span_of(x) is not None or not any(y.is_output and _is_integer(y) for y in results):

@@ -1,4 +1,4 @@
-"""Losses in ncnn, which has no words for them."""
+"""Export rules of losses, for which ncnn has no layers."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from graphport.ops.views.matmul import GemmView
 
 @layer("InnerProduct")
 def inner_product(at: Layer) -> Value:
-    """Of a matrix, each row; of other blobs, all elements."""
+    """InnerProduct: of each row of a matrix; of all elements of other blobs."""
     b, outputs = at.b, at.integer(0)
     inputs, has_bias = at.count(0) // max(outputs, 1), bool(at.integer(1))
     bias = at.weight(1, [outputs]) if has_bias else None
@@ -117,7 +117,7 @@ def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int, result: t
 
 
 def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
-    """A blob that is added: a vector stands for columns if it is as long as a row is, else for rows."""
+    """Align an added blob: a vector is along the columns if it has the length of a row, else along the rows."""
     dims = at.b.dims(x)
     if len(dims) != 2:
         return x
@@ -131,7 +131,7 @@ def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
 
 @GemmView.lift("ncnn")
 def lift_gemm(b: Builder, op: GemmView) -> Value:
-    """Vectors through a matrix; what is added is one number for each output, or another blob."""
+    """Export Gemm: InnerProduct; the addend is a bias or another blob."""
     a, b_, c, alpha, beta = op.a, op.b, op.c, op.alpha, op.beta
     if op.transA or folded(b_) is None or folded(a) is not None:
         left = b(Transpose, a, perm=(1, 0)) if op.transA else a
@@ -181,7 +181,7 @@ def _product(
 
 @MatMul.lift("ncnn")
 def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
-    """By a constant matrix, a layer with weights; of two blobs, one of their last two axes."""
+    """Export MatMul: a layer with weights for a constant matrix; of two blobs, over the last two axes."""
     ranks = len(b.dims(a)), len(b.dims(b_))
     if min(ranks) < _MATRIX:
         row = b(Unsqueeze, a, vector(b, [0])) if ranks[0] < _MATRIX else a

@@ -52,7 +52,7 @@ def batch_norm(at: Layer) -> Value:
 
 
 def _affine(at: Layer, index: int, shape: Sequence[int], default: float, flag: int) -> Value:
-    """A weight, if the parameter `flag` says that there is one, else one number throughout."""
+    """Return a weight if the parameter `flag` is set, else a constant."""
     if at.integer(flag, 1):
         return at.weight(index, shape)
     return at.b.constant(np.full(bounded(shape), default), dtype_of(at.x))
@@ -73,10 +73,10 @@ def instance_norm(at: Layer) -> Value:
 
 
 def _normalized(at: Layer) -> list[int]:
-    """The lengths of the last axes that are normalized together.
+    """Return the sizes of the normalized last axes.
 
-    Of vectors and matrices that is the last one; of pictures rows, or planes, and of volumes all behind the channels.
-    The size of the weights says which.
+    The last axis of vectors and matrices; rows or planes of images, all axes after the channels of volumes. The number
+    of weights decides.
     """
     lengths, size = at.lengths(), at.integer(0)
     choices = [lengths[-count:] for count in range(1, max(len(lengths), 2))]
@@ -106,9 +106,9 @@ def rms_norm(at: Layer) -> Value:
 
 @layer("LRN")
 def lrn(at: Layer) -> Value:
-    """Over channels around each; or over a square of a plane.
+    """LRN: across channels, or within a square of a plane.
 
-    What is beyond the border is 0; of an even number more are in front.
+    Elements beyond the border are 0; an even window has one more element before the center.
     """
     b, x, size = at.b, at.x, at.integer(1, 5)
     alpha, beta, bias = at.real(2, 1.0), at.real(3, 0.75), at.real(4, 1.0)
@@ -131,7 +131,7 @@ def lrn(at: Layer) -> Value:
 
 @layer("Normalize")
 def normalize(at: Layer) -> Value:
-    """By the root of the sum of squares over all, over channels, or over a plane; over neither, it does nothing.
+    """Normalize: divide by the L2 norm over all elements, over channels, or over a plane; with neither, do nothing.
 
     Vectors and matrices are one channel.
     """
@@ -161,7 +161,7 @@ def normalize(at: Layer) -> Value:
 
 @layer("MVN")
 def mean_variance(at: Layer) -> Value:
-    """The mean taken off, and the deviation out of, each channel or all of them."""
+    """MVN: subtract the mean and divide by the standard deviation, per channel or over all."""
     b, x = at.b, at.x
     axes = vector(b, list(range(1 if at.integer(1) else 2, at.rank + 1)))
     center = b(Sub, x, b(ReduceMean, x, axes))
@@ -205,7 +205,7 @@ def _scaled_and_shifted(b: Builder, x: Value, weights: Sequence[Storage], epsilo
 def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
     lengths = lengths_of(b, input)
     weights = numbers_of(scale)
-    # Of a blob of two axes, ncnn takes the first for a height.
+    # ncnn takes the first axis of a rank-2 blob as height.
     x = input if len(lengths) > 2 else reshaped(b, input, [lengths[0], 1, *lengths[1:]])
     y = emitted(b, "InstanceNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=numbers_of(shift))
     return y if x is input else reshaped(b, y, lengths)
@@ -256,7 +256,7 @@ def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
 
 @LpNormalization.lift("ncnn")
 def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value | None:
-    """Over the channels of a picture; a place that is all 0 stays such."""
+    """Export LpNormalization over the channels of an image; zero vectors stay zero."""
     lengths = lengths_of(b, input)
     if p != 2 or axis % (len(lengths) + 1) != 1 or len(lengths) != 3:
         return None
@@ -266,7 +266,7 @@ def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 
 
 @MeanVarianceNormalization.lift("ncnn")
 def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value | None:
-    """Of each channel, or of all."""
+    """Export MeanVarianceNormalization per channel, or over all axes."""
     rank = len(lengths_of(b, x)) + 1
     reduced_axes = {axis % rank for axis in axes}
     inner = set(range(2, rank))

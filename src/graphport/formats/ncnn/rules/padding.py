@@ -28,7 +28,7 @@ _MODES = ("constant", "replicate", "reflect")
 
 @layer("Padding")
 def padding(at: Layer) -> Value:
-    """Of width and height, and of the axis in front of them."""
+    """Padding: of width and height, and of the axis before them."""
     at.refuse(6)
     mode = at.choice(4, _MODES, "padding")
     pairs = [(at.integer(7), at.integer(8)), (at.integer(0), at.integer(1)), (at.integer(2), at.integer(3))]
@@ -44,7 +44,7 @@ def padding(at: Layer) -> Value:
 
 @PadView.lift("ncnn")
 def lift_pad(b: Builder, op: PadView) -> Value:
-    """Of height and width and the axis in front of them; of other axes, and around them, pieces are put together."""
+    """Export Pad: of height, width and the axis before them; other axes and wrap mode by concatenation."""
     data, mode = op.data, op.mode
     dims = b.dims(data)
     numbers = constant_numbers(op.pads)
@@ -97,7 +97,7 @@ def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
 
 
 def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
-    """What stands in front, and behind."""
+    """Return the slices before and after the elements."""
     dims = sizes(b.dims(x), "what is padded")
     reserve(sum(pair), what="places that are padded")
     if mode == "constant":

@@ -38,7 +38,7 @@ from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
 _MAXIMUM = 0
 _FULL = 0
-"""The mode that adds behind the end what the last window needs."""
+"""Padding mode that extends the end for the last window."""
 
 
 def _pool(count: int, at: Layer) -> Value:
@@ -72,19 +72,19 @@ def _windows(at: Layer, count: int, *, is_maximum: bool) -> Value:
     attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     if is_maximum:
         return at.b(MaxPool, at.x, **attributes)
-    # What is filled up to the length that windows need counts as elements, however padding does.
+    # The extension at the end counts as elements in averages, regardless of the padding mode.
     counts = mode > 1 or bool(at.integer(6))
     return at.b(AveragePool, at.x, count_include_pad=1 if counts else None, **attributes)
 
 
 def _full(at: Layer, kernel: Axes, strides: Axes, begin: Axes, end: Axes) -> Axes:
-    """The padding that is given, and at the end what the last window needs more."""
+    """Return the explicit padding, extended at the end for the last window."""
     axes = zip(at.lengths(2), kernel, strides, begin, end, strict=True)
     return (*begin, *(q + (k - n - p - q) % s for n, k, s, p, q in axes))
 
 
 def _same(at: Layer, kernel: Axes, strides: Axes) -> Axes:
-    """As much as there are steps; the larger half is at the end, or in front, but never in front of the depth."""
+    """Return SAME padding; the larger half is at the end or at the start, but never at the start of the depth."""
     count = len(kernel)
     total = [k + (n - 1) // s * s - n for k, n, s in zip(kernel, at.lengths(2), strides, strict=True)]
     if any(n > 0 for n in total) and min(total) < 0:
@@ -101,7 +101,7 @@ _LOWER, _SPATIAL = 3, 3
 
 @layer("StatisticsPooling")
 def statistics(at: Layer) -> Value:
-    """The mean of each channel, and behind them their deviations."""
+    """Global statistics: the mean of each channel, and the standard deviations."""
     b, x = at.b, at.x
     axes = vector(b, list(range(2, at.rank + 1)))
     mean = b(ReduceMean, x, axes) if at.rank > 1 else x
@@ -118,7 +118,7 @@ def statistics(at: Layer) -> Value:
 
 
 def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts_padding: bool = False) -> Value:
-    """A layer, if it has such windows; else what it is made of."""
+    """Emit a pooling layer, or its decomposition."""
     x = op.x
     count = len(lengths_of(b, x)) - 1
     if b.count > 1:
@@ -146,12 +146,12 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
 
 
 def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
-    """What the last window needs behind each axis; `None` if that is open, and the layer finds as much by itself.
+    """Return the extension of each axis for the last window; `None` if the size is open, and the layer computes it.
 
-    ONNX has no window that begins behind the end, but the layer has.
+    ONNX omits windows that begin in the end padding, the layer does not.
 
     Raises:
-        UnsupportedError: it is open, and such a window may be.
+        UnsupportedError: the size is open, and such a window may exist.
     """
     dims, kernel = b.dims(x)[2:], sizes(slid.kernel)
     lengths = [n for n in (*dims, *slid.lengths) if isinstance(n, int)]
@@ -169,7 +169,7 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
 
 
 def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
-    """All that windows cover: what is given, what is added to it, and what the last window needs more."""
+    """Return begin and end padding including the extension for the last window."""
     dims = sizes(b.dims(x), "a picture")[2:]
     starts, ends = [p for p, _ in known_padding(x, slid)], _ends(b, x, slid) or []
     y = x
@@ -201,11 +201,11 @@ def _share(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.nd
 
 
 _MOST_ENTRIES = 64
-"""Of a window whose entries are taken one by one."""
+"""Maximum number of elements of a window that is decomposed into slices."""
 
 
 def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padding: bool) -> Value:
-    """Windows with gaps: a slice with steps for each of their entries."""
+    """Dilated pooling: a strided slice for each window element."""
     kernel = sizes(slid.kernel)
     if prod(kernel) > _MOST_ENTRIES:
         message = f"windows with gaps of {prod(kernel)} entries"
@@ -262,7 +262,7 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Value:
 
 
 def _spatial(b: Builder, x: Value) -> Axes:
-    """The axes of a blob behind the channels."""
+    """Return the axes of a blob after the channels."""
     return tuple(range(1, len(lengths_of(b, x))))
 
 

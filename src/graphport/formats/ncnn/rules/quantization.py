@@ -1,4 +1,4 @@
-"""Integers in ncnn: layers with weights round their input, multiply bytes with bytes, and give real numbers."""
+"""Integers in ncnn: layers with int8 weights quantize their input, multiply int8 by int8, and return floats."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 TERM = 8
-"""The parameter that says that a layer computes on integers."""
+"""Parameter that enables integer computation."""
 _WITH_RESULT = 100
 """Terms above this one round the result, too."""
 _MOST = 127
 GROUPED = 4
-"""Groups of so many results, or of a multiple, are not computed on integers.
+"""Output groups of this size, or of a multiple, are not computed on integers.
 
-The runtime returns memory that nobody wrote where vectors of results are as long as a group.
+The runtime returns uninitialized memory if SIMD vectors of channels have the size of a group.
 """
 _TOLERANCE = 1e-5
 _WINOGRAD = 64
@@ -37,7 +37,7 @@ _WINOGRAD = 64
 _TILED = (3, 3)
 """The kernels that the algorithm is for."""
 _WINOGRAD_FACTOR = 576
-"""Sums of the algorithm on tiles of four are so many times those of the layer."""
+"""Magnification of sums in the Winograd algorithm on 4x4 tiles."""
 
 
 # ── from ncnn ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -46,14 +46,14 @@ _WINOGRAD_FACTOR = 576
 def rounded_operands(
     at: Layer, shape: list[int], place: int, groups: int = 0, *, is_transposed: bool = False
 ) -> tuple[Value, Value]:
-    """The input of a layer on its grid, and its weight, both real.
+    """Return the quantized and dequantized input of a layer, and its float weight.
 
     Args:
         at: a layer whose `TERM` is set.
-        shape: of the weight; axis 0 counts results.
-        place: where the scales of the weight stand among the layer's weights; that of the input is the next one.
-        groups: how many scales the weight has; 0 for one for each result.
-        is_transposed: whether the weight is wanted as a matrix with a column for each result.
+        shape: of the weight; axis 0 is the outputs.
+        place: index of the weight scales among the layer's weights; the input scale is next.
+        groups: number of weight scales; 0 for one per output.
+        is_transposed: return the weight as a matrix with a column per output.
 
     Source: ncnn's Convolution, `weight * scale` and `input * scale` are rounded and clipped to -127 and 127.
     """
@@ -93,7 +93,7 @@ def _codes(weight: Array, scales: Array) -> Array:
 
 
 def _on_grid(b: Builder, x: Value, stored: Storage) -> Value:
-    """`x` in steps of one over a scale, from -127 to 127 of them."""
+    """Quantize and dequantize `x` with codes from -127 to 127."""
     if stored.count != 1:
         message = f"{stored.count} scales for a blob"
         raise UnsupportedError(message)
@@ -103,7 +103,7 @@ def _on_grid(b: Builder, x: Value, stored: Storage) -> Value:
         raise ShapeError(message, "a positive number")
     step, zero = b.constant(np.float32(1 / scale)), b.constant(np.int8(0))
     if dtype_of(x) is DType.INT8:
-        # A layer above has rounded already; the scale says what the integers mean.
+        # A previous layer has quantized already; the scale gives the meaning of the integers.
         return b(DequantizeLinear, x, step, zero)
     kept = b(Max, x, b.constant(np.float32(-_MOST / scale)))
     return b(DequantizeLinear, b(QuantizeLinear, kept, step, zero), step, zero)
@@ -129,7 +129,7 @@ def requantize(at: Layer) -> Value:
 
 
 def _real(at: Layer, scale: int, bias: int) -> Value:
-    """The input, sums in 32 bits, as real numbers; without a bias where its place is 0."""
+    """Dequantize 32-bit sums; index 0 means no bias."""
     x, dtype = at.x, dtype_of(at.x)
     if dtype.is_floating or dtype is DType.INT8:
         message = f"{at.x.name} is {at.x.fact}, and the layer reads integers of 32 bits"
@@ -171,7 +171,7 @@ def _along(at: Layer, place: int) -> Array:
 
 
 def _beside(at: Layer, numbers: Array) -> Array:
-    """Numbers of axis 0 of a blob so that they broadcast along the axes behind."""
+    """Reshape a vector along axis 0 of a blob to broadcast with the following axes."""
     return numbers.reshape(-1, *[1] * (at.rank - 1)) if numbers.ndim else numbers
 
 
@@ -180,10 +180,10 @@ def _beside(at: Layer, numbers: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """What a layer computes on integers with.
+    """Operands of an integer layer.
 
-    `x` is its input before it is rounded, `codes` its weight with results along axis 0, `scales` are integers per real
-    unit: one for each result, and one for the input.
+    `x` is the input before quantization, `codes` the weight with outputs along axis 0, `scales` are integers per real
+    unit: one per output, and one for the input.
     """
 
     x: Value
@@ -192,7 +192,7 @@ class Integers:
     input_scale: Storage
 
     def parameters(self, place: int, *, term: int = 2) -> dict[str, Any]:
-        """The parameter that says it, and weights from `place` on."""
+        """Return the parameter that enables integers, and weights from `place` on."""
         return {f"p{TERM}": term, f"w{place}": self.scales, f"w{place + 1}": self.input_scale}
 
     def by_group(self, groups: int) -> Integers:
@@ -226,7 +226,7 @@ def winograd_forbidden(found: Integers) -> dict[str, int]:
 
 
 def integers_of(x: Value, w: Value, *, axis: int = 0) -> Integers | None:
-    """The integers that a layer's input and weight are made of; `None` where ncnn has no such layer.
+    """Return the integers of a layer's input and weight; `None` if ncnn has no such layer.
 
     Before  DequantizeLinear(QuantizeLinear(x, s), s) and DequantizeLinear(codes, t)  in int8 with zero points of 0
     """
@@ -252,7 +252,7 @@ def integers_of(x: Value, w: Value, *, axis: int = 0) -> Integers | None:
 
 
 def _input_of(x: Value) -> tuple[Value, Storage] | None:
-    """What is rounded to `x`, and the step of its grid."""
+    """Return the value that is quantized to `x`, and its scale."""
     node = x.producer
     quantize = None if node is None else node.inputs[0]
     first = None if quantize is None else quantize.producer
@@ -275,7 +275,7 @@ def _is_zero(value: Value | None) -> bool:
 
 
 def cuts_to_grid(node: Node) -> bool:
-    """Whether `node` cuts off what lies below 127 steps, which is what ncnn's own rounding does.
+    """Whether `node` clips at -127 steps, as ncnn's quantization does.
 
     Such a node is `m = Max(x, floor)` for  QuantizeLinear(m, s, 0)  with  floor = -127 * s  and int8.
     """
@@ -300,10 +300,10 @@ _REASON = "only layers with weights compute on integers there, signed ones with 
 
 
 def _unsupported(b: Builder, *operands: Value | None, **attributes: Any) -> Value:
-    """Layers that round their input say it themselves; there is no word for it alone.
+    """Reject QuantizeLinear alone: only layers with weights quantize their input.
 
     Raises:
-        UnsupportedError: always; nobody hears of it where a layer has taken it in.
+        UnsupportedError: always; not reported if a layer has fused the node.
     """
     raise UnsupportedError(_REASON)
 

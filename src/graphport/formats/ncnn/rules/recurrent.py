@@ -61,7 +61,7 @@ def _sequence(at: Layer) -> tuple[Value, list[Value]]:
 
 
 def _answered(at: Layer, y: Value, *last: Value) -> list[Value]:
-    """The results of all steps, [time, directions * hidden], and the states at the end."""
+    """Return the results of all steps, [time, directions * hidden], and the final states."""
     b = at.b
     # [time, direction, batch, hidden]
     permuted = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), vector(b, [0, 0, -1]))
@@ -73,7 +73,7 @@ def _ways(at: Layer) -> int:
 
 
 _GATES = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2), "RNN": (0,)}
-"""Where gates of ONNX stand among those of ncnn, which is where those of ncnn stand among ONNX's."""
+"""Permutation between ONNX's and ncnn's gates, which is its own inverse."""
 
 
 def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple[Value, Value]:
@@ -138,7 +138,7 @@ def _blocks(value: Value, order: Sequence[int]) -> Storage:
 
 
 def _summed(bias: Value | None, order: Sequence[int], ways: int, hidden: int, extra: int | None = None) -> Storage:
-    """The two biases of each gate added up; those of the gate `extra` stand apart, at the end."""
+    """Add the two biases of each gate; those of the gate `extra` stay separate, at the end."""
     count = len(order)
     rows = count + (extra is not None)
 
@@ -159,7 +159,7 @@ def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, 
     if all(state is None for state in states):
         return []
     shape = (1, ways, hidden) if layout else (ways, 1, hidden)
-    # A layer takes all states or none; the one that is not given begins at 0.
+    # A layer reads all states or none; an absent one is 0.
     zeros = (b.constant(np.zeros(shape), DType.FLOAT32) if state is None else state for state in states)
     return [stretched(b, state, shape, 0 if layout else 1) for state in zeros]
 
@@ -167,7 +167,7 @@ def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, 
 def _lifted(
     b: Builder, word: str, op: Recurrent, states: Sequence[Value | None], weights: Sequence[Storage]
 ) -> tuple[Value, ...]:
-    """A layer on one sequence; the results of all steps come one direction behind another."""
+    """Export a recurrent operator on one sequence; the results of the directions are consecutive."""
     layout, ways, hidden = op.layout, weights[0].shape[0], weights[2].shape[2]
     x = lacking(b, op.x, 0 if layout else 1)
     time, size = laid(b, x)

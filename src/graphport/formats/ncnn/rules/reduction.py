@@ -66,7 +66,7 @@ PAGES = (
 
 @layer("Reduction")
 def reduction(at: Layer) -> Value:
-    """Of given axes or all; where all are reduced, a vector of one element is left."""
+    """Reduction over some or all axes; over all, the result is a vector of one element."""
     page, rank = at.choice(0, PAGES, "operation"), at.rank
     axes = list(range(1, rank + 1)) if at.integer(1, 1) else sorted({at.axis(int(n)) for n in at.array(3)})
     keeps = bool(at.integer(4))
@@ -104,7 +104,7 @@ ROWS.lower("CumulativeSum(x, *, p0=0) -> CumSum(x, index(axis(p0, x)))")
 def _reduced(
     b: Builder, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, *, p0: int
 ) -> Value:
-    """A layer of operation `p0` over the axes that are meant."""
+    """Emit a Reduction with operation `p0` over the axes."""
     refuse_constants(data)
     dims, batch = b.dims(data), batch_of(data)
     laid(b, data)
@@ -118,7 +118,7 @@ def _reduced(
     # A blob has an axis at least.
     keeps = keepdims or len(blob_axes) == len(own)
     if not blob_axes:
-        # The batch is of one item: what is reduced along it is that item, or a function of it.
+        # The batch has one element: its reduction is that element, or a function of it.
         y = _of_one(b, data, p0)
     else:
         y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=blob_axes, p4=int(keeps), p5=1)
@@ -154,7 +154,7 @@ ReduceLogSumExp -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=10)
 
 _SUM, _L1, _MEAN, _MOST, _LEAST = 0, 1, 3, 4, 5
 _OF_ONE = {1: ("AbsVal", None), 2: ("UnaryOp", 4), 7: ("AbsVal", None), 8: ("AbsVal", None), 9: ("UnaryOp", 8)}
-"""What reductions of one element are, by number: where nothing stands, that element."""
+"""Reductions of one element, by operation number; by default the element."""
 
 
 def _of_one(b: Builder, x: Value, number: int) -> Value:
@@ -180,7 +180,7 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
 
 @CumSum.lift("ncnn")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Backward of an axis that is turned before and after; without an element itself, one place further on."""
+    """Export CumSum: reverse by flipping before and after; exclusive by shifting one element."""
     laid(b, x)
     place = needed(axis, "the axis along which is summed up")[0] % len(b.dims(x))
     if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
@@ -198,7 +198,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
 
 @Einsum.lift("ncnn")
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
-    """Without the letter of the batch, which every operand and the result begin with."""
+    """Export Einsum without the batch index, which all operands and the result begin with."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -213,7 +213,7 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     if any(batch in term or len(set(term)) < len(term) or not term for term in bare):
         return einsum_by_matrices(b, *inputs, equation=equation)[0]
     lengths = {c: n for term, x in zip(bare, inputs, strict=False) for c, n in zip(term, lengths_of(b, x), strict=True)}
-    # The letters of the result come first, in their order.
+    # The indices of the result come first, in order.
     names = dict(zip(dict.fromkeys([*bare[-1], *lengths]), _LETTERS, strict=False))
     if len(names) < len(lengths):
         message = f"{len(lengths)} letters, of which ncnn has {len(_LETTERS)}"
@@ -222,7 +222,7 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     return emitted(b, "Einsum", *inputs, p0=tuple(map(ord, bare_equation)))
 
 
-# Places of extremes, for which there are no layers: comparisons, weights and sums tell them.
+# Positions of extremes, for which there are no layers: comparisons, weights and sums.
 
 CumProd.lift("ncnn")(products_under_mask)
 
@@ -230,7 +230,7 @@ CumProd.lift("ncnn")(products_under_mask)
 def _searched(
     page: Page, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Value:
-    """Of the entries that are the extreme, the one of the largest weight, which tells its place."""
+    """Return the index of the extreme: the largest weight among equal elements."""
     refuse_constants(data)
     dims = b.dims(data)
     at = axis % len(dims)
@@ -241,7 +241,7 @@ def _searched(
     weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
     score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))
     found = b(ReduceMax, score, vector(b, [at]), keepdims=keepdims)
-    # The extreme of nothing but infinite ones is the largest finite one there, which none of them is.
+    # The extreme of only infinite elements is the largest finite float in ncnn, which equals none of them.
     found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, b.like(found, float(n)))))
     one, last = (b.constant(np.float32(number)) for number in (1, n))
     return as_indices(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
@@ -255,7 +255,7 @@ ArgMin.lift("ncnn")(partial(_searched, ArgMin))
 def lift_top_k(
     b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Value, Value]:
-    """Each entry is compared with all others: as many as are before it, so far behind it comes to stand."""
+    """Export TopK by comparing all pairs: the rank of an element is the number of elements before it."""
     del sorted
     refuse_constants(x)
     dims = sizes(b.dims(x), "what is sorted")
@@ -265,7 +265,7 @@ def lift_top_k(
     order = [*(each for each in range(rank) if each != at), at]
     moved = transposed(b, x, order)
     one, other = b(Unsqueeze, moved, vector(b, [rank])), b(Unsqueeze, moved, vector(b, [rank - 1]))
-    # [.., i, j]: whether j comes before i.
+    # [.., i, j]: whether j is ranked before i.
     ahead = b(Greater if largest else Less, other, one)
     behind = b(Greater if largest else Less, one, other)
     first = b.constant(np.tril(np.ones((n, n), bool), -1).reshape(*[1] * (rank - 1), n, n))

@@ -64,9 +64,9 @@ _ORDERS = {
 
 @layer("Reshape")
 def reshape(at: Layer) -> Value:
-    """Lengths of width, height, depth and channels, as many as there are axes; 0 copies, -1 takes what remains.
+    """Reshape to width, height, depth and channels, as many as there are axes; 0 copies, -1 is inferred.
 
-    They are parameters, or a text that computes them.
+    They are parameters, or an expression.
     """
     text = at.text(6)
     if text is not None:
@@ -86,9 +86,11 @@ def reshape(at: Layer) -> Value:
 
 
 def _with_batch(at: Layer, target: Sequence[Length], before: int, behind: int) -> Value:
-    """Lengths with the batch, which is of length 1, at the place `behind`; they copy from those with it at `before`.
+    """Insert the batch size 1 at index `behind` of the shape.
 
-    They are copied by place, counted from the outermost axis, as ONNX does it.
+    Copied sizes are those of the input with the batch at `before`.
+
+    Sizes are copied by index, counted from the outermost axis, as in ONNX.
     """
     rank = at.rank
     own: list[Length] = [length_of(at, 0, name) for name in AXES[rank]]
@@ -110,7 +112,7 @@ def _with_batch(at: Layer, target: Sequence[Length], before: int, behind: int) -
 
 
 _NO_BATCH = 233
-"""What stands for an axis of the batch that there is none of."""
+"""Batch axis parameter for "no batch axis"."""
 
 
 @layer("Permute")
@@ -135,7 +137,7 @@ def concat(at: Layer) -> Value:
 
 @layer("Slice")
 def slice_(at: Layer) -> Sequence[Value]:
-    """Pieces of given lengths, or between given places; what is not given shares the rest."""
+    """Slice: consecutive parts by size or by index; unspecified parts share the remainder."""
     axis = at.axis(at.integer(1))
     extent = length(at.b.dims(at.x), axis)
     count = at.b.count
@@ -180,7 +182,7 @@ def expand_dims(at: Layer) -> Value:
     rank = at.rank + len(axes)
     outside = [int(axis) for axis in axes if not -rank <= axis < rank]
     if outside or rank > MOST_AXES:
-        # ncnn passes over them, and what comes next reads a blob of other axes than it was made for.
+        # ncnn ignores them, and the next layer reads a blob with other axes than expected.
         message = f"axis {outside[0] if outside else int(axes[-1])} is outside of a blob of {min(rank, MOST_AXES)} axes"
         raise UnsupportedError(message)
     return at.b(Unsqueeze, at.x, vector(at.b, sorted(int(axis) % rank + 1 for axis in axes)))
@@ -191,7 +193,7 @@ def tile(at: Layer) -> Value:
     repeats = [int(n) for n in at.array(2)]
     if repeats:
         missing = len(repeats) - at.rank
-        # Of a picture that becomes a volume, channels stay what they are, and the depth is new.
+        # If an image becomes a volume, channels are kept, and the depth is new.
         new = [2] if at.rank == 3 and missing == 1 else list(range(1, 1 + missing))
         x = at.b(Unsqueeze, at.x, vector(at.b, new)) if missing > 0 else at.x
         return at.b(Tile, x, vector(at.b, [1, *[1] * -missing, *repeats]))
@@ -221,7 +223,7 @@ def fold(at: Layer) -> Value:
 
 
 def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
-    """The same elements in another shape; `batch` is the axis that the batch becomes, if it stays one."""
+    """Reshape to another shape; `batch` is the result axis of the batch, if it is kept."""
     lengths = laid(b, x)
     kept = None
     if len(target) > 1:
@@ -246,7 +248,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 
 def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
-    """The axis of length 1 that stands where the batch stood among the elements."""
+    """Return the axis of length 1 at the batch's position among the elements."""
     batch, dims = batch_of(x), b.dims(x)
     if batch is None:
         return None
@@ -293,7 +295,7 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
 
 @Transpose.lift("ncnn")
 def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
-    """An order of the axes that the blob has; the batch may come to stand anywhere."""
+    """Export Transpose: permute the blob's axes; the batch may move anywhere."""
     lengths, batch, dims = laid(b, data), batch_of(data), b.dims(data)
     order = tuple(reversed(range(len(dims)))) if perm is None else perm
     place = None if batch is None else order.index(batch)

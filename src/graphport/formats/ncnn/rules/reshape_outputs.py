@@ -1,4 +1,4 @@
-"""Values as layers of our own files tell them: see `told`."""
+"""Import of output annotations that graphport's ncnn files contain; see `annotations`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
 
 @layer("Noop")
 def stated_by(at: Layer) -> Value:
-    """A value as the parameters of a layer tell it, of one that has a batch in front."""
+    """Return the value that annotation parameters describe, from one with a leading batch axis."""
     b, y, place = at.b, at.x, at.integer(int(PLACE))
     if at.integer(int(BARE)):
         y = b(Squeeze, y, vector(b, [1]))

@@ -44,7 +44,7 @@ _FEWEST = 4
 
 @layer("Interp")
 def interp(at: Layer) -> Value:
-    """To given lengths, or by factors; of matrices the rows, and of a vector each number becomes a plane."""
+    """Interp: to given sizes, or by factors; of matrices the rows, and each element of a vector becomes a plane."""
     mode = at.choice(0, _MODES, "interpolation")
     b, rank = at.b, at.rank
     rows, columns = _sizes(at)
@@ -67,7 +67,7 @@ def interp(at: Layer) -> Value:
 
 
 def _placing(at: Layer, mode: str) -> dict[str, Any]:
-    """The attributes that say where points stand, and what is taken between them."""
+    """Return the coordinate and interpolation attributes."""
     if mode == "nearest":
         return {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return {"mode": mode, "coordinate_transformation_mode": "align_corners" if at.integer(6) else None}
@@ -103,7 +103,7 @@ def _sizes(at: Layer) -> tuple[Length, Length]:
 
 
 def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
-    """A length times a factor, which is a whole number where the length is open."""
+    """Multiply a size by a factor, which must be integral if the size is open."""
     if not isinstance(extent, Value):
         return int(np.float32(extent) * factor)
     if factor != int(factor):
@@ -113,7 +113,7 @@ def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
 
 
 def _resized(at: Layer, mode: str, target: list[int]) -> Value:
-    """What is given, lengths or factors, places the points; corners are where lengths put them."""
+    """Resize by sizes or factors, which determine the coordinates; with aligned corners the sizes do."""
     b, attributes = at.b, _placing(at, mode)
     is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
     if not is_factor or (at.integer(6) and mode != "nearest"):
@@ -131,7 +131,7 @@ def _resized(at: Layer, mode: str, target: list[int]) -> Value:
 
 @ResizeView.lift("ncnn")
 def lift_resize(b: Builder, op: ResizeView) -> Value:
-    """A picture by the layer, if it has these places; else each axis by the entries that are taken, or by a matrix."""
+    """Export Resize by Interp, if its coordinates match; else per axis by gather or by a weight matrix."""
     x = op.x
     is_item = batch_of(x) == 0 and len(b.dims(x)) > 1
     lengths = laid(b, x)
@@ -163,11 +163,11 @@ AffineGrid.lift("ncnn")(affine_grid_by_matrix)
 _CUBIC = -0.75
 """The coefficient of the layer's cubic kernel."""
 _KINDS = {"coordinate_transformation_mode", "mode", "nearest_mode", "cubic_coeff_a"}
-"""What may be said of a resizing, of the attributes that say something."""
+"""Resize attributes that the layer supports."""
 
 
 def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
-    """Lengths that are open: multiplied by whole numbers, or computed of those of blobs."""
+    """Return open sizes: integral multiples, or expressions over blob sizes."""
     x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
     if len(lengths) != _PICTURE or op.stated().keys() - _KINDS or mode == "cubic":
         return None
@@ -198,7 +198,7 @@ def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
     height, width = target[1:]
     if mode == "nearest":
         whole = height % lengths[1] == 0 and width % lengths[2] == 0
-        # Where each pixel becomes a block, points between two pixels' middles never stand half-way.
+        # With integral upscaling, samples are never halfway between two pixel centers.
         is_block = whole and (way, rounding) in _BLOCKS
         if (way, rounding) != ("asymmetric", "floor") and not is_block:
             return None
@@ -211,7 +211,7 @@ def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
 def _target(
     lengths: list[int], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
 ) -> list[int] | None:
-    """The lengths of the result, if factors are those of the lengths."""
+    """Return the output sizes, if the factors match them."""
     resized_axes = tuple(range(4)) if axes is None else tuple(axis % 4 for axis in axes)
     found = [1, *lengths]
     if sizes is not None:

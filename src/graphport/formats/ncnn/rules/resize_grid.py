@@ -1,7 +1,7 @@
-"""Sampling of pictures at places of a grid, in ncnn.
+"""GridSample in ncnn.
 
-Half-way between two pixels, the nearest one is the next there and the even one in ONNX. So places are rounded in steps
-of their own, and the grid that is left has the middles of pixels, which everybody takes for the same one.
+Halfway between two pixels, ncnn selects the next one and ONNX the even one. So coordinates are rounded explicitly, and
+the grid contains pixel centers, which are unambiguous.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphport.ops.views.resize import GridSampleView
 _MODES = {1: "linear", 2: "nearest", 3: "cubic"}
 _BORDERS = {1: "zeros", 2: "border", 3: "reflection"}
 _ROUNDS, _ROUNDED = frozenset({"Floor", "Round"}), (2, 18)
-"""Operators that round, and their numbers as functions of ncnn."""
+"""Rounding operators, and their numbers as functions of ncnn."""
 
 
 @layer("GridSample")
@@ -51,13 +51,13 @@ def grid_sample(at: Layer) -> Value:
 
 
 def _sizes(b: Builder, x: Value) -> np.ndarray | None:
-    """Width and height of pictures, if they are known."""
+    """Return width and height of images, if known."""
     height, width = b.dims(x)[-2:]
     return np.array([width, height], np.float32) if isinstance(width, int) and isinstance(height, int) else None
 
 
 def _placed(b: Builder, grid: Value, sizes: np.ndarray, *, aligns: bool) -> Value:
-    """Places from -1 to 1 as those of pixels, in the order of ncnn's own steps."""
+    """Convert grid coordinates (-1 to 1) to pixel coordinates, with ncnn's order of operations."""
     one, half = b.like(grid, 1), b.like(grid, 0.5)
     if aligns:
         return b(Mul, b(Mul, b(Add, grid, one), half), b.like(grid, sizes - 1))
@@ -65,7 +65,7 @@ def _placed(b: Builder, grid: Value, sizes: np.ndarray, *, aligns: bool) -> Valu
 
 
 def _mirrored(b: Builder, coordinates: Value, sizes: np.ndarray, *, aligns: bool) -> Value:
-    """Places beyond an edge, on this side of it: once, as ncnn does."""
+    """Reflect coordinates beyond an edge once, as ncnn does."""
     if aligns:
         far = b.like(coordinates, sizes - 1)
         return b(Sub, far, b(Abs, b(Sub, b(Abs, coordinates), far)))
@@ -80,7 +80,7 @@ def _middles(b: Builder, whole: Value, sizes: np.ndarray, *, aligns: bool) -> Va
 
 
 def _spacing(sizes: np.ndarray, *, aligns: bool) -> tuple[np.ndarray, np.ndarray]:
-    """How far pixels are from each other where an axis goes from -1 to 1, and where the first one is."""
+    """Return the distance of pixels on an axis from -1 to 1, and the position of the first one."""
     if aligns:
         return np.where(sizes > 1, 2 / np.maximum(sizes - 1, 1), 0), np.full_like(sizes, -1)
     return 2 / sizes, 1 / sizes - 1
@@ -104,7 +104,7 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
 
 
 def _are_middles(grid: Value, sizes: np.ndarray, *, aligns: bool) -> bool:
-    """Whether places were rounded and made as `_middles` makes them, for pictures of these sizes."""
+    """Whether coordinates were rounded to pixel centers by `_middles` for images of these sizes."""
     shift = _step(grid, {"Add": _ADD, "Sub": _SUB})
     scale = None if shift is None else _step(shift.x, {"Mul": _MUL})
     if shift is None or scale is None or not _is_rounding(scale.x):
@@ -126,7 +126,7 @@ _ADD, _SUB, _MUL = 0, 1, 2
 
 
 def _step(value: Value, words: Mapping[str, int]) -> _Step | None:
-    """What makes a value, an operator or the layer that it has become, if one operand is a constant for both axes."""
+    """Return the producer of a value, an operator or its layer, if one operand is a constant for both axes."""
     made = value.producer
     if made is None:
         return None

@@ -1,4 +1,4 @@
-"""Rows of ncnn: the parameters of a layer are `p0`, `p1` …, integers or reals as their defaults are."""
+"""Rule table of ncnn: layer parameters are `p0`, `p1` …, with the type of their default."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ ROWS = Rows(
     has_pages=False,
     register=_register,
 )
-"""Rows that say layers in operators, and operators in layers."""
+"""Import and export rules of layers."""
 OPERATORS = replace(ROWS, has_pages=True)
-"""Rows that say operators in others."""
+"""Export rules by decomposition into other operators."""

@@ -1,7 +1,7 @@
-"""Lists of lengths that ncnn computes from those of blobs: `"*(0w,2),0h,-1"`, innermost axis first.
+"""Size expressions of ncnn over blob sizes: `"*(0w,2),0h,-1"`, innermost axis first.
 
-Parentheses and commas are decoration for its runtime, which reads words from the last to the first and keeps results
-on a stack; so does this. `0w` is the width of the first blob, and so on for `h`, `d`, `c`, and `n`, the batch.
+The runtime ignores parentheses and commas, reads tokens from last to first and uses a stack; so does this module. `0w`
+is the width of the first blob, likewise `h`, `d`, `c`, and `n` for the batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_WORDS = 256
 
 
 def _quotient(a: Number, b: Number) -> Number:
-    """Of integers without what is behind the point, as in C."""
+    """Integer division, truncated as in C."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
     return math.floor(a / b)
@@ -85,14 +85,14 @@ _OF_ONE: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 _OF_VALUES: Mapping[str, str] = MappingProxyType(
     {"+": "Add", "-": "Sub", "*": "Mul", "//": "Div", "max": "Max", "min": "Min"}
 )
-"""What is computed of lengths that are open, too: all integers."""
+"""Functions that are supported for open sizes: all integer ones."""
 
 
 def lengths_of_text(at: Layer, text: str) -> list[Length]:
-    """The lengths that a text says; those that depend on open ones are values.
+    """Evaluate an expression; sizes that depend on open ones are values.
 
     Raises:
-        UnsupportedError: a word is none, or has no operands, or asks for more than integers of open lengths.
+        UnsupportedError: an unknown token, missing operands, or a function without an integer form for open sizes.
     """
     words = [word for word in re.split(r"[(),]", text.strip('"')) if word]
     stack: list[Length] = []
@@ -110,7 +110,7 @@ def lengths_of_text(at: Layer, text: str) -> list[Length]:
 
 
 def list_of(at: Layer, text: str) -> list[int]:
-    """The lengths that a text says, where all are known."""
+    """Evaluate an expression if all sizes are known."""
     found = lengths_of_text(at, text)
     known = [length for length in found if isinstance(length, int)]
     if len(known) < len(found) or not found:

@@ -1,6 +1,6 @@
-"""Windows of ncnn: parameters for width, height and depth have numbers ten apart, and those behind width are optional.
+"""Windows of ncnn: parameters of width, height and depth have numbers ten apart; height and depth are optional.
 
-What reads them has a counterpart that writes them.
+Each reading function has a counterpart that writes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from graphport.ops.pages.convolution.window import Window
 
 Axes = tuple[int, ...]
 ENDINGS = {1: "1D", 2: "", 3: "3D"}
-"""What words of layers end in, by the number of axes that they slide over."""
+"""Suffixes of layer types by number of spatial axes."""
 
 
 def along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
-    """A number for each axis, from parameter `key` on; the others are by default as the width."""
+    """Return a number per axis, from parameter `key` on; the default is that of the width."""
     width = at.integer(key, default)
     return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
 
@@ -30,7 +30,7 @@ def along_parameters(key: int, numbers: Sequence[int]) -> dict[str, int]:
 
 
 def around(at: Layer, count: int, key: int) -> tuple[Axes, Axes]:
-    """Padding before and behind each axis: `key` is what is added on the left."""
+    """Return begin and end padding of each axis: `key` is the left padding."""
     left = at.integer(key)
     right = at.integer(key + 11, left)
     top = at.integer(key + 10, left)
@@ -41,7 +41,7 @@ def around(at: Layer, count: int, key: int) -> tuple[Axes, Axes]:
 
 
 def around_parameters(key: int, begin: Sequence[int], end: Sequence[int]) -> dict[str, int]:
-    """Padding before and behind each axis: `key` is what is added on the left."""
+    """Return the parameters of begin and end padding: `key` is the left padding."""
     ends = {f"p{key + 11 + place}": number for place, number in enumerate(reversed(end))}
     return along_parameters(key, begin) | ends
 
@@ -61,10 +61,10 @@ def slides_parameters(
 
 
 def known_padding(x: Value, slid: Window) -> tuple[tuple[int, int], ...]:
-    """What a window adds around `x`.
+    """Return the padding of a window over `x`.
 
     Raises:
-        UnsupportedError: it is open, or takes away.
+        UnsupportedError: it is dynamic or negative.
     """
     pairs = slid.padding
     if pairs is None or any(p < 0 or q < 0 for p, q in pairs):
