@@ -75,7 +75,7 @@ def test_the_backend_says_why_it_computes_nothing(tmp_path: Path) -> None:
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx"
     )
-    with pytest.raises(gp.DiagnosticError, match="LiteRT is handed TFLite"):
+    with pytest.raises(gp.DiagnosticError, match="LiteRT requires a TFLite file"):
         gp.run(gp.load(tmp_path / "net.onnx"), {"x": np.eye(5, dtype=np.float32)}, backend="litert")
 
 

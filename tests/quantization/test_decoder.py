@@ -93,7 +93,7 @@ def test_where_a_cache_is_something_else_lengths_that_fit_each_other_are_looked_
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(_tokens(12, 9), id="rows of one length"),
+        pytest.param(_tokens(12, 9), id="rows of equal length"),
         pytest.param([_tokens(1, 3 + number % 4, number) for number in range(12)], id="rows of several lengths"),
         pytest.param([{"input_ids": _tokens(2, 3 + number, number)} for number in range(6)], id="by name"),
     ],

@@ -96,13 +96,13 @@ def test_what_is_no_picture_is_told(tmp_path: Path):
 
 
 def test_a_size_that_nobody_knows_is_asked_for(tmp_path: Path):
-    with pytest.raises(gp.DiagnosticError, match="size of pictures") as error:
+    with pytest.raises(gp.DiagnosticError, match="image size is unknown") as error:
         samples(net(("N", 3, "H", "W")), gp.Pictures(folder(tmp_path / "p", count=1)))
     assert code(error) == "QUANT0002"
 
 
 def test_pictures_of_which_nothing_is_said_are_refused(tmp_path: Path):
-    with pytest.raises(gp.DiagnosticError, match="there are pictures"):
+    with pytest.raises(gp.DiagnosticError, match="contains images"):
         gather(net().graph, folder(tmp_path / "p", count=1))
 
 
