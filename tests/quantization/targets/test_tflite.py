@@ -129,7 +129,7 @@ NETS = {"curves": _curves, "upsampled": _upsampled}
 
 def test_what_has_no_integer_kernel_is_refused_by_name_where_all_is_to_be_integer() -> None:
     found = nets.products()
-    with pytest.raises(gp.DiagnosticError, match="LayerNormalization 'norm' computes on reals") as told:
+    with pytest.raises(gp.DiagnosticError, match="LayerNormalization 'norm' computes on floats") as told:
         gp.quantize(found, nets.samples(found, 8), target="tflite", full_integer=True, preset="fast")
     assert {finding.code for finding in told.value.diagnostics} == {"QUANT0030"}
     with pytest.raises(gp.DiagnosticError, match="does not support full-integer models"):
