@@ -41,7 +41,6 @@ NO_BOUNDS_OF_FILES = {
     "formats.pytorch.torchscript.control_flow.MAX_TRIALS": "refused as not stable",
     "formats.pytorch.torchscript.emit.MAX_FOLDED": "what is larger stays an operator",
     "formats.pytorch.torchscript.emit.MAX_FOLD_STEPS": "what is longer stays an operator",
-    "formats.stablehlo.rules.emitter.MAX_FILLED": "what is larger stays an operator",
     "formats.tflite.container.releases.MAX_CUSTOM_VERSION": "the format's own",
     "formats.archive.container.layout.MOST_NESTED": "what is deeper is damaged",
 }

@@ -48,6 +48,11 @@ ELEMENTS: dict[str, DType] = {
 """Element types by their names in MLIR."""
 
 MAX_EXTENT = 1 << 48
+"""Size of one dim."""
+MAX_OPERATIONS = 200_000
+"""Operations of a program, all calls inlined."""
+MAX_CALL_DEPTH = 40
+"""Calls within each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.stablehlo.container.text import read_text
-from graphport.formats.stablehlo.program import OtherType
+from graphport.formats.stablehlo.program import MAX_OPERATIONS, OtherType
 from graphport.formats.stablehlo.recognition import MAGIC, is_export
 from graphport.formats.stablehlo.refusal import RefusedError, refuse
 from graphport.formats.stablehlo.rules import catalog  # noqa: F401  registers the rules
-from graphport.formats.stablehlo.rules.emitter import MAX_OPERATIONS, Emitter, expanded_operations
+from graphport.formats.stablehlo.rules.emitter import Emitter, expanded_operations
 from graphport.formats.stablehlo.rules.values import Held, Pair, Quantized, Token, TupleValue
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry

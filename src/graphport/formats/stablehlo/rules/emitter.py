@@ -11,7 +11,7 @@ from graphport.core import budget
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact, Unknown
-from graphport.formats.stablehlo.program import Dense, OtherType, TensorType
+from graphport.formats.stablehlo.program import MAX_CALL_DEPTH, Dense, OtherType, TensorType
 from graphport.formats.stablehlo.refusal import RefusedError, refuse
 from graphport.formats.stablehlo.rules.values import Held, Pair, Quantized, Token, flattened, rebuilt
 from graphport.ir.graph import Graph, Value
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     Rule: TypeAlias = Callable[..., Any]
 
 DIALECT = "stablehlo"
-MAX_OPERATIONS = 200_000
-"""Operations of a program, all calls inlined."""
-MAX_CALL_DEPTH = 40
 MAX_FILLED = 4096
 """Elements of a constant that is stored; a larger splat or iota is computed by operators."""
 
