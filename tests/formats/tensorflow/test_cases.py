@@ -9,9 +9,11 @@ import pytest
 from tests.formats.recorded import check_file, check_refusal, files
 
 CASES = Path(__file__).parent / "cases"
+OPERATORS = Path(__file__).parent / "operators"
+"""Files that `make_cases.py` writes."""
 
 
-@pytest.mark.parametrize("recorded", files(CASES))
+@pytest.mark.parametrize("recorded", [*files(CASES), *files(OPERATORS)])
 @pytest.mark.filterwarnings("ignore")
 def test_a_file_computes_what_tensorflow_computes(recorded, tmp_path):
     check_file(recorded, tmp_path)

@@ -327,10 +327,11 @@ def matrix_diag(
         message = "several diagonals at once"
         raise UnsupportedError(message)
     (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
-    rows = _given(num_rows, n + max(-low, 0))
-    columns = _given(num_cols, n + max(low, 0))
-    if num_rows is not None and _given(num_rows, -1) == -1 and _given(num_cols, -1) != -1:
-        rows = max(rows, min(n + max(-low, 0), rows))
+    rows, columns = _given(num_rows, -1), _given(num_cols, -1)
+    least = n + max(-low, 0), n + max(low, 0)
+    # Without sizes the matrices are square; one size leaves the other as small as the diagonal allows.
+    whole = (max(least), max(least)) if rows == columns == -1 else least
+    rows, columns = (whole[0] if rows == -1 else rows), (whole[1] if columns == -1 else columns)
     grid = np.arange(columns)[None, :] - np.arange(rows)[:, None] == low
     at = np.clip(np.arange(rows)[:, None] - max(-low, 0) + np.zeros((1, columns), np.int64), 0, n - 1)
     spread = b(Gather, x, b.constant(at.astype(np.int64)), axis=len(b.dims(x)) - 1)

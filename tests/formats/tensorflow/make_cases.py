@@ -1,0 +1,693 @@
+"""Write `operators/`: operators of TensorFlow in frozen graphs, with the results that TensorFlow computes.
+
+Run with the Python of an environment that has TensorFlow: `python tests/formats/tensorflow/make_cases.py`.
+The models are of this project, under its licence.
+"""
+
+import json
+import os
+from pathlib import Path
+
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0", CUDA_VISIBLE_DEVICES="-1")
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2 as freeze
+
+FOLDER = Path(__file__).parent / "operators"
+FOLDER.mkdir(exist_ok=True)
+ROWS = {}
+N = None
+
+
+def rnd(shape, dtype="float32", seed=0, lo=-1.0, hi=1.0):
+    """Random numbers of a fixed seed."""
+    generator = np.random.default_rng(seed + sum(shape))
+    return np.asarray(generator.uniform(lo, hi, shape)).astype(dtype)
+
+
+def each(functions):
+    """A function that returns the results of several."""
+    return lambda x: tuple(function(x) for function in functions)
+
+
+def case(name, function, specs, feeds=None, lo=-1.0, hi=1.0, lower=False):
+    """Record a function: specs has the shape, or shape and element type, of each input."""
+    typed = {k: v if len(v) == 2 and isinstance(v[1], str) else (v, "float32") for k, v in specs.items()}
+    signature = [tf.TensorSpec(shape, dtype, name=k) for k, (shape, dtype) in typed.items()]
+    concrete = tf.function(function, input_signature=signature).get_concrete_function()
+    frozen = freeze(concrete, lower_control_flow=lower)
+    (FOLDER / f"{name}.pb").write_bytes(frozen.graph.as_graph_def().SerializeToString(deterministic=True))
+    if feeds is None:
+        feeds = [
+            {
+                k: rnd([n if d is None else d for d in s], t, 1 + i, lo, hi)
+                for i, (k, (s, t)) in enumerate(typed.items())
+            }
+            for n in ((4, 7) if any(None in s for s, _ in typed.values()) else (4,))
+        ]
+    arrays = {}
+    for suffix, feed in zip(("", "_b"), feeds, strict=False):
+        found = tf.nest.flatten(tf.function(function)(*map(tf.constant, feed.values())))
+        arrays |= {f"in{i}{suffix}": np.asarray(value) for i, value in enumerate(feed.values())}
+        arrays |= {f"out{i}{suffix}": np.asarray(value) for i, value in enumerate(found)}
+    np.savez_compressed(FOLDER / f"{name}.npz", **arrays)
+    outputs = [
+        {"name": o.name, "dtype": o.dtype.name, "tolerance": 2e-3 if o.dtype.size < 4 else 2e-4} for o in frozen.outputs
+    ]
+    inputs = [{"name": k, "dtype": dtype} for k, (_, dtype) in typed.items()]
+    files = {f"{name}.pb": {"inputs": list(typed), "outputs": [o.name for o in frozen.outputs]}}
+    ROWS[name] = {"name": name, "files": files, "inputs": inputs, "outputs": outputs}
+
+
+nanv = np.array([[np.nan, -1.5, 0.0, 2.5], [np.inf, -np.inf, -0.5, 0.5]], np.float32)
+
+case(
+    "u_acts",
+    each(
+        [
+            tf.nn.relu,
+            tf.nn.relu6,
+            tf.nn.elu,
+            tf.nn.selu,
+            tf.nn.softplus,
+            tf.nn.softsign,
+            tf.nn.leaky_relu,
+            tf.nn.gelu,
+            lambda x: tf.nn.gelu(x, True),
+            tf.nn.swish,
+            tf.nn.log_softmax,
+            tf.nn.softmax,
+        ]
+    ),
+    {"x": (N, 5)},
+    lo=-4,
+    hi=4,
+)
+case(
+    "u_nan",
+    each(
+        [
+            tf.nn.relu,
+            tf.nn.relu6,
+            lambda x: tf.maximum(x, 0.0),
+            lambda x: tf.minimum(x, 1.0),
+            tf.sign,
+            lambda x: tf.reduce_max(x, 1),
+            lambda x: tf.reduce_min(x, 1),
+            lambda x: tf.clip_by_value(x, -1.0, 1.0),
+            lambda x: tf.argmax(x, 1),
+            tf.math.is_nan,
+            tf.math.is_inf,
+            tf.math.is_finite,
+            lambda x: tf.cast(x, tf.bool),
+        ]
+    ),
+    {"x": (N, 4)},
+    feeds=[{"x": nanv}],
+)
+case(
+    "u_math",
+    each(
+        [
+            tf.exp,
+            tf.math.expm1,
+            tf.sin,
+            tf.cos,
+            tf.tan,
+            tf.asin,
+            tf.acos,
+            tf.atan,
+            tf.sinh,
+            tf.cosh,
+            tf.asinh,
+            tf.atanh,
+            tf.math.erf,
+            tf.math.erfc,
+            tf.floor,
+            tf.math.ceil,
+            tf.round,
+            tf.math.rint,
+            tf.math.reciprocal,
+            tf.square,
+            tf.math.erfinv,
+            tf.abs,
+            tf.negative,
+        ]
+    ),
+    {"x": (N, 5)},
+    lo=-0.95,
+    hi=0.95,
+)
+case(
+    "u_math2",
+    each(
+        [
+            tf.math.log,
+            tf.math.log1p,
+            tf.sqrt,
+            tf.math.rsqrt,
+            tf.acosh,
+            tf.math.lgamma,
+            tf.math.digamma,
+            lambda x: tf.pow(x, 2.5),
+            tf.nn.l2_loss,
+        ]
+    ),
+    {"x": (N, 5)},
+    lo=1.1,
+    hi=4,
+)
+case(
+    "u_bin",
+    lambda a, b: (
+        tf.atan2(a, b),
+        tf.math.divide_no_nan(a, b),
+        tf.math.multiply_no_nan(a, b),
+        tf.math.xdivy(a, b),
+        tf.math.xlogy(a, b + 5.0),
+        tf.math.xlog1py(a, b),
+        tf.math.squared_difference(a, b),
+        a // b,
+        a % b,
+        tf.raw_ops.TruncateMod(x=a, y=b),
+        tf.raw_ops.ApproximateEqual(x=a, y=b),
+        tf.add_n([a, b, a]),
+    ),
+    {"a": (N, 4), "b": (N, 4)},
+)
+case(
+    "u_int_ops",
+    lambda a, b: (
+        tf.bitwise.bitwise_and(a, b),
+        tf.bitwise.bitwise_or(a, b),
+        tf.bitwise.bitwise_xor(a, b),
+        tf.bitwise.invert(a),
+        tf.bitwise.left_shift(a, tf.abs(b) % 5),
+        tf.bitwise.right_shift(a, tf.abs(b) % 5),
+        tf.raw_ops.PopulationCount(x=a),
+        tf.abs(a),
+        tf.sign(a),
+        a * b,
+        tf.pow(a, 3),
+        tf.maximum(a, b),
+        tf.reduce_prod(a, 1),
+    ),
+    {"a": ((N, 4), "int32"), "b": ((N, 4), "int32")},
+    lo=-9,
+    hi=9,
+)
+case(
+    "u_red",
+    each(
+        [
+            lambda x: tf.reduce_sum(x, [0, 2]),
+            lambda x: tf.reduce_mean(x, 1, keepdims=True),
+            tf.reduce_max,
+            lambda x: tf.reduce_min(x, [1]),
+            lambda x: tf.reduce_prod(x, -1),
+            lambda x: tf.reduce_all(x > 0, 1),
+            lambda x: tf.reduce_any(x > 0, 1),
+            lambda x: tf.math.reduce_std(x, 1),
+            lambda x: tf.math.reduce_variance(x, 1),
+            lambda x: tf.reduce_logsumexp(x, 1),
+            lambda x: tf.norm(x, axis=1),
+            lambda x: tf.math.reduce_euclidean_norm(x, 1),
+            lambda x: tf.math.count_nonzero(x, 1),
+            lambda x: tf.argmax(x, 2),
+            lambda x: tf.argmin(x, 1, output_type=tf.int32),
+            lambda x: tf.nn.moments(x, [1, 2])[0],
+            lambda x: tf.nn.moments(x, [0])[1],
+            lambda x: tf.cumsum(x, 1, reverse=True),
+            lambda x: tf.reduce_sum(x, []),
+        ]
+    ),
+    {"x": (N, 3, 5)},
+)
+case(
+    "u_softmax_axis",
+    each(
+        [
+            lambda x: tf.nn.softmax(x, 1),
+            lambda x: tf.nn.softmax(x, axis=0),
+            lambda x: tf.nn.log_softmax(x, 1),
+            lambda x: tf.nn.l2_normalize(x, 1),
+            lambda x: tf.math.l2_normalize(x, [1, 2]),
+        ]
+    ),
+    {"x": (N, 3, 5)},
+)
+case(
+    "u_shape",
+    each(
+        [
+            tf.shape,
+            tf.size,
+            tf.rank,
+            lambda x: tf.reshape(x, [tf.shape(x)[0], -1]),
+            lambda x: tf.reshape(x, [-1, 5, 3]),
+            lambda x: tf.transpose(x, [2, 0, 1]),
+            lambda x: tf.expand_dims(x, 1),
+            lambda x: tf.squeeze(tf.expand_dims(x, -1), -1),
+            lambda x: tf.stack([x, x], 2),
+            lambda x: tf.unstack(x, axis=1)[1],
+            lambda x: tf.split(x, [1, -1, 2], 2)[1],
+            lambda x: tf.split(x, 3, 1)[2],
+            lambda x: tf.slice(x, [0, 1, 1], [-1, 2, -1]),
+            lambda x: x[:, ::-1],
+            lambda x: x[..., tf.newaxis, 1:3],
+            lambda x: tf.broadcast_to(x[:, :1], tf.shape(x)),
+            tf.zeros_like,
+            tf.ones_like,
+            lambda x: tf.fill(tf.shape(x)[:2], 3.0),
+            lambda x: tf.roll(x, [1, -2], [1, 2]),
+            lambda x: tf.tile(x, [1, 2, 1]),
+            lambda x: tf.repeat(x, 2, axis=1),
+            lambda x: tf.meshgrid(x[0, :, 0], x[0, 0])[1],
+            lambda x: tf.eye(3) + x[0, :, :3],
+            lambda x: tf.reverse(x, [0, 2]),
+        ]
+    ),
+    {"x": (N, 3, 5)},
+)
+case(
+    "u_range",
+    each(
+        [
+            tf.range,
+            lambda n: tf.range(1, n, 2),
+            lambda n: tf.cast(tf.range(n), tf.float32) * 0.5,
+            lambda n: tf.linspace(0.0, 1.0, n),
+            lambda n: tf.sequence_mask([1, 3], n),
+            lambda n: tf.one_hot([0, 2], n),
+            lambda n: tf.zeros([n, 2]),
+        ]
+    ),
+    {"n": ((), "int32")},
+    feeds=[{"n": np.int32(5)}],
+)
+case(
+    "u_matmul",
+    lambda a, b: (
+        tf.matmul(a, b),
+        tf.matmul(a, b, transpose_a=True),
+        tf.matmul(a, b, transpose_b=True),
+        tf.linalg.matvec(a, b[:, 0]),
+        tf.tensordot(a, b, [[1], [2]]),
+        tf.einsum("bij,bjk->bik", a, b),
+        tf.linalg.band_part(a, 1, 0),
+        tf.linalg.diag_part(a),
+        tf.linalg.diag(b[:, 0]),
+        tf.linalg.set_diag(a, b[:, 0]),
+        tf.linalg.trace(a),
+        tf.linalg.adjoint(a),
+        tf.linalg.det(a),
+    ),
+    {"a": (N, 4, 4), "b": (N, 4, 4)},
+)
+case(
+    "u_conv",
+    lambda x, w, d: (
+        tf.nn.conv2d(x, w, 1, "SAME"),
+        tf.nn.conv2d(x, w, 2, "VALID"),
+        tf.nn.conv2d(x, w, 1, [[0, 0], [1, 2], [0, 1], [0, 0]]),
+        tf.nn.conv2d(x, w, 1, "SAME", dilations=2),
+        tf.nn.depthwise_conv2d(x, d, [1, 1, 1, 1], "SAME"),
+        tf.nn.separable_conv2d(x, d, tf.ones([1, 1, 8, 2]), [1, 2, 2, 1], "SAME"),
+        tf.nn.conv2d(x, w[:, :, :2], 1, "SAME"),
+    ),
+    {"x": (N, 8, 9, 4), "w": (3, 3, 4, 6), "d": (3, 3, 4, 2)},
+)
+case(
+    "u_conv13",
+    lambda x, y: (
+        tf.nn.conv1d(x, tf.constant(rnd((3, 4, 5))), 2, "SAME"),
+        tf.nn.conv3d(y, tf.constant(rnd((2, 3, 3, 2, 3))), [1, 1, 2, 2, 1], "SAME"),
+        tf.nn.conv1d_transpose(x, tf.constant(rnd((3, 5, 4))), [tf.shape(x)[0], 18, 5], 2, "SAME"),
+        tf.nn.conv3d_transpose(
+            y, tf.constant(rnd((3, 3, 3, 3, 2))), [tf.shape(y)[0], 8, 10, 12, 3], [1, 2, 2, 2, 1], "SAME"
+        ),
+        tf.nn.max_pool1d(x, 2, 2, "SAME"),
+        tf.nn.avg_pool1d(x, 3, 2, "SAME"),
+        tf.nn.max_pool3d(y, 2, 2, "SAME"),
+        tf.nn.avg_pool3d(y, 3, 2, "SAME"),
+        tf.nn.avg_pool2d(y[:, 0], 3, 1, "SAME"),
+        tf.nn.max_pool2d(y[:, 0], 3, 2, "VALID"),
+    ),
+    {"x": (N, 9, 4), "y": (N, 4, 5, 6, 2)},
+)
+case(
+    "u_convt",
+    lambda x: (
+        tf.nn.conv2d_transpose(x, tf.constant(rnd((3, 3, 5, 4))), [2, 10, 12, 5], 2, "SAME"),
+        tf.nn.conv2d_transpose(x, tf.constant(rnd((3, 3, 5, 4))), [2, 11, 13, 5], 2, "VALID"),
+        tf.nn.conv2d_transpose(x, tf.constant(rnd((2, 2, 5, 4))), [2, 9, 11, 5], 2, "SAME"),
+        tf.nn.conv2d_transpose(x, tf.constant(rnd((3, 3, 5, 4))), [2, 5, 6, 5], 1, "SAME"),
+        tf.nn.conv2d_transpose(x, tf.constant(rnd((3, 3, 5, 4))), [2, 12, 14, 5], 2, "VALID"),
+    ),
+    {"x": (2, 5, 6, 4)},
+)
+case("u_lrn", lambda x: (tf.nn.local_response_normalization(x, 2, 1.0, 1e-1, 0.75), tf.nn.lrn(x)), {"x": (N, 4, 4, 7)})
+case(
+    "u_resize",
+    lambda x: (
+        tf.image.resize(x, [7, 9]),
+        tf.image.resize(x, [3, 5], "nearest"),
+        tf.image.resize(x, [8, 8], "bicubic"),
+        tf.compat.v1.image.resize_bilinear(x, [7, 9]),
+        tf.compat.v1.image.resize_bilinear(x, [7, 9], align_corners=True),
+        tf.compat.v1.image.resize_nearest_neighbor(x, [7, 9]),
+        tf.compat.v1.image.resize_nearest_neighbor(x, [7, 9], align_corners=True),
+        tf.compat.v1.image.resize_bicubic(x, [7, 9]),
+        tf.compat.v1.image.resize_bicubic(x, [7, 9], align_corners=True),
+    ),
+    {"x": (N, 5, 6, 2)},
+)
+case(
+    "u_resize_area",
+    lambda x: (tf.image.resize(x, [3, 4], "area"), tf.image.resize(x, [10, 12], "area")),
+    {"x": (N, 5, 6, 2)},
+)
+case(
+    "u_crop_resize",
+    lambda x, bx: (
+        tf.image.crop_and_resize(x, bx, [0, 1, 0], [3, 4]),
+        tf.image.crop_and_resize(x, bx, [0, 1, 0], [3, 4], "nearest"),
+        tf.image.crop_and_resize(x, bx, [1, 1, 0], [1, 1], extrapolation_value=2.0),
+    ),
+    {"x": (2, 6, 7, 3), "bx": (3, 4)},
+    feeds=[
+        {
+            "x": rnd((2, 6, 7, 3)),
+            "bx": np.array([[0, 0, 1, 1], [0.2, 0.3, 0.7, 0.9], [-0.2, 0.5, 1.3, 0.1]], np.float32),
+        }
+    ],
+)
+case(
+    "u_seg",
+    lambda x, s: (
+        tf.math.segment_sum(x, s),
+        tf.math.segment_mean(x, s),
+        tf.math.segment_max(x, s),
+        tf.math.segment_min(x, s),
+        tf.math.segment_prod(x, s),
+        tf.math.unsorted_segment_mean(x, s, 6),
+        tf.math.unsorted_segment_sqrt_n(x, s, 6),
+        tf.math.unsorted_segment_max(x, s, 6),
+        tf.sparse.segment_sum(x, tf.constant([0, 2, 1]), tf.constant([0, 0, 2])),
+        tf.sparse.segment_mean(x, tf.constant([0, 2, 1]), tf.constant([0, 0, 2])),
+        tf.sparse.segment_sqrt_n(x, tf.constant([0, 2, 1]), tf.constant([0, 0, 2])),
+    ),
+    {"x": (5, 3), "s": ((5,), "int32")},
+    feeds=[{"x": rnd((5, 3)), "s": np.array([0, 0, 2, 2, 4], np.int32)}],
+)
+case(
+    "u_index",
+    lambda x, i: (
+        tf.gather(x, i),
+        tf.gather(x, i, axis=1),
+        tf.gather_nd(x, tf.stack([i, i], 1)),
+        tf.gather(x[:2], tf.stack([i[:2], i[:2]]), axis=1, batch_dims=1),
+        tf.boolean_mask(x, x[:, 0] > 0),
+        tf.where(x > 0),
+        tf.one_hot(i, 7, 2.0, -1.0, axis=0),
+        tf.math.bincount(i, minlength=8, maxlength=8),
+        tf.unique(i)[0],
+        tf.unique(i)[1],
+        tf.dynamic_partition(x, i % 2, 2)[1],
+        tf.dynamic_stitch([[0, 2], [1, 3]], [x[:2], x[2:4]]),
+        tf.searchsorted(tf.sort(x, axis=1), x),
+        tf.searchsorted(tf.sort(x, axis=1), x, "right"),
+        tf.sort(x, 1),
+        tf.argsort(x, 1),
+        tf.sort(x, 1, "DESCENDING"),
+        tf.math.top_k(x, 2)[1],
+        tf.math.in_top_k(i[:5], x, 2),
+        tf.reverse_sequence(x, [1, 2, 3, 4, 5], 1, 0),
+        tf.math.invert_permutation([2, 0, 1]),
+        tf.raw_ops.Bucketize(input=x, boundaries=[-0.5, 0.0, 0.5]),
+        tf.unique_with_counts(i)[2],
+        tf.math.confusion_matrix(i, i, 7),
+    ),
+    {"x": (5, 5), "i": ((5,), "int32")},
+    feeds=[{"x": rnd((5, 5)), "i": np.array([3, 1, 0, 3, 2], np.int32)}],
+)
+case(
+    "u_pad",
+    lambda x: (
+        tf.pad(x, [[0, 0], [1, 2], [0, 1]]),
+        tf.pad(x, [[0, 0], [1, 2], [0, 1]], constant_values=3.0),
+        tf.pad(x, [[0, 0], [1, 2], [0, 1]], "REFLECT"),
+        tf.pad(x, [[0, 0], [1, 2], [2, 1]], "SYMMETRIC"),
+        tf.pad(x, [[0, 0], [tf.shape(x)[1], 0], [0, 0]]),
+    ),
+    {"x": (N, N, 4)},
+)
+case(
+    "u_nms",
+    lambda b, s: (
+        tf.image.non_max_suppression(b, s, 4, 0.4),
+        tf.image.non_max_suppression(b, s, 4, 0.4, 0.3),
+        tf.image.non_max_suppression_padded(b, s, 6, 0.5, pad_to_max_output_size=True)[0],
+        tf.image.non_max_suppression_with_scores(b, s, 5, 0.5)[1],
+    ),
+    {"b": (12, 4), "s": (12,)},
+    lo=0,
+    hi=1,
+)
+case(
+    "u_nms_soft",
+    lambda b, s: tf.image.non_max_suppression_with_scores(b, s, 5, 0.5, soft_nms_sigma=0.5),
+    {"b": (12, 4), "s": (12,)},
+    lo=0,
+    hi=1,
+)
+case(
+    "u_xent",
+    lambda x, z: (
+        tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(z), x),
+        tf.nn.sparse_softmax_cross_entropy_with_logits(tf.argmax(z, 1), x),
+        tf.nn.sigmoid_cross_entropy_with_logits(z, x),
+    ),
+    {"x": (N, 5), "z": (N, 5)},
+)
+case(
+    "u_bitcast",
+    lambda x: (
+        tf.bitcast(x, tf.int32),
+        tf.bitcast(x, tf.uint8),
+        tf.cast(x * 300, tf.uint8),
+        tf.cast(x * 3e10, tf.int32),
+        tf.cast(x, tf.float16),
+        tf.cast(x, tf.float64),
+        tf.saturate_cast(x * 1000, tf.int8),
+    ),
+    {"x": (N, 4)},
+)
+
+
+def wl(x):
+    i = tf.constant(0)
+    return tf.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, a * 1.1 + tf.cast(i, tf.float32)), (i, x))[1]
+
+
+case("c_while", wl, {"x": (N, 3)})
+case("c_while_low", wl, {"x": (N, 3)}, lower=True)
+
+
+def dyn(x):
+    return tf.while_loop(lambda a, n: tf.reduce_sum(a) < 50.0, lambda a, n: (a * 2.0, n + 1), (tf.abs(x) + 0.1, 0))
+
+
+case("c_while_dyn", dyn, {"x": (N, 3)})
+case("c_while_dyn_low", dyn, {"x": (N, 3)}, lower=True)
+
+
+def nested(x):
+    def body(i, a):
+        b = tf.while_loop(lambda j, b: j < i, lambda j, b: (j + 1, b + 1.0), (0, a))[1]
+        return i + 1, tf.cond(tf.reduce_sum(b) > 3.0, lambda: b * 0.5, lambda: b + 1.0)
+
+    return tf.while_loop(lambda i, a: i < 4, body, (0, x))[1]
+
+
+case("c_nested", nested, {"x": (N, 3)})
+case("c_nested_low", nested, {"x": (N, 3)}, lower=True)
+
+
+def cond2(x):
+    y = tf.cond(tf.reduce_sum(x) > 0.0, lambda: (x * 2.0, tf.shape(x)[0]), lambda: (x - 1.0, tf.constant(7)))
+    return y[0], y[1], tf.cond(y[1] > 5, lambda: 1.0, lambda: tf.reduce_max(x))
+
+
+case("c_cond2", cond2, {"x": (N, 3)})
+case("c_cond2_low", cond2, {"x": (N, 3)}, lower=True)
+case(
+    "c_cond_nest",
+    lambda x: tf.cond(
+        tf.reduce_sum(x) > 0.0,
+        lambda: tf.cond(x[0, 0] > 0.5, lambda: x * 3.0, lambda: x * 5.0),
+        lambda: tf.cond(x[0, 0] > -0.5, lambda: -x, lambda: x * 7.0),
+    ),
+    {"x": (N, 3)},
+)
+case(
+    "c_cond_nest_low",
+    lambda x: tf.cond(
+        tf.reduce_sum(x) > 0.0,
+        lambda: tf.cond(x[0, 0] > 0.5, lambda: x * 3.0, lambda: x * 5.0),
+        lambda: tf.cond(x[0, 0] > -0.5, lambda: -x, lambda: x * 7.0),
+    ),
+    {"x": (N, 3)},
+    lower=True,
+)
+case(
+    "c_switch_case",
+    lambda x, i: tf.switch_case(i, [lambda: x, lambda: x * 2.0, lambda: x * 3.0]),
+    {"x": (N, 3), "i": ((), "int32")},
+    feeds=[{"x": rnd((2, 3)), "i": np.int32(k)} for k in (1, 7)],
+)
+case(
+    "c_case",
+    lambda x: tf.case([(x[0, 0] > 0.5, lambda: x + 1.0), (x[0, 0] > 0.0, lambda: x + 2.0)], default=lambda: x + 3.0),
+    {"x": (N, 3)},
+)
+case("c_scan", lambda x: tf.scan(lambda a, e: a * 0.5 + e, x), {"x": (N, 3)})
+case("c_scan_rev", lambda x: tf.scan(lambda a, e: a * 0.5 + e, x, reverse=True), {"x": (N, 3)})
+case("c_foldl", lambda x: (tf.foldl(lambda a, e: a * 0.5 + e, x), tf.foldr(lambda a, e: a - e, x)), {"x": (N, 3)})
+case("c_map_low", lambda x: tf.map_fn(lambda e: e * 2.0 + 1.0, x), {"x": (N, 3)}, lower=True)
+
+
+def ta2(x):
+    a = tf.TensorArray(tf.float32, 5, element_shape=[3])
+
+    def body(i, a):
+        return i + 1, a.write(4 - i, x[i])
+
+    return tf.while_loop(lambda i, a: i < 5, body, (0, a))[1].stack()
+
+
+case("c_ta_reverse", ta2, {"x": (5, 3)})
+
+
+def ta3(x):
+    a = tf.TensorArray(tf.float32, 5, element_shape=[3])
+
+    def body(i, a):
+        return i + 1, a.write(i, x[i] + 0.0)
+
+    r = tf.while_loop(lambda i, a: i < 3, body, (0, a))[1]
+    return r.stack()
+
+
+case("c_ta_partial", ta3, {"x": (5, 3)})
+
+
+def ta4(x):
+    a = tf.TensorArray(tf.float32, 3, clear_after_read=False).unstack(x)
+    b = tf.TensorArray(tf.float32, 4, element_shape=[3], clear_after_read=False).write(0, x[0])
+    b = tf.while_loop(
+        lambda i, b: i < 4, lambda i, b: (i + 1, b.write(i, b.read(i - 1) * 0.5 + a.read(i - 1))), (1, b)
+    )[1]
+    return b.stack(), b.gather([1, 3]), a.read(2), b.size()
+
+
+case("c_ta_feedback", ta4, {"x": (3, 3)})
+
+
+def fib(x):
+    @tf.function
+    def g(a):
+        return tf.nn.relu(a) * 2.0
+
+    @tf.function
+    def f(a):
+        return g(a) + g(a - 1.0)
+
+    return f(f(x)), g(x)
+
+
+case("c_calls", fib, {"x": (N, 3)})
+
+
+@tf.custom_gradient
+def cg(x):
+    return x * 2.0, lambda d: d
+
+
+case("c_custom_grad", lambda x: cg(x) + 1.0, {"x": (N, 3)})
+case(
+    "c_assert",
+    lambda x: (tf.debugging.assert_equal(tf.shape(x)[1], 3), tf.debugging.check_numerics(x, "m") * 2.0)[1],
+    {"x": (N, 3)},
+)
+case("s_many_outputs", lambda x: {f"o{i}": x + float(i) for i in range(12)}, {"x": (N, 3)})
+case("s_input_is_output", lambda x, y: (x, x, y + 1.0), {"x": (N, 3), "y": (N, 3)})
+case("s_const", lambda x: (tf.constant([1.0, 2.0]), x), {"x": (N, 3)})
+case("s_scalar", lambda x: x * 2.0, {"x": ()})
+case("s_bool", lambda x, b: tf.where(b, x, -x), {"x": (N, 3), "b": ((N, 3), "bool")})
+case(
+    "compared",
+    lambda a, b: (
+        a < b,
+        a <= b,
+        a > b,
+        a >= b,
+        tf.equal(a, b),
+        tf.not_equal(a, b),
+        tf.logical_and(a < b, b > 0.0),
+        tf.logical_or(a < b, b > 0.0),
+        tf.math.logical_xor(a < b, b > 0.0),
+        tf.logical_not(a < b),
+    ),
+    {"a": (N, 4), "b": (1, 4)},
+)
+case(
+    "blocks",
+    lambda x: (
+        tf.nn.depth_to_space(x, 2),
+        tf.nn.space_to_depth(x, 2),
+        tf.space_to_batch(x, [2, 2], [[0, 0], [1, 1]]),
+        tf.raw_ops.BatchToSpaceND(input=tf.concat([x] * 4, 0), block_shape=[2, 2], crops=[[1, 0], [0, 1]]),
+        tf.nn.atrous_conv2d(x, rnd((3, 3, 8, 2)), 2, "SAME"),
+    ),
+    {"x": (N, 4, 6, 8)},
+)
+case(
+    "normalized",
+    lambda x: tf.compat.v1.nn.fused_batch_norm(x, tf.constant([1.0, 2.0, 3.0]), tf.constant([0.5, 0.5, 0.5])),
+    {"x": (N, 4, 4, 3)},
+)
+case(
+    "diagonals",
+    lambda x, v: (
+        tf.linalg.diag(v, k=1),
+        tf.linalg.diag(v, k=-1, padding_value=2.0),
+        tf.linalg.diag_part(x, k=1),
+        tf.linalg.diag_part(x, k=-1),
+        tf.linalg.set_diag(x, v[:, :3], k=1),
+    ),
+    {"x": (N, 4, 4), "v": (N, 4)},
+)
+case(
+    "simulated_quantization",
+    lambda x: (
+        tf.quantization.fake_quant_with_min_max_args(x, -1, 1, 4),
+        tf.quantization.fake_quant_with_min_max_vars(x, -0.3, 0.8, 16),
+        tf.quantization.fake_quant_with_min_max_vars_per_channel(x, [-1.0] * 5, [1.0] * 5),
+    ),
+    {"x": (N, 5)},
+)
+case(
+    "scattered",
+    lambda x: (
+        tf.tensor_scatter_nd_update(x, [[1], [4]], x[:2]),
+        tf.tensor_scatter_nd_add(x, [[1], [1]], x[:2]),
+        tf.tensor_scatter_nd_sub(x, [[1], [4]], x[:2]),
+        tf.tensor_scatter_nd_max(x, [[1], [4]], x[:2]),
+        tf.tensor_scatter_nd_min(x, [[1], [4]], x[:2]),
+        tf.scatter_nd([[1], [1]], x[:2], [6, 3]),
+    ),
+    {"x": (6, 3)},
+)
+
+(FOLDER / "cases.json").write_text(json.dumps(ROWS, indent=1))
