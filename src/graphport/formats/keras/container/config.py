@@ -10,7 +10,7 @@ from graphport.core import budget
 from graphport.core.sequences import is_sequence
 from graphport.formats.keras.container.findings import EXPORT
 from graphport.formats.keras.rules.activation import ACTIVATIONS, KERAS_2, LAYERS_AS_FUNCTIONS
-from graphport.formats.keras.rules.binding import DTYPES, LAYERS
+from graphport.formats.keras.rules.binding import COMPUTE_TYPE, DTYPES, LAYERS
 from graphport.formats.keras.rules.functions import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -281,9 +281,9 @@ class ConfigReader:
         """The options that the rule of a layer takes, as attributes; others have to be without effect."""
         known = LAYERS[found.class_name].options
         attributes: dict[str, Attribute] = {}
-        compute = self._compute_type(found)
+        compute = "float32" if found.class_name.startswith(OPERATION) else self._compute_type(found)
         if compute != "float32":
-            attributes["dtype"] = compute
+            attributes[COMPUTE_TYPE] = compute
         for key, value in found.options.items():
             if key in known and value is not None:
                 is_activation = key in _ACTIVATIONS and not found.class_name.startswith(OPERATION)

@@ -1,7 +1,8 @@
 """Layers of Keras: the operands and options of an import rule, and the table of layers that the reader uses.
 
 A node has its inputs and weights as operands; the attribute `operands` names the role of each one (`x`, `kernel`,
-`mask`). Its other attributes are the options of the layer's configuration, and `dtype`, the compute type of its policy.
+`mask`). Its other attributes are the options of the layer's configuration, and `compute_dtype`, the compute type of
+its dtype policy.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 DIALECT = "keras"
 OPERANDS = "operands"
 """The attribute that names the roles of the operands."""
-COMPUTE_TYPE = "dtype"
+COMPUTE_TYPE = "compute_dtype"
 """The attribute that has the compute type of the layer's dtype policy."""
 X = "x"
 """The role of the inputs of a layer that has no other name for them."""

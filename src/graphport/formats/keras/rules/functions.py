@@ -189,14 +189,14 @@ def _functions() -> dict[str, Function]:
         for name, target in _REDUCTIONS.items():
             found[f"{prefix}{name}"] = Function(target, ("x", "axis", "keepdims"), _REDUCTION, _defaults(target))
     for name, function in _OTHERS.items():
-        for each in (name, f"compat.v1.{name}", *_SHORT.get(name, ())):
+        for each in (name, f"math.{name}", f"compat.v1.{name}", *_SHORT.get(name, ())):
             found[each] = function
     return found
 
 
 def _defaults(target: str) -> dict[str, Any]:
-    """`tf.argmax` looks along axis 0 unless it is given another one."""
-    return {"axis": 0} if target.startswith("Arg") else {}
+    """`tf.argmax` looks along axis 0 unless it is given another one, and returns int64."""
+    return {"axis": 0, "output_type": "int64"} if target.startswith("Arg") else {}
 
 
 FUNCTIONS = _functions()

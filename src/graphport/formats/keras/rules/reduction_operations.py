@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.formats.keras.rules.matmul import batch_dot
 from graphport.formats.keras.rules.normalization import unit_length
-from graphport.formats.keras.rules.operation import axes_of, floating, operation, promoted, two
+from graphport.formats.keras.rules.operation import axes_of, floating, named_dtype, operation, promoted, two
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.extents import extent
@@ -141,15 +141,15 @@ def _arg(b: Builder, page: Page, x: Value, axis: int | None, *, keepdims: bool) 
 
 
 @operation("Argmax")
-def argmax(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False) -> Value:
+def argmax(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, output_type: str = "int32") -> Value:
     """The index of the largest element."""
-    return _arg(b, ArgMax, x, axis, keepdims=keepdims)
+    return cast(b, _arg(b, ArgMax, x, axis, keepdims=keepdims), named_dtype(output_type))
 
 
 @operation("Argmin")
-def argmin(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False) -> Value:
+def argmin(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, output_type: str = "int32") -> Value:
     """The index of the smallest element."""
-    return _arg(b, ArgMin, x, axis, keepdims=keepdims)
+    return cast(b, _arg(b, ArgMin, x, axis, keepdims=keepdims), named_dtype(output_type))
 
 
 @operation("Cumsum")
