@@ -118,7 +118,7 @@ def test_one_thread_is_what_tract_has():
     ("name", "threads", "message"),
     [
         ("tract", 2, "backend tract computes on one thread, not on 2"),
-        ("reference", 1, "backend reference cannot be told on how many threads to compute"),
+        ("reference", 1, "backend reference does not support a number of threads"),
         ("onnxruntime", -1, "there are no -1 threads to compute on"),
     ],
 )

@@ -72,6 +72,6 @@ def test_a_value_with_limits_of_its_own_has_no_others():
 
 
 def test_a_least_measure_wants_something_to_measure():
-    with pytest.raises(ValueError, match="at least 3 is asked of a metric"):
+    with pytest.raises(ValueError, match="a minimum of 3 is set for the metric"):
         Limits(least_metric=3.0).difference("v", A, B)
     assert Limits(of={"v": Limits(least_metric=-1.0)}, metric=negative_gap).difference("v", A, B).passed

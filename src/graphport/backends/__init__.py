@@ -1,4 +1,4 @@
-"""Backends: what computes a graph. Each imports its runtime inside its own module only."""
+"""Backends, which execute graphs. Each module imports its runtime lazily."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ BACKENDS: dict[str, Backend] = {
     ),
     "tract": Backend("tract", "graphport.formats.nnef.runtime", is_automatic=False, dialect="nnef", most_threads=1),
 }
-"""By name, in the order in which `auto` prefers them."""
+"""Backends by name, in the order of preference of `auto`."""
 
 
 def is_installed(name: str) -> bool:
-    """Whether the package of backend `name` is there, in a version that it takes."""
+    """Whether the package of backend `name` is installed in a supported version."""
     return is_there(BACKENDS[name].package) and not _is_too_old(BACKENDS[name])
 
 
@@ -50,12 +50,12 @@ def _is_too_old(backend: Backend) -> bool:
 
 
 def runs_dialect(dialect: str) -> bool:
-    """Whether a backend that is there computes words of `dialect` that have no canonical form."""
+    """Whether an installed backend computes operators of `dialect` that have no canonical form."""
     return any(backend.dialect == dialect and is_installed(name) for name, backend in BACKENDS.items())
 
 
 def check_name(name: str) -> None:
-    """Refuse what is neither `auto` nor a backend.
+    """Check that the name is `auto` or a backend.
 
     Raises:
         DiagnosticError: RUN0001.
@@ -70,25 +70,25 @@ def check_name(name: str) -> None:
 def prepare(
     graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool = False, quick: bool = False
 ) -> Session:
-    """`graph` (canonical) ready to run; `auto` takes the first of `preferred` that loads it.
+    """Prepare a canonical `graph` for execution; `auto` uses the first backend of `preferred` that loads it.
 
-    A session keeps what its runtime has made of the graph: who runs a graph often prepares it once.
+    A session keeps the compiled graph; prepare it once for several runs.
 
     Args:
-        graph: canonical; words of the dialect that a backend speaks may be among its nodes.
+        graph: canonical; it may contain operators of the backend's dialect.
         backend: one of `BACKENDS`, or `auto`.
-        threads: to compute on; as many as the backend likes if 0. `auto` heeds it where the backend can be told.
-        once: whether it is run once, and memory better given back.
-        quick: whether it computes as its runtime does by itself: who measures time measures what users have.
+        threads: number of threads; the backend's default if 0. `auto` uses it if the backend supports it.
+        once: whether the graph is run only once, so that memory is released afterwards.
+        quick: whether to use the runtime's default settings, as needed for time measurements.
 
     Raises:
-        DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
-            operator of the graph, RUN0004 weights are missing, RUN0011 it cannot be told so many threads.
+        DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it does not support an
+            operator of the graph, RUN0004 weights are missing, RUN0011 the number of threads cannot be set.
     """
     graph = remove_unused_constants(graph)
     missing = [value.name for inner in walk(graph) for value in inner.constants if value.storage is None]
     if missing:
-        message = f"the numbers of {_listed(missing)} are not there"
+        message = f"the weights {_listed(missing)} are missing"
         raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
         return _first(graph, threads, once=once, quick=quick)
@@ -137,17 +137,16 @@ def _check_threads(backend: str, threads: int) -> None:
         message = f"backend {backend} computes on one thread, not on {threads}"
         remedy = "leave the number out"
     else:
-        message = f"backend {backend} cannot be told on how many threads to compute"
+        message = f"backend {backend} does not support a number of threads"
         remedy = "what NumPy computes with is told by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS"
     raise DiagnosticError(Diagnostic("RUN0011", message, None, remedy))
 
 
 def preferred(graph: Graph) -> list[str]:
-    """The installed backends that `auto` tries, in order.
+    """Return the installed backends that `auto` tries, in order.
 
-    First those whose dialect has words in `graph`, which nobody else knows; then ONNX Runtime, and the reference, which
-    computes whatever has a page, slowly. The other runtimes compute some operators in ways of their own: they run
-    where they are named.
+    First backends of dialects that occur in `graph`; then ONNX Runtime, and the reference interpreter, which computes
+    every defined operator slowly. Other runtimes deviate in some operators and run only on request.
     """
     dialects = {node.dialect for inner in walk(graph) for node in inner}
     own = [name for name, backend in BACKENDS.items() if backend.dialect in dialects]

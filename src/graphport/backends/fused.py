@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def prepare(graph: Graph, *, threads: int = 0) -> PagesSession:
-    """`graph` with its element-wise chains fused, ready to run.
+    """Prepare `graph` with its element-wise chains fused.
 
-    An expression begins in NumPy and is compiled when so much has been computed that it pays, if llvmlite is there; it
-    computes on up to `threads` threads then, by default one for each processor.
+    An expression is first computed with NumPy, and compiled when the saved time justifies it, if llvmlite is installed;
+    it then runs on up to `threads` threads, by default one per processor.
 
     Raises:
-        DiagnosticError: RUN0003 names every operator that has no page.
+        DiagnosticError: RUN0003 names every operator without a definition.
     """
     check(graph)
     fused = rewrite.copy(graph)
@@ -31,7 +31,7 @@ def prepare(graph: Graph, *, threads: int = 0) -> PagesSession:
 
 
 class _Expressions:
-    """The expressions of a session, each with what has been compiled for it."""
+    """The expressions of a session, with their compiled functions."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads or None

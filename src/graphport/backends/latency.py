@@ -1,4 +1,4 @@
-"""How long a session takes for one run."""
+"""Measurement of the latency of sessions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Latency(NamedTuple):
 def latencies(
     sessions: Sequence[Session], inputs: Mapping[str, Any], *, seconds: float = 1.0, least: int = 5, most: int = 10_000
 ) -> list[Latency]:
-    """What each of `sessions` takes for `inputs`, which all of them take, run in turns.
+    """Measure the time of each of `sessions` on `inputs`, alternating between the sessions.
 
-    Each runs once before that is measured. Turns are taken until `seconds` are over, and `least` times at least and
-    `most` times at most: what else the machine does happens to all alike. Of a runtime in a process of its own the way
-    there does not count.
+    Each session runs once before the measurement. Rounds are repeated until `seconds` have passed, at least `least` and
+    at most `most` times, so that other load affects all sessions equally. The overhead of runtimes in other processes
+    is subtracted.
 
     Raises:
-        DiagnosticError: what a session raises that cannot run.
+        DiagnosticError: errors of a session that cannot run.
     """
     return in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least, most)
 
@@ -41,7 +41,7 @@ def latencies(
 def in_turns(
     tasks: Sequence[Callable[[], object]], seconds: float, least: int = 5, most: int = 10_000
 ) -> list[Latency]:
-    """What each of `tasks` takes, as `latencies` measures it."""
+    """Measure the time of each of `tasks`, as `latencies` does."""
     for task in tasks:
         task()
     spent: list[list[float]] = [[] for _ in tasks]

@@ -39,11 +39,11 @@ def check(graph: Graph) -> None:
     unknown = opaque.count_opaque(node for inner in walk(graph) for node in inner if registry.meaning(node) is None)
     if unknown:
         message = f"the reference cannot run {', '.join(unknown)}"
-        raise DiagnosticError(Diagnostic("RUN0003", message, None, "graphport ops lists what it can run"))
+        raise DiagnosticError(Diagnostic("RUN0003", message, None, "graphport ops lists the supported operators"))
 
 
 class PagesSession:
-    """A graph whose constants are read once, and what computes its operators."""
+    """A graph with loaded constants, and the functions that compute its operators."""
 
     def __init__(self, graph: Graph, pages: Mapping[str, Callable[..., Any]]) -> None:
         self._graph = graph
@@ -90,7 +90,7 @@ class PagesSession:
                 raise
             raise limits.exceeded(_TITLE, out_of_time(left)) from None
         except RunLimitError as error:
-            # A run with a deadline of its own is one that its caller can do without.
+            # A run with its own deadline is optional for its caller.
             if limits is not None and deadline == math.inf:
                 limits.exceeded(_TITLE, error.reason)
             raise
@@ -131,7 +131,7 @@ class _Work:
 
 
 def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool) -> None:
-    """Compute every node's results into `values`; what nobody reads any more is dropped unless `keep`."""
+    """Compute every node's results into `values`; values without later consumers are released unless `keep`."""
     left = {value: len(value.uses) for node in graph for value in node.results}
     for node in graph:
         work.check()

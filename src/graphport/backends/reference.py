@@ -1,4 +1,4 @@
-"""The pages and nothing else, one node after another: slow, and what the others are held against."""
+"""The reference interpreter: operator definitions computed node by node; slow, the baseline of comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far two runs lie apart: metrics, pairing of outputs, the first value that differs."""
+"""Comparison of two runs: metrics, pairing of outputs, the first value that differs."""
 
 from graphport.comparison.metrics import Comparison, Difference, compare_outputs, difference
 

@@ -1,4 +1,4 @@
-"""Which values of two graphs stand for each other."""
+"""Pairing of corresponding values of two graphs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def correspondence(a: Graph, b: Graph) -> dict[Value, Value]:
-    """For values of `b` those of `a` that they stand for: `pairs`, and what has another name and is computed alike.
+    """Map values of `b` to values of `a`: `pairs`, and values with other names that are computed alike.
 
-    Inputs also by position; then results of the same operator over operands that stand for each other, where only one
-    such node is free. Values whose shapes are known to differ do so only where they are inputs or outputs.
+    Inputs are also paired by position; then results of equal operators on paired operands, if only one such node is
+    unpaired. Values of different static shapes are paired only if they are inputs or outputs.
     """
     ends = {*a.inputs, *a.outputs}
     found = {x: y for y, x in pairs(a, b).items() if x in ends or not _is_unlike(x, y)}
@@ -26,7 +26,7 @@ def correspondence(a: Graph, b: Graph) -> dict[Value, Value]:
         taken.add(y)
     for node in a:
         if any(value not in found for value in node.results):
-            twin = _twin(node, found, taken)
+            twin = _find_partner(node, found, taken)
             for x, y in zip(node.results, twin.results if twin is not None else (), strict=False):
                 if x not in found and y not in taken and not _is_unlike(x, y):
                     found[x] = y
@@ -34,8 +34,8 @@ def correspondence(a: Graph, b: Graph) -> dict[Value, Value]:
     return {found[value]: value for value in a.values() if value in found}
 
 
-def _twin(node: Node, found: dict[Value, Value], taken: set[Value]) -> Node | None:
-    """The one node of the same operator that reads what stands for the operands of `node`, and is not paired."""
+def _find_partner(node: Node, found: dict[Value, Value], taken: set[Value]) -> Node | None:
+    """Return the only unpaired node with the operator of `node` on the operands paired with those of `node`."""
     known = [(index, found[value]) for index, value in enumerate(node.inputs) if value is not None and value in found]
     if not known or any(v is not None and v not in found and not _is_fixed(v) for v in node.inputs):
         return None
@@ -52,7 +52,7 @@ def _twin(node: Node, found: dict[Value, Value], taken: set[Value]) -> Node | No
 
 
 def _is_fixed(value: Value) -> bool:
-    """Whether no run changes it: a constant, or what a node without operands gives."""
+    """Whether a value is equal in all runs: a constant, or a result of a node without operands."""
     return value.is_constant or (value.producer is not None and not value.producer.inputs)
 
 

@@ -35,11 +35,11 @@ _MOST_BLAMED = 24
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Where the second of two graphs computes otherwise than the first.
+    """The first difference between two graphs.
 
-    `a` and `b` are the smallest parts that were found of both: on `inputs`, which both take, `b` differs by
-    `difference` in `value`. `nodes` are those of the second graph in that part, the last one computes the value.
-    Unless `is_beyond`, no node alone differs beyond tolerance, and this one adds most.
+    `a` and `b` are the smallest subgraphs found: on `inputs`, which both take, `value` of `b` differs by `difference`.
+    `nodes` are the nodes of the second graph in its subgraph; the last one computes the value. If `is_beyond` is false,
+    no single node exceeds the tolerance, and this one contributes most.
     """
 
     value: Value
@@ -54,7 +54,7 @@ class Found:
 
 
 class _Cell(NamedTuple):
-    """What computes one value from values of which both graphs have one."""
+    """The nodes that compute one value from values that both graphs contain."""
 
     a: Graph
     b: Graph
@@ -64,7 +64,7 @@ class _Cell(NamedTuple):
 
 @dataclass(eq=False)
 class Search:
-    """Looks for the first wrong node of `b`; `pairs` are its values and those of `a` that they should be equal to."""
+    """The search for the first wrong node of `b`; `pairs` maps its values to the expected values of `a`."""
 
     a: Graph
     b: Graph
@@ -81,7 +81,7 @@ class Search:
     """The reading of `time.monotonic` at which it gives up."""
     _checked: int = field(default=0, init=False)
     _moved: dict[Value, bool] = field(default_factory=dict["Value", bool], init=False)
-    """Values with the same numbers in another shape, and whether they have another number of axes."""
+    """Values with equal elements in another shape, and whether their rank differs."""
 
     def run(self) -> Found | None:
         """The first value that differs, within the body where it does; see `_outside`.
@@ -94,9 +94,9 @@ class Search:
         return found if found is None or self.depth >= _DEEPEST else self._inside(found) or found
 
     def _outside(self) -> Found | None:
-        """The first value that differs beyond tolerance when it is computed from the numbers of the first graph.
+        """Return the first value that exceeds the tolerance when it is computed from the values of the first graph.
 
-        Where none does, the one that adds most; `None` where all are equal.
+        If there is none, return the largest contribution; `None` if all values are equal.
 
         Raises:
             DiagnosticError: the first graph does not run.
@@ -130,7 +130,7 @@ class Search:
         return self._moved_first() or self._loudest(noisy)
 
     def _inside(self, found: Found) -> Found | None:
-        """What is wrong in the body of a node, in the first of its runs where something is."""
+        """Return the first difference inside the body of a node, in its first differing iteration."""
         first, second = found.a.outputs[0].producer, found.b.outputs[0].producer
         if first is None or second is None or not first.has_bodies:
             return None
@@ -156,7 +156,7 @@ class Search:
         return None
 
     def _of_body(self, found: Found, bodies: tuple[Graph, Graph], inputs: Sequence[Any]) -> Search:
-        """A search in two bodies that are given the same."""
+        """Return a search in two bodies with equal inputs."""
         parts = [part.cut(body.outputs) for body in bodies]
         given: list[dict[str, Any]] = []
         for body, piece in zip(bodies, parts, strict=True):
@@ -174,7 +174,7 @@ class Search:
         )
 
     def _moved_first(self) -> Found | None:
-        """A value that has the same numbers in another shape: what is behind it may not take it so."""
+        """Return a value with equal elements in another shape, which its consumers may not accept."""
         return self._of_shape(next(iter(self._moved))) if self._moved else None
 
     def _of_shape(self, value: Value) -> Found | None:
@@ -187,7 +187,7 @@ class Search:
         return Found(value, partner, cell.nodes, local, cell.a, cell.b, cell.inputs)
 
     def _differs(self, pair: Pair) -> Difference | None:
-        """How both values differ; `None` where they are the same ones in another layout, and prove nothing."""
+        """Return the difference of two values; `None` if they are equal except for the layout, which proves nothing."""
         found = self.difference(pair.a, pair.b, pair.x, pair.y)
         if found.passed or found.max_abs is not None:
             return found
@@ -200,14 +200,14 @@ class Search:
         return found
 
     def difference(self, a: Value, b: Value, x: Any, y: Any) -> Difference:
-        """How two values differ; those of other precisions are compared as numbers."""
+        """Return the difference of two values; values of different precisions are compared as floats."""
         if is_alike(x, y) and x.dtype != y.dtype:
             wide = np.float64 if is_real(x) else np.int64
             x, y = x.astype(wide), y.astype(wide)
         return self.limits.difference(a.name, x, y, other=b.name)
 
     def _examined(self, pair: Pair, known: Mapping[Value, Any]) -> Found | None:
-        """What is wrong with a value by itself, if anything is."""
+        """Return the difference of a single value, if any."""
         if self._checked >= _MOST_CHECKED:
             return None
         self._checked += 1
@@ -218,12 +218,12 @@ class Search:
         return self._reshaped(cell.nodes) or self._reduced(pair, cell, local)
 
     def _reshaped(self, nodes: Iterable[Node]) -> Found | None:
-        """A value among the results of some nodes with fewer or more axes: who reads it computes something else."""
+        """Return a result of the nodes whose rank differs: its consumers compute different results."""
         values = (value for node in nodes for value in node.results if self._moved.get(value))
         return next((found for value in values if (found := self._of_shape(value)) is not None), None)
 
     def _local(self, pair: Pair, cell: _Cell) -> Difference | None:
-        """How a value differs that is computed from the numbers of the first graph; `None` if it is random."""
+        """Return the difference of a value computed from the first graph's values; `None` if it is random."""
         self._hurry()
         x = _run(cell.a, cell.inputs, self.backend_a)
         try:
@@ -266,7 +266,7 @@ class Search:
         return _Cell(piece_a.graph, piece_b.graph, inputs, tuple(piece_b.nodes))
 
     def _numbers(self, values: Iterable[Value], known: Mapping[Value, Any]) -> dict[Value, Any]:
-        """The numbers of values of the first graph: those at hand, or those of one more run."""
+        """Return values of the first graph: stored ones, or the results of one more run."""
         wanted = list(values)
         found = {value: known[value] for value in wanted if value in known}
         missing = [value for value in wanted if value not in found]
@@ -286,7 +286,7 @@ class Search:
         return Found(pair.b, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs)
 
     def _equal_within(self, cell: _Cell) -> list[tuple[Value, Value]]:
-        """Values of a cell that are equal in both graphs, whatever they are called."""
+        """Return the values inside a cell that are equal in both graphs, independent of names."""
         own = {value.name: value for node in self.a for value in node.results}
         theirs = {value.name: value for node in cell.nodes for value in node.results}
         try:
@@ -306,7 +306,7 @@ class Search:
         return found
 
     def _unanswered(self, step: Unanswered, stream: Stream) -> Found | None:
-        """A node that does not compute at all what it is given."""
+        """Return a node that fails on its operands."""
         (node,) = step.nodes
         value = next((value for value in node.results if value in self.pairs), None)
         if value is None:
@@ -360,7 +360,7 @@ def _rounded(x: Any, twin: Value) -> Any:
 
 
 def _is_moved(x: Any, y: Any) -> bool:
-    """Whether both have the same numbers, in another order of axes or in one more axis."""
+    """Whether two values have equal elements in another order of axes or with an added axis."""
     if not is_array(x) or not is_array(y) or x.size != y.size or x.dtype != y.dtype:
         return False
     if x.dtype.kind not in "fiu" or not x.size:
@@ -369,12 +369,12 @@ def _is_moved(x: Any, y: Any) -> bool:
 
 
 def _is_coded(x: Any, y: Any) -> bool:
-    """Whether one has real numbers, and the other one codes for such."""
+    """Whether one value has floats, and the other one quantized codes."""
     return is_array(x) and is_array(y) and is_real(x) != is_real(y)
 
 
 def _next_pair(node: Node, pairs: Mapping[Value, Value]) -> Value | None:
-    """The first value behind a node of which the other graph has one, too."""
+    """Return the first value after a node that is paired with a value of the other graph."""
     pending = [node]
     seen: set[Node] = set()
     while pending:

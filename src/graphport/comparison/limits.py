@@ -1,4 +1,4 @@
-"""What passes as equal, told by whoever compares: of all values, and of some by name."""
+"""Tolerances of a comparison: for all values, and for single values by name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far two values may lie apart.
+    """The largest permitted differences of two values.
 
-    `relative` is a part of the largest magnitude, `absolute` in the value's unit; both add up, and stand at 1e-4 and
-    1e-6 where nothing at all is said. `least_snr` is in decibels, `least_metric` in what `metric` gives, which takes
-    both arrays. Every limit that is given is kept. `of` has limits of values by name.
+    `relative` is a fraction of the largest magnitude, `absolute` has the value's unit; both are added, and default to
+    1e-4 and 1e-6 if no limit is set. `least_snr` is in dB, `least_metric` in the unit of `metric`, a function of both
+    arrays. All limits that are set must hold. `of` has limits of values by name.
     """
 
     relative: float | None = None
@@ -37,7 +37,7 @@ class Limits:
         if known is not None:
             return replace(known, metric=known.metric or self.metric, of={}).difference(name, a, b, other=other)
         if self.least_metric is not None and self.metric is None:
-            message = f"at least {self.least_metric:g} is asked of a metric, and there is no metric"
+            message = f"a minimum of {self.least_metric:g} is set for the metric, but no metric is defined"
             raise ValueError(message)
         has_tolerance = self.relative is not None or self.absolute is not None
         relative = self.relative if self.relative is not None else 0.0 if has_tolerance else RELATIVE

@@ -24,7 +24,7 @@ _BLOCK = 1 << 18
 
 
 class Reason(StrEnum):
-    """Why tensors are not compared by their noise, where somebody asks for it."""
+    """Why the signal-to-noise ratio of two tensors is undefined."""
 
     INTEGERS = "integers differ"
     UNLIKE = "NaN or infinity in different places"
@@ -49,7 +49,7 @@ class Difference:
     cosine: float | None = None
     first: tuple[int, ...] | None = None
     metric: float | None = None
-    """What a measure of the user's own gives."""
+    """Result of the user's metric."""
 
     @property
     def is_of_integers(self) -> bool:
@@ -75,7 +75,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Tabular):
-    """Two models held against each other, output by output, and value by value where asked for."""
+    """The comparison of two models by outputs and, on request, by values."""
 
     outputs: tuple[Difference, ...]
     values: tuple[Difference, ...] = ()
@@ -123,7 +123,7 @@ class Comparison(Tabular):
         )
 
     def within(self, least_snr: float, reason: str = "weights are rounded") -> Comparison:
-        """The same, where floating-point outputs pass from so many decibels on, for a reason that is told."""
+        """Return a copy in which float outputs pass from a minimum SNR in dB on; `reason` is reported."""
         outputs = tuple(_within(difference, least_snr) for difference in self.outputs)
         note = f"{reason}: outputs pass from {least_snr:g} dB on"
         return Comparison(outputs, self.values, (*self.notes, note))
@@ -148,10 +148,10 @@ def difference(
     relative: float = RELATIVE,
     absolute: float = ABSOLUTE,
 ) -> Difference:
-    """How `b` differs from `a`: tensors, sequences of them, or absent ones.
+    """Compute the difference between `b` and `a`: tensors, sequences, or absent values.
 
-    Equal within tolerance is: the same type, shape and places of NaN and infinity, and
-    `|a - b| <= relative * max|a| + absolute` elsewhere; text and integers must be equal.
+    Two values are equal within tolerance if dtype, shape and the positions of NaN and infinity are equal and
+    `|a - b| <= relative * max|a| + absolute` for the other elements; strings and integers must be equal.
     """
     other = name if other is None else other
     if is_sequence(a) or is_sequence(b) or a is None or b is None:
@@ -186,7 +186,7 @@ def compare_outputs(
 def pair(
     names: Sequence[str], others: Sequence[str], originals: Mapping[str, str]
 ) -> tuple[list[tuple[str, str | None]], list[str]]:
-    """For each of `names` its partner in `others`; notes say where only the position speaks for it."""
+    """Return for each of `names` its partner in `others`; notes list pairs matched by position only."""
     by_original = {original: name for name, original in originals.items() if name in others}
     found: dict[str, str | None] = {name: name if name in others else by_original.get(name) for name in names}
     free = [name for name in others if name not in found.values()]
@@ -237,7 +237,7 @@ def _numbers(name: str, other: str, a: Any, b: Any, within: tuple[float, float])
     for block in blocks:
         sizes.see(*_finite(x[block], y[block]))
     bound = 0.0 if is_exact else within[0] * sizes.x + within[1]
-    sums = _Sums(_scale(max(sizes.x, sizes.gap)), _scale(sizes.x), _scale(sizes.y))
+    sums = _ScaledSums(_scale(max(sizes.x, sizes.gap)), _scale(sizes.x), _scale(sizes.y))
     is_unlike, first = False, None
     for block in blocks:
         p, q, unlike = _finite(x[block], y[block])
@@ -265,7 +265,7 @@ def _numbers(name: str, other: str, a: Any, b: Any, within: tuple[float, float])
 
 
 def _finite(a: Any, b: Any) -> tuple[Any, Any, Any]:
-    """Both as wide numbers, zero where one is not finite, and where they are not finite in different ways."""
+    """Convert both arrays to float64, with 0 for non-finite elements, and return the positions where these differ."""
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     x, y = a.astype(wide), b.astype(wide)
     finite = np.isfinite(x) & np.isfinite(y)
@@ -290,7 +290,7 @@ class _Sizes:
 
 
 @dataclass(slots=True)
-class _Sums:
+class _ScaledSums:
     """Sums over two arrays: scaled, so that squares neither vanish nor overflow."""
 
     scale: float
@@ -314,7 +314,7 @@ class _Sums:
 
     @property
     def cosine(self) -> float:
-        """How much two arrays point the same way, -1 where opposite ways; 1 where one of them is all zeros."""
+        """Compute the cosine similarity of two arrays; 1 if one of them is all zeros."""
         norms = math.sqrt(self.square_x * self.square_y)
         return max(-1.0, min(self.product.real / norms, 1.0)) if norms else 1.0
 

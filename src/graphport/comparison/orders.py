@@ -1,4 +1,4 @@
-"""Values that two graphs hold in other orders of axes: the second graph is given Transposes around them."""
+"""Values of two graphs with different layouts: Transposes convert those of the second graph."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def bring_into_order(
     given_b: Mapping[str, Any],
     backends: tuple[str, str] = ("auto", "auto"),
 ) -> frozenset[Node]:
-    """Let values of `b` be in the order of axes of those of `a` that they should be equal to; return what was added.
+    """Convert values of `b` to the layout of their partners in `a`; return the inserted nodes.
 
     Before  v = Relu(x);  y = Conv(v)                    v [N, H, W, C], its partner [N, C, H, W]
     After   w = Relu(x);  v = Transpose(w);  y = Conv(Transpose(v))
 
-    `pairs` goes on to tell the partner of `v`. Which order that is a run of both tells: the one in which numbers differ
-    least. Where no value has another shape than its partner, orders are taken to be the same.
+    `pairs` still maps `v` to its partner. The permutation is the one with the smallest difference in a run of both
+    graphs. If all partners have equal shapes, the layouts are assumed to be equal.
     """
     candidates = {v: partner for v, partner in pairs.items() if _is_candidate(v, partner)}
     if not any(_shape(v) != _shape(partner) for v, partner in candidates.items()):
@@ -63,7 +63,7 @@ def _shape(value: Value) -> tuple[int, ...] | None:
 
 
 def _is_candidate(value: Value, partner: Value) -> bool:
-    """Whether the axes of both may be the same in another order."""
+    """Whether the axes of two values may be equal after a permutation."""
     x, y = _shape(value), _shape(partner)
     if value.producer is None or value.is_output or x is None or y is None or len(x) > _MOST_AXES:
         return False
@@ -78,7 +78,7 @@ def _order(x: Any, y: Any) -> tuple[int, ...] | None:
     if x.shape == y.shape and _difference(x, y) <= _NEAR:
         return None
     fitting = [each for each in permutations(own) if tuple(y.shape[axis] for axis in each) == x.shape]
-    # What moves axes of one cell alone changes nothing: the first of them, which is nearest to the own, is taken.
+    # Permutations that move axes of size 1 are equivalent: the first one, closest to the identity, is taken.
     best = min(fitting, key=lambda each: _difference(x, y.transpose(each)))
     return None if best == own else best
 
@@ -87,7 +87,7 @@ _NEAR = 1e-3
 
 
 def _difference(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
-    """The difference, of the size of `x`; what is no number counts as nothing."""
+    """Return the difference relative to the size of `x`; NaN and infinity count as 0."""
     with np.errstate(all="ignore"):
         error = np.nansum(np.abs(x.astype(np.float64) - y.astype(np.float64)))
         return float(error / max(np.nansum(np.abs(x.astype(np.float64))), 1e-30))

@@ -1,4 +1,4 @@
-"""Which values of two graphs should be equal, told by their names and places."""
+"""Pairing of values of two graphs by name and position."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def originals(graph: Graph) -> dict[str, str]:
-    """Names that values had before they were spelled for a format, by the names that they have."""
+    """Map names of values to their names before renaming for a format."""
     return {v.name: str(v.notes["original_name"]) for v in graph.values() if v.has_notes and "original_name" in v.notes}
 
 
 def pairs(a: Graph, b: Graph, *, outputs_first: bool = False) -> dict[Value, Value]:
-    """For values of `b` those of `a` with their names, or the names that they had; for results those in their place.
+    """Map values of `b` to values of `a` with equal present or original names; map outputs by position.
 
-    No value of `a` stands for two; constants are left out. With `outputs_first` the place of a result counts more than
-    its name: what is an output of `b` may be called like a value within `a`.
+    No value of `a` occurs twice; constants are left out. With `outputs_first` the position of an output takes
+    precedence over its name, which may belong to an inner value of `a`.
     """
     known = originals(b)
     names = {value.name: value for value in a.values() if not value.is_constant}

@@ -29,9 +29,9 @@ def quantized_snr(graph: Graph) -> float | None:
 
 
 def least_snr(graph: Graph) -> float | None:
-    """Decibels that outputs of a rewriting of `graph` reach: it rounds as often, but at other places.
+    """Return the minimum SNR in dB of the outputs of a rewritten `graph`, whose roundings occur at other nodes.
 
-    `None` where nothing is computed in half precision: then the usual tolerance holds.
+    `None` if no node computes in float16: then the default tolerance applies.
     """
     dtypes = {
         value.fact.dtype

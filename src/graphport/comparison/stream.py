@@ -1,7 +1,7 @@
-"""Two graphs computed side by side, a slice at a time: values of both are at hand together, and then dropped.
+"""Slice-wise execution of two graphs: values of both are available together and then released.
 
-A slice of the first graph is a run of its nodes; the second computes with it what hangs on nothing further. What no
-later slice reads is forgotten, and so a stream of a model takes little more memory than a run of it.
+A slice of the first graph is a run of some nodes; the second graph computes all nodes whose operands are available.
+Values without later consumers are released, so memory is little more than for a single run.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MOST_NODES = 256
 
 _WHOLE = "biu"
 _UNKNOWN = 1 << 12
-"""Bytes that are taken for a value whose shape cannot be told."""
+"""Assumed size in bytes of a value of unknown shape."""
 
 
 class Pair(NamedTuple):
-    """A value of the first graph, that of the second which should be equal, and what a run gave for both."""
+    """A value of the first graph, its partner in the second graph, and their computed arrays."""
 
     a: Value
     b: Value
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Nodes of the second graph that it does not compute, the reason, and what it was given for them."""
+    """Nodes of the second graph that do not run, the reason, and their operands."""
 
     nodes: list[Node]
     reason: DiagnosticError
@@ -51,11 +51,10 @@ class Unanswered(NamedTuple):
 
 @dataclass(eq=False)
 class Stream:
-    """Two graphs with inputs for both, and which values of both should be equal.
+    """Two graphs with inputs for both, and the values that should be equal.
 
-    Both are canonical, or in words that their backends speak. With `is_forced` the second goes on from the numbers of
-    the first wherever two values belong together and have one type and shape: what differs then does not hang on what
-    came before a slice.
+    Both are canonical, or in dialects of their backends. With `is_forced` the second graph continues with the values of
+    the first graph wherever paired values have equal type and shape: differences then do not propagate across slices.
     """
 
     a: Graph
@@ -102,11 +101,11 @@ class Stream:
                     del self.known_b[value]
 
     def _second(self, nodes: list[Node], last: Mapping[Value, int], number: int) -> Iterator[list[Pair] | Unanswered]:
-        """Compute nodes of the second graph, in smaller steps where that cannot be done at once."""
+        """Compute nodes of the second graph, in smaller groups if they do not run together."""
         pending = [nodes]
         while pending:
             step = pending.pop()
-            # Of a slice that is taken apart, each part reads what those before it computed.
+            # In a divided slice, each group uses the results of the groups before it.
             behind = number if step is nodes else number - 1
             wanted = [v for n in step for v in n.results if _is_read(v, last, behind) or v in self.pairs]
             try:
@@ -146,7 +145,7 @@ class Stream:
 
 
 def is_alike(x: Any, y: Any) -> bool:
-    """Whether one array can stand where the other one does, in another precision if need be."""
+    """Whether one array can replace the other one, possibly with another float precision."""
     if not is_array(x) or not is_array(y) or x.shape != y.shape:
         return False
     return x.dtype == y.dtype or (is_real(x) and is_real(y)) or (x.dtype.kind in _WHOLE and y.dtype.kind in _WHOLE)
@@ -158,12 +157,12 @@ def is_array(x: object) -> TypeGuard[np.ndarray[Any, Any]]:
 
 
 def is_real(x: np.ndarray[Any, Any]) -> bool:
-    """Whether an array has real numbers of any precision."""
+    """Whether an array has floats of any precision."""
     return x.dtype.kind == "f" or (x.dtype.kind not in "biucOSU" and DType.of(x.dtype).is_floating)
 
 
 def sliced(graph: Graph) -> list[list[Node]]:
-    """The nodes of a graph in slices of limited bytes and numbers."""
+    """Divide the nodes of a graph into slices of limited size in bytes and nodes."""
     found: list[list[Node]] = []
     spent = 0
     for node in graph:
@@ -179,10 +178,10 @@ def sliced(graph: Graph) -> list[list[Node]]:
 def computed(
     nodes: Sequence[Node], wanted: Iterable[Value], known: Mapping[Value, Any], backend: str = "auto"
 ) -> dict[Value, Any]:
-    """What some nodes of a graph give for values that are known.
+    """Compute some nodes of a graph from known values.
 
     Raises:
-        DiagnosticError: the backend does not load or run them.
+        DiagnosticError: the backend does not load or run the nodes.
     """
     outputs = list(dict.fromkeys(wanted))
     if not outputs:
@@ -219,7 +218,7 @@ def _last(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
 
 
 def _is_read(value: Value, last: Mapping[Value, int], number: int) -> bool:
-    """Whether a slice behind that of this number reads a value."""
+    """Whether a slice after this index uses a value."""
     return value in last and last[value] > number
 
 

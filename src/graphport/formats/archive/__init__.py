@@ -1,18 +1,19 @@
-"""The project's own file, `.graphport`: a graph with its weights and all that was found out about it, safe to open.
+"""The project's file format, `.graphport`: a graph with weights and metadata, safe to open.
 
-It is a zip archive whose members are stored as they are, so that weights are mapped and not read:
+It is a zip archive whose members are uncompressed, so that weights can be memory-mapped:
 
-    mimetype            application/x-graphport, first and at a fixed place: the signature
-    manifest.json       version of the layout, the sections and what holds them, element types and shapes of weights
+    mimetype            application/x-graphport, the first member at a fixed offset: the signature
+    manifest.json       version of the layout, sections and their members, dtypes and shapes of weights
     graph.txt           the graph, in the text form of `graphport.ir.text`
-    weights/w0, …       numbers that the text refers to, each from a multiple of 64 bytes on
-    notes.json          what formats have noted of values, nodes and the graph
-    quantization.json   how it was quantized
-    dispatch.json       where each node is computed
-    provenance.json     what it was made from, by which version, and how that was checked
+    weights/w0, …       elements of tensors in the text, each aligned to 64 bytes
+    notes.json          notes of formats on values, nodes and the graph
+    quantization.json   quantization settings and results
+    dispatch.json       the device of each node
+    provenance.json     source, version of the writer, and the result of the proof
 
-The version has two numbers. A reader takes a file whose first number is its own; a greater second one is a warning. A
-section that is marked as required must be known, others are left out with a warning. Every member has a checksum.
+The version has two numbers. A reader accepts files with its major version; a larger minor version is a warning. A
+section marked as required must be supported, unknown optional sections are skipped with a warning. Every member has a
+checksum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether nodes are what their operators demand: a text can say anything."""
+"""Checks of nodes against their operator definitions: the text is untrusted."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def _faults(node: Node) -> list[Diagnostic]:
     findings: list[Diagnostic] = []
     for name, attribute in node.attributes.items() if page is not None else ():
         keyword = page.signature.keywords.get(name) if page is not None else None
-        if keyword is not None and not fits(keyword.annotation, attribute):
+        if keyword is not None and not has_signature_type(keyword.annotation, attribute):
             message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {_stated(keyword.annotation)} is needed"
             findings.append(Diagnostic("IO0216", message, node.origin, _FOREIGN))
     return findings
 
 
-def fits(annotation: Any, attribute: Attribute) -> bool:
+def has_signature_type(annotation: Any, attribute: Attribute) -> bool:
     """Whether `attribute` is of the type that a page's signature has for it."""
     if get_origin(annotation) in (Union, UnionType):
-        return any(fits(each, attribute) for each in get_args(annotation))
+        return any(has_signature_type(each, attribute) for each in get_args(annotation))
     if get_origin(annotation) is tuple:
         inner = get_args(annotation)[0]
-        return isinstance(attribute, tuple) and all(fits(inner, each) for each in attribute)
+        return isinstance(attribute, tuple) and all(has_signature_type(inner, each) for each in attribute)
     if annotation is int:
         return isinstance(attribute, int) and attribute.bit_length() < _BITS
     if annotation is float:
@@ -69,17 +69,17 @@ def fits(annotation: Any, attribute: Attribute) -> bool:
 
 
 def inferred(graph: Graph) -> list[Diagnostic]:
-    """Set the facts of `graph`, whose attributes are right, and return what contradicts them.
+    """Infer the facts of `graph`, whose attributes are valid, and return contradictions.
 
     Raises:
-        DiagnosticError: IO0216 a word of a dialect is not as its own format would have it.
+        DiagnosticError: IO0216 an operator of a dialect violates the rules of its format.
     """
     inference = Inference()
     for node in graph:
         try:
             inference.settle(node, check_declared=True)
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-            # The rule of a foreign word trusts the reader of its format, which has not seen it here.
+            # Rules of dialect operators rely on checks of the format's reader, which has not run here.
             if not _is_foreign(node):
                 raise
             message = f"{node.op} has attributes or operands that it cannot have: {error}"
@@ -89,7 +89,7 @@ def inferred(graph: Graph) -> list[Diagnostic]:
 
 
 def _is_foreign(node: Node) -> bool:
-    """Whether a node, or one in its bodies, is a word of a dialect."""
+    """Whether a node, or a node in its bodies, belongs to a dialect."""
     return bool(node.dialect) or any(inner.dialect for body in node.bodies() for graph in walk(body) for inner in graph)
 
 

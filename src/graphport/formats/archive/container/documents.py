@@ -1,4 +1,4 @@
-"""What an archive holds besides the graph: documents of names, numbers, texts and lists."""
+"""Metadata documents of an archive: JSON values."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Document: TypeAlias = "Mapping[str, Any] | None"
 NOTE = "documents"
 """The note of a graph that has its `Documents`."""
 VERSION_NOTE = "archive"
-"""The note of a graph that says which version its archive has."""
+"""The note of a graph with the version of its archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The optional sections of an archive, each as JSON has it."""
+    """The optional sections of an archive as JSON values."""
 
     quantization: Document = None
     dispatch: Document = None
     provenance: Document = None
 
     def sections(self) -> dict[str, Mapping[str, Any]]:
-        """Those that are there, by name."""
+        """Present sections by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: document for name, document in found.items() if document is not None}
 
@@ -42,14 +42,14 @@ def noted(graph: Graph) -> Documents:
 
 
 def provenance(source: str, format: str, versions: Mapping[str, str], before: Document, **stated: object) -> Document:
-    """What a model was made from.
+    """Return the provenance of a model.
 
     Args:
-        source: the file, of which the name is kept.
+        source: the file; only its name is stored.
         format: of the file.
-        versions: what the file says of them.
-        before: the provenance of the file itself, told as `earlier`.
-        **stated: what else is known, as JSON has it.
+        versions: declared by the file.
+        before: the provenance of the file, stored as `earlier`.
+        **stated: further JSON values.
     """
     entry: dict[str, object] = {"source": PurePath(source).name, "format": format, "versions": dict(versions)}
     entry |= {"graphport": __version__, **stated}
@@ -58,7 +58,7 @@ def provenance(source: str, format: str, versions: Mapping[str, str], before: Do
 
 
 def _steps(document: Document) -> list[object]:
-    """All that a provenance tells of, the first first."""
+    """Return all steps of a provenance, oldest first."""
     if not document:
         return []
     last = dict(document)
@@ -69,4 +69,4 @@ def _steps(document: Document) -> list[object]:
 
 
 SECTIONS = tuple(field.name for field in fields(Documents))
-"""Names of the optional sections that are known."""
+"""Names of the supported optional sections."""

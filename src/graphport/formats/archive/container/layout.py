@@ -1,4 +1,4 @@
-"""Names and numbers of the layout of an archive."""
+"""Names and constants of the archive layout."""
 
 from __future__ import annotations
 

@@ -30,16 +30,16 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says."""
+    """The parsed manifest."""
 
     version: tuple[int, int]
     sections: Mapping[str, str]
-    """Members by section, of those that are known."""
+    """Members by section, for supported sections."""
     weights: Mapping[str, Weight]
 
 
-def written(weights: Mapping[str, Weight], documents: Mapping[str, str], *, has_notes: bool) -> bytes:
-    """The manifest of an archive with these weights, and these members by their sections."""
+def create_manifest(weights: Mapping[str, Weight], documents: Mapping[str, str], *, has_notes: bool) -> bytes:
+    """Return the manifest of an archive with these weights and members by section."""
     sections: list[dict[str, Any]] = [{"name": "graph", "member": GRAPH, "required": True}]
     if weights:
         sections.append({"name": WEIGHTS, "required": True})
@@ -54,10 +54,10 @@ def written(weights: Mapping[str, Weight], documents: Mapping[str, str], *, has_
 
 
 def as_json(document: object) -> bytes:
-    """A document as text, the same every time.
+    """Serialize a document deterministically.
 
     Raises:
-        TypeError: it holds something that JSON does not have.
+        TypeError: it contains a value that JSON does not support.
     """
     return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
         "utf-8", "backslashreplace"
@@ -90,11 +90,11 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list[Diagnostic]]:
-    """What the manifest says, and warnings.
+    """Parse the manifest; return it with warnings.
 
     Raises:
-        DiagnosticError: IO0204 the first number of the version is greater than ours, IO0206 a required section is not
-            known, IO0210 something is not what it should be.
+        DiagnosticError: IO0204 the major version is newer than supported, IO0206 a required section is unknown,
+            IO0210 an entry is invalid.
     """
     version = _version(document.get("version"), source)
     findings = _about_version(version, source)
@@ -120,12 +120,12 @@ def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list
 def _about_version(version: tuple[int, int], source: Source) -> list[Diagnostic]:
     stated, ours = (".".join(map(str, each)) for each in (version, VERSION))
     if version[0] > VERSION[0]:
-        message = f"the archive has version {stated}, {ours} is the newest that is known here"
+        message = f"the archive has version {stated}, the newest supported version is {ours}"
         raise DiagnosticError(Diagnostic("IO0204", message, _span(source), "a newer graphport reads it"))
     if version <= VERSION:
         return []
-    message = f"the archive has version {stated}, {ours} is known here; what is new in it is left out"
-    return [Diagnostic("IO0205", message, _span(source), "a newer graphport reads all of it", Severity.WARNING)]
+    message = f"the archive has version {stated}, this reader supports {ours}; newer content is skipped"
+    return [Diagnostic("IO0205", message, _span(source), "update graphport to read it completely", Severity.WARNING)]
 
 
 def _version(found: object, source: Source) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The members of a zip archive: where their bytes lie, and whether they are what they were."""
+"""Members of a zip archive: offsets and checksums."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def members(file: MappedFile, source: Source) -> dict[str, Member]:
         span = Span(source, place=f"member {info.filename!r}")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             message = f"the member {info.filename!r} is compressed or encrypted"
-            raise DiagnosticError(Diagnostic("IO0208", message, span, "members are stored as they are"))
+            raise DiagnosticError(Diagnostic("IO0208", message, span, "members must be uncompressed"))
         if info.filename in found:
             message = f"two members are called {info.filename!r}"
             raise DiagnosticError(Diagnostic("IO0209", message, span, _CORRUPT))
@@ -88,7 +88,7 @@ def _start(file: MappedFile, info: zipfile.ZipInfo) -> int | None:
 
 
 def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Diagnostic]:
-    """A finding for every member whose bytes are not what they were."""
+    """Return a diagnostic for every member whose checksum does not match."""
     findings: list[Diagnostic] = []
     for member in found:
         checksum = 0
@@ -116,7 +116,7 @@ def content(file: MappedFile, member: Member, source: Source) -> bytes:
 
 
 class Writing:
-    """Writes members one behind the other, the same bytes every time."""
+    """Writes members one after another, deterministically."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)

@@ -1,4 +1,4 @@
-"""Notes of formats that are plain names, numbers and texts, by what they are of."""
+"""Notes of formats with JSON values, by the objects that they belong to."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def gathered(graph: Graph) -> dict[str, Any]:
     return {kind: notes for kind, notes in found.items() if notes}
 
 
-def spread(graph: Graph, document: dict[str, Any]) -> None:
-    """Put notes back to what they are of; what is no longer there is passed over."""
+def attach_notes(graph: Graph, document: dict[str, Any]) -> None:
+    """Attach notes to their objects; notes of missing objects are skipped."""
     graph.notes.update(_plain(_object(document.get("graph"))))
     values, nodes = _object(document.get("values")), _object(document.get("nodes"))
     for value in _values(graph) if values else ():

@@ -33,18 +33,18 @@ def versions(graph: Graph) -> dict[str, str]:
 
 
 def keeps(dialect: str) -> bool:
-    """Whether words of `dialect` can stand in an archive: all can."""
+    """Whether an archive supports operators of `dialect`: always true."""
     del dialect
     return True
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
-    """The graph of an archive, with its documents in the note `documents`, and warnings.
+    """Read the graph of an archive, with its documents in the note `documents`, and warnings.
 
-    Every byte is held against its checksum; weights stay where they are in the file.
+    All checksums are verified; weights are mapped, not copied.
 
     Raises:
-        DiagnosticError: IO0201 to IO0216, what is wrong with the archive; IO0101 to IO0109, with the text of its graph;
+        DiagnosticError: IO0201 to IO0216, errors of the archive; IO0101 to IO0109, errors of the text of its graph;
             IO0006 it cannot be opened.
     """
     source = Source(os.fspath(path))
@@ -61,7 +61,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
 
 def _check_signature(head: bytes, source: Source) -> None:
     if is_foreign(head):
-        message = "this is a graph that PPQ has saved, and to open it is to run whatever it says"
+        message = "this is a pickled graph of PPQ, and opening it would execute its code"
         remedy = "let PPQ export the graph as ONNX; what it is made of, 'pickle', can hold any program"
         raise DiagnosticError(Diagnostic("IO0213", message, Span(source), remedy))
     if not is_signed(head):
@@ -80,13 +80,13 @@ def _read(file: MappedFile, source: Source) -> tuple[Graph, list[Diagnostic]]:
     graph = from_text(_text(_content(file, found, name, source), name, source), table=table)
     _take_opset(graph, source)
     if "notes" in stated.sections:
-        notes.spread(graph, _document(file, found, stated.sections["notes"], source))
+        notes.attach_notes(graph, _document(file, found, stated.sections["notes"], source))
     documents = {s: _document(file, found, stated.sections[s], source) for s in SECTIONS if s in stated.sections}
     if documents:
         graph.notes[NOTE] = Documents(**documents)
         warnings += dangling(graph, Documents(**documents), source)
     graph.notes[VERSION_NOTE] = ".".join(map(str, stated.version))
-    # What is canonical is believed from here on, whoever wrote the file.
+    # Later code relies on valid canonical nodes, so the file is checked here.
     raise_errors(attributes.faults(graph))
     return graph, [*warnings, *attributes.inferred(graph)]
 
@@ -112,10 +112,10 @@ def _text(data: bytes, name: str, source: Source) -> Source:
 
 
 def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source: Source) -> dict[str, Storage]:
-    """The numbers by the name that the text has for them.
+    """Return the storages by their names in the text.
 
     Raises:
-        DiagnosticError: all weights that are not there (IO0207) or not of the size that their type takes (IO0212).
+        DiagnosticError: all weights that are missing (IO0207) or whose size does not match their type (IO0212).
     """
     table: dict[str, Storage] = {}
     findings: list[Diagnostic] = []
@@ -123,7 +123,7 @@ def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source:
         member = found.get(weight.member)
         span = Span(source, place=f"weight {name!r}")
         if member is None:
-            message = f"the numbers of {name!r} are in {weight.member!r}, which is not there"
+            message = f"the weights of {name!r} are in {weight.member!r}, which is missing"
             findings.append(Diagnostic("IO0207", message, span, "the archive is not whole"))
             continue
         storage = _storage(file, member, weight)
@@ -146,14 +146,14 @@ def _storage(file: MappedFile, member: Member, weight: Weight) -> Storage | None
 
 
 def _take_opset(graph: Graph, source: Source) -> None:
-    """Let operators of an older version be upgraded like those of any file.
+    """Set the opset of the file, so that older operators are upgraded.
 
     Raises:
-        DiagnosticError: IO0214 they are newer than what is known here.
+        DiagnosticError: IO0214 the opset is newer than supported.
     """
     version = graph.opsets.get("", OPSET)
     if version > OPSET:
-        message = f"the graph has operators of opset {version}, {OPSET} is the newest that is known here"
+        message = f"the graph has operators of opset {version}, the newest supported opset is {OPSET}"
         raise DiagnosticError(Diagnostic("IO0214", message, Span(source), "a newer graphport reads it"))
     if version == OPSET:
         return

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOREIGN = b"PPQ GRAPH DEFINITION"
-"""What a file of PPQ says of itself, as the first of several pickled objects."""
+"""The identification of a PPQ file, the first of several pickled objects."""
 
 
 def recognizes(path: Path, head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the sections of an archive speak of what is in its graph."""
+"""Checks that the sections of an archive refer to objects of its graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dangling(graph: Graph, documents: Documents, source: Source) -> list[Diagnos
         names = _known(graph) if names is None else names
         missing = [name for name in stated if name not in names]
         if missing:
-            message = f"the section {section!r} speaks of {missing[0]!r}, which the graph has not"
+            message = f"the section {section!r} refers to {missing[0]!r}, which does not exist in the graph"
             more = f", and of {len(missing) - 1} others" if len(missing) > 1 else ""
             span = Span(source, place=f"member '{section}.json'")
             remedy = "the graph is not the one that it was written for; write the archive again"

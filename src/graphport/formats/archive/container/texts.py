@@ -1,4 +1,4 @@
-"""Tensors of texts as bytes: the length of each element in 64 bits, negative for bytes, then all of them."""
+"""String tensors as bytes: the length of each element as int64, negative for byte strings, then all elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def packed(storage: Storage) -> bytes:
     data = [
         element if isinstance(element, bytes) else str(element).encode("utf-8", "surrogatepass") for element in elements
     ]
-    # Of bytes that are none, the complement of the length is negative, too.
+    # The complement of the length is negative for empty byte strings too.
     lengths = [~len(d) if isinstance(e, bytes) else len(d) for e, d in zip(elements, data, strict=True)]
     return np.array(lengths, "<i8").tobytes() + b"".join(data)
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def write(graph: Graph, path: str | os.PathLike[str], *, documents: Documents | None = None) -> None:
-    """Write a graph of any dialect, whole or not at all; the same graph gives the same bytes.
+    """Write a graph of any dialect, also with errors; equal graphs give equal bytes.
 
     Args:
-        graph: weights are copied from where they are, piece by piece.
+        graph: weights are copied from their storages in blocks.
         path: an existing file is replaced.
-        documents: what else is known of it; by default the note `documents`.
+        documents: metadata; by default the note `documents`.
 
     Raises:
         DiagnosticError: IO0215 the file cannot be written.
@@ -54,9 +54,9 @@ def _write(file: BinaryIO, graph: Graph, text: bytes, table: Mapping[Storage, st
     kept = notes.gathered(graph)
     members = {name: f"{name}.json" for name in sections}
     with Writing(file) as archive:
-        # The signature comes first, so that it stands at a fixed place.
+        # The signature is the first member, so that its offset is fixed.
         _add(archive, SIGNATURE_MEMBER, SIGNATURE)
-        _add(archive, MANIFEST, manifest.written(weights, members, has_notes=bool(kept)))
+        _add(archive, MANIFEST, manifest.create_manifest(weights, members, has_notes=bool(kept)))
         _add(archive, GRAPH, text)
         if kept:
             _add(archive, NOTES, as_json(kept))
