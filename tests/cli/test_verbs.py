@@ -597,7 +597,7 @@ def test_ops_explains_the_word_of_a_format():
 
 
 def test_ops_tells_what_is_meant_by_an_unknown_name():
-    document = told("ops", "LeakyReLU", code=1)
+    document = told("ops", "LeakyRely", code=1)
     assert codes(document) == ["LEG0003"]
     assert document["diagnostics"][0]["help"].startswith("did you mean LeakyRelu")
     assert told("ops", "qqqq", code=1)["diagnostics"][0]["help"] == "graphport ops lists them all"

@@ -42,6 +42,9 @@ NO_BOUNDS_OF_FILES = {
     "formats.pytorch.torchscript.emit.MAX_FOLDED": "what is larger stays an operator",
     "formats.pytorch.torchscript.emit.MAX_FOLD_STEPS": "what is longer stays an operator",
     "formats.tflite.container.releases.MAX_CUSTOM_VERSION": "the format's own",
+    "formats.tflite.container.encode.MAX_FLATBUFFER_BYTES": "what is written",
+    "formats.tflite.container.encode.MAX_INLINE_BYTES": "what is written",
+    "formats.tflite.container.findings.MAX_ERRORS": "further ones are counted",
     "formats.archive.container.layout.MOST_NESTED": "what is deeper is damaged",
 }
 """Numbers of the readers that are not in the table; PyTorch's small ones are refused as what no program has."""

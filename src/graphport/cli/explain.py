@@ -170,9 +170,15 @@ def _meanings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _listed(value: Any) -> str:
+    """A value in words; the order of collections does not depend on hashes."""
     if isinstance(value, frozenset | tuple | list):
-        return ", ".join(sorted(map(str, cast("Iterable[Any]", value))))
+        items = cast("Iterable[Any]", value)
+        return ", ".join(sorted(f"({_listed(each)})" if _is_collection(each) else str(each) for each in items))
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, frozenset | tuple | list)
 
 
 def _operator(page: Page) -> dict[str, Any]:
