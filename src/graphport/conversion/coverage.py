@@ -45,5 +45,9 @@ def _missing(graph: Graph, format: Format, dialect: str, stands_for: Mapping[str
 
 
 def coverage(graph: Graph, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, dict[str, int]]:
-    """Return `missing_operators` for each writable format by name; a fully supported graph gives an empty table."""
-    return {name: missing_operators(graph, format, stands_for) for name, format in FORMATS.items() if format.writes}
+    """Return `missing_operators` for each writable format by name; a fully supported graph gives an empty table.
+
+    Formats for models of one kind are left out.
+    """
+    general = {name: format for name, format in FORMATS.items() if format.writes and format.takes_any_model}
+    return {name: missing_operators(graph, format, stands_for) for name, format in general.items()}

@@ -137,6 +137,8 @@ class Format:
     """How its own files are packed (`zip`, `tar`, `gzip`): its reader reports what is wrong with such files."""
     tells: bool = False
     """Whether its writer takes a list `findings` for its warnings."""
+    takes_any_model: bool = True
+    """Whether its writer takes every model whose operators it has; otherwise it takes models of one kind."""
     preparations: tuple[str, ...] = ()
     """The choices that are for the passes ahead of its writer."""
     rules: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)

@@ -43,4 +43,5 @@ FORMAT = Format(
         versions=deferred(__name__, "versions"),
         write=deferred(__name__, "write"),
     ),
+    takes_any_model=False,
 )
