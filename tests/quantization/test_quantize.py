@@ -164,7 +164,7 @@ def test_settings_are_obeyed_and_give_a_model(changes, least):
 
 def test_blocks_that_kernels_misread_are_refused():
     found = nets.products()
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0004.*blocks of int8 beside activations of uint8"):
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0004.*block-wise int8 weights with uint8"):
         gp.quantize(found, nets.samples(found), weight_block=4)
     for changes in ({"weight_bits": 4}, {"activation_bits": 16}, {"weights_only": True}):
         quantized = gp.quantize(found, nets.samples(found), weight_block=4, preset="fast", **changes)
