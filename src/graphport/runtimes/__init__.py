@@ -1,4 +1,4 @@
-"""Interfaces of runtimes: what a native runtime of a format offers to the layers above, which run models by it."""
+"""Interfaces of runtimes: the operations that native runtimes of formats provide to higher layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Session(Protocol):
 
 
 class Backend(NamedTuple):
-    """A way to run graphs: the package that it needs and the module that speaks to it."""
+    """A backend: its required package and its module."""
 
     package: str
     module: str
@@ -35,12 +35,12 @@ class Backend(NamedTuple):
     is_automatic: bool = True
     """Whether `auto` may choose it."""
     is_expressive: bool = False
-    """Whether it computes `graphport.Expression` as it is; the others are given canonical operators instead."""
+    """Whether it computes `graphport.Expression` nodes; otherwise they are lowered to canonical operators."""
     dialect: str | None = None
-    """The dialect that it is handed: words of it that have no canonical form it computes, and nobody else does."""
+    """Its dialect: it computes operators of this dialect that have no canonical form."""
     keeps_memory: bool = False
-    """Whether a session keeps the memory of a run for the next one, unless it is told that there is only one."""
+    """Whether a session keeps its memory for the next run, unless `once` is set."""
     is_careful: bool = False
-    """Whether it computes more exactly, and slower, than its runtime by itself, unless it is told to be quick."""
+    """Whether it computes more precisely and slower than the runtime's default, unless `quick` is set."""
     most_threads: int | None = None
-    """On how many threads it can be told to compute: any number if `None`; 0 where it cannot be told."""
+    """Maximum number of threads: unlimited if `None`; 0 if it cannot be set."""

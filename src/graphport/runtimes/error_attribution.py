@@ -1,4 +1,4 @@
-"""Whom a runtime blames: the node whose name stands in what it says."""
+"""Attribution of runtime errors to the node whose name occurs in the error message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def blamed(graph: Graph, text: str, patterns: Iterable[re.Pattern[str]]) -> Node
 
 
 def fault(code: str, message: str, node: Node | None, remedy: str | None = None) -> DiagnosticError:
-    """What a runtime says as a diagnostic, with the place of the node that it blames."""
+    """Return a runtime's error as a diagnostic, located at the node it names."""
     if node is None:
         return DiagnosticError(Diagnostic(code, message, None, remedy))
     name = node.name or next((value.name for value in node.results), "")

@@ -1,4 +1,4 @@
-"""Inputs of a run: held against what the graph declares, or made up."""
+"""Inputs of a run: check arrays against the declared facts, or generate random ones."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _MOST_RELATED = 64
 
 _MOST_OPEN = 3
 _MOST_SIZES = 64
-"""Free axes up to which other sizes are looked for, and how many of these are looked at."""
+"""Limit of free axes, and limit of size combinations in the search for other sizes."""
 
 
 def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """An array of the declared element type and shape for each input of `graph`.
+    """Return an array of the declared dtype and shape for each input of `graph`.
 
-    One that has numbers of its own begins with them where none are given: the state of a model that keeps one.
-    Arrays are converted only where that loses nothing (float64 zeros and ones for float32, say).
+    An input with an initial value, such as the state of a model, defaults to it. Arrays are converted only if that is
+    lossless (float64 zeros and ones to float32, for example).
 
     Raises:
-        DiagnosticError: RUN0006 inputs are missing or unknown, RUN0007 a conversion would change numbers, RUN0008 a
-            shape does not fit; all of them at once.
+        DiagnosticError: RUN0006 inputs are missing or unknown, RUN0007 a conversion would change values, RUN0008 a
+            shape does not fit; all of them together.
     """
     declared = {value.name: value for value in graph.inputs}
     known = f"inputs: {', '.join(declared)}"
@@ -123,13 +123,13 @@ def _converted(array: Any, dtype: DType) -> Any:
         if np.any(array.imag):
             return None
         array = array.real
-    # Integers of 64 bits are not all float64; what NumPy has no type of its own for is.
+    # float64 does not represent all int64 values; types without a NumPy dtype fit into it.
     wide = array if array.dtype.kind in "biuc" else array.astype(np.float64)
     with np.errstate(all="ignore"):
         converted = array.astype(dtype.numpy)
         back = converted.real if dtype.kind == "c" and wide.dtype.kind != "c" else converted
         again = back.astype(wide.dtype)
-        # NumPy makes 0 or the lowest integer of NaN and infinity, which is what some types have for these integers.
+        # NumPy converts NaN and infinity to 0 or the lowest integer.
         is_real = dtype.kind == "f" and wide.dtype.kind in "biu"
         overflows = is_real and not np.all(np.isfinite(back.astype(np.float32)))
     is_same = np.array_equal(again, wide, equal_nan=wide.dtype.kind in "fc") and not _wraps(wide, back)
@@ -137,12 +137,12 @@ def _converted(array: Any, dtype: DType) -> Any:
 
 
 def _wraps(integers: Any, converted: Any) -> bool:
-    """Whether integers that come back from a conversion as they were are other numbers in between."""
+    """Whether integers that survive a round trip have other values in the intermediate type."""
     if integers.dtype.kind not in "iu":
         return False
     if converted.dtype.kind in "iu":
         return not np.array_equal(integers < 0, converted < 0)
-    # A float beyond the largest integer comes back as whatever the processor likes.
+    # The conversion of a float beyond the integer range depends on the processor.
     limit = 2.0 ** int(np.iinfo(integers.dtype).max).bit_length()
     return bool(np.any(converted.astype(np.float64) >= limit))
 
@@ -162,7 +162,7 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> boo
             low, high = bounds(dim)
             if (
                 sizes.setdefault(name, length) != length
-                # That a named axis is not empty is taken for granted; a network that can compute on nothing may.
+                # The lower bound 1 of a named axis is only a default; a network may accept empty inputs.
                 or (low or 0) > max(length, 1)
                 or (high is not None and high < length)
             ):
@@ -173,29 +173,29 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> boo
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
-    """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools; what has numbers of its own begins so.
+    """Generate test inputs: floats normal(0, 1), integers 0 or 1, fair booleans; inputs with an initial value keep it.
 
-    A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts, or
-    that length itself where twice as much is refused. Where none does for all, one may be the sum of others, a
-    mask over a cache for one; then those that weights demand, of channels for one, are found one by one before.
+    A symbol is 1 if it is a batch (the first axis), else twice the smallest size that shape inference accepts, or that
+    size itself. If no common size is accepted, a symbol may be the sum of others (a mask over a cache, for example);
+    then symbols constrained by weights, such as channels, are determined one by one first.
 
     Raises:
-        DiagnosticError: RUN0009 an input has unknown rank or is no tensor, no length is accepted, or the inputs take
-            more memory than is free.
+        DiagnosticError: RUN0009 an input has unknown rank or is not a tensor, no size is accepted, or the inputs take
+            more memory than is available.
     """
     return _drawn(graph, free_sizes(graph), seed)
 
 
 def other_random_inputs(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Inputs of the sizes of `other_sizes`, for a model that does not run with those of `random_inputs`."""
+    """Generate inputs with `other_sizes`, for a model that does not run with those of `random_inputs`."""
     return (_drawn(graph, sizes, seed) for sizes in other_sizes(graph))
 
 
 def other_sizes(graph: Graph) -> Iterator[dict[str, int]]:
-    """Other lengths of the symbols of the inputs than `free_sizes` gives.
+    """Return sizes of the inputs' symbols that differ from `free_sizes`.
 
-    What is no batch is 1 or a power of two from 8 on, the same for all that are not 1. Those come first of which shape
-    inference finds nothing amiss in bodies either, where `free_sizes` lets it pass, as a body may never run.
+    Symbols other than batches are 1 or one power of two from 8 on. Sizes without diagnostics in bodies come first;
+    `free_sizes` ignores these, because a body may never run.
     """
     ones, free = open_axes(graph)
     if not 0 < len(free) <= _MOST_OPEN:
@@ -223,7 +223,7 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
             continue
         dtype, shape = wanted[value.name] = _wanted(value, numbers)
         needed += math.prod(shape) * max(dtype.bits // 8, 1)
-        # What is drawn is 64 bits wide before it is of the input's own type.
+        # Random values are generated with 64 bits before the conversion to the input's dtype.
         reason = no_array(shape) or memory.shortage(needed + 8 * math.prod(shape))
         if reason is not None:
             message = f"no input can be made up for {value.name!r}: {reason}"
@@ -246,10 +246,10 @@ def _wanted(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[int]]
 
 
 def no_array(shape: Sequence[int]) -> str | None:
-    """Why NumPy has no array of that shape whatever the memory, if so."""
+    """Return why NumPy cannot create an array of that shape with any amount of memory, or `None`."""
     if len(shape) > _MOST_AXES:
         return f"it has {len(shape)} axes, and arrays have at most {_MOST_AXES}"
-    # Complex numbers are drawn as 16 bytes each; an axis of length 0 does not help, NumPy leaves it out.
+    # Complex numbers take 16 bytes each; NumPy ignores a dim of size 0 in this limit.
     if math.prod(dim for dim in shape if dim) > sys.maxsize >> 4:
         return f"{'x'.join(map(str, shape))} are more elements than an address space has"
     return None
@@ -286,7 +286,7 @@ def _least(
 
 
 def _related(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> dict[str, int] | None:
-    """Lengths of which one is the sum of others, as that of a mask over a cache and what comes to it."""
+    """Return sizes of which one is the sum of others, such as a mask over a cache and new tokens."""
     sizes = ones | {name: _clamped(2, symbol) for name, symbol in free.items()}
     for relations in islice(candidates(graph, free), _MOST_RELATED):
         found = completed(relations, sizes)
@@ -342,9 +342,9 @@ def _lengths_of_weights(graph: Graph) -> Iterator[int]:
 
 
 def open_axes(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:
-    """The lengths of batches, and the other symbols of the inputs.
+    """Return the sizes of batch symbols, and the other symbols of the inputs.
 
-    The only axis of a signal is no batch where a layer does not take one entry.
+    The only axis of a signal is not a batch if a layer rejects size 1.
     """
     batch: dict[str, Symbolic] = {}
     other: dict[str, Symbolic] = {}
@@ -372,14 +372,14 @@ def _clamped(size: int, symbol: Symbolic) -> int:
 
 
 def is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
-    """Whether shape inference finds no error with these lengths of symbols; what is wrong in a body is a warning."""
+    """Whether shape inference reports no error for these sizes of symbols; errors in bodies are warnings."""
     return not any(finding.is_error for finding in _findings(graph, sizes))
 
 
 def shows(graph: Graph, sizes: dict[str, int]) -> bool:
-    """Whether no output is known to be empty with these lengths of symbols, and no window larger than what it is over.
+    """Whether no output is empty for these sizes of symbols, and no window exceeds its input.
 
-    Runtimes differ in what comes of such a window, and some refuse it.
+    Runtimes differ in their results for such windows, and some refuse them.
     """
     trial = rewrite.copy(graph)
     bind(trial, dict(sizes))
@@ -390,7 +390,7 @@ def shows(graph: Graph, sizes: dict[str, int]) -> bool:
 
 
 def _exceeds_its_image(node: Node) -> bool:
-    """Whether a window is larger than what it goes over, with its padding."""
+    """Whether a window is larger than its padded input."""
     kernel = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
     fact = node.operands[0].fact if kernel else None
     if not isinstance(fact, TensorFact) or "SAME" in str(node.attributes.get("auto_pad")):

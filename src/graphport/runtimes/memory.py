@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 _BYTES = 8
 _COPIES = 2.5
-"""Times its weights that a runtime takes for a model at most: the file, its own copy, and one in another layout."""
+"""Maximum memory of a runtime as a multiple of the weights: the file, its copy, and a copy in another layout."""
 
 MOST_UNASKED = 1 << 30
-"""Bytes of arrays that a run which nobody asked for by itself, of a proof for one, may hold for a small file."""
+"""Memory limit in bytes of arrays in automatic runs, such as proofs, for a small file."""
 
 _FOR_A_BYTE = 1 << 10
-"""What it may hold beyond that for each byte of the file."""
+"""Additional bytes per byte of the file."""
 
 _ARRAY_COPIES = 2
 """Times the arrays of a run that a runtime holds at most: each may be copied between layouts or types."""
 
 _RUNTIME_BYTES = 1 << 28
-"""What a runtime takes by itself, its libraries and threads included."""
+"""Base memory of a runtime in bytes, including libraries and threads."""
 
 _DRAWS = 6
-"""Sets of inputs that a proof keeps: three kinds of numbers of two sizes."""
+"""Number of input sets that a proof keeps: three distributions with two sizes."""
 
 _DRAWING = 8
-"""Times its bytes that an input takes while it is drawn in double precision, and what is drawn is chosen from."""
+"""Memory of an input during generation as a multiple of its size: float64 values, and the values to choose from."""
 
 _SHARE = 0.7
 """How much of the memory that is free a run may take."""
@@ -73,13 +73,13 @@ def most_unasked(size: int) -> int:
 
 
 def allowance(size: int | None) -> int:
-    """Bytes that such a run may add to its process: the arrays and their copies, and at most what is free now."""
+    """Return the bytes that a run may add to its process: the arrays and their copies, limited by free memory."""
     free = int(_SHARE * free_bytes())
     return free if size is None else min(free, _RUNTIME_BYTES + _ARRAY_COPIES * most_unasked(size))
 
 
 def held(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """Bytes of the arrays beside weights that a proof of `graph` holds at once, as far as they can be told."""
+    """Return an estimate of the bytes of arrays, without weights, that a proof of `graph` holds at once."""
     sizes = graph.extents.numbers(sizes)
     inputs = [nbytes(value, sizes) for value in graph.inputs]
     drawn = _DRAWS * sum(inputs) + _DRAWING * max(inputs, default=0)
@@ -90,7 +90,7 @@ def held(graph: Graph, sizes: Mapping[str, int]) -> int:
 
 
 def _alive(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """Bytes of the results that are still read, and twice those that are computed, where they are the most."""
+    """Return the peak bytes of live results, with the results of the current node counted twice."""
     left = {value: len(value.uses) for node in graph for value in node.results}
     most = now = 0
     for node in graph:
@@ -153,7 +153,7 @@ def weights(graph: Graph) -> int:
 
 
 def needed(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """Bytes that a runtime takes for `graph`, as far as they can be told: weights, inputs, the largest results."""
+    """Return an estimate of the bytes that a runtime needs for `graph`: weights, inputs, the largest results."""
     sizes = graph.extents.numbers(sizes)
     largest = max((nbytes(value, sizes) for node in graph for value in node.results), default=0)
     inputs = sum(nbytes(value, sizes) for value in graph.inputs)
@@ -161,7 +161,7 @@ def needed(graph: Graph, sizes: Mapping[str, int]) -> int:
 
 
 def nbytes(value: Value, sizes: Mapping[str, int]) -> int:
-    """Bytes of a tensor where symbols are as long as `sizes` says; 0 where its shape cannot be told."""
+    """Return the bytes of a tensor with the symbols bound to `sizes`; 0 if its shape is unknown."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return 0

@@ -1,7 +1,7 @@
-"""Relations between open extents that no node states, found by what runs: a mask as long as cache and tokens.
+"""Relations between symbolic dims that no node declares, found by trial runs: a mask over cache and tokens.
 
-Positions that are counted in a mask have a length that only its numbers tell, so shape inference requires nothing of
-the mask.
+If positions are counted in a mask, its size matters only through its elements, so shape inference derives no
+constraint on it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _SECONDS = 5.0
 """How long is looked for relations at most."""
 
 _FEW = 6
-"""Extents up to which those of inputs that are shaped alike are tried as different ones first."""
+"""Number of dims of similar inputs up to which distinct sizes are tried first."""
 
 
 def candidates(graph: Graph, free: Mapping[str, Symbolic]) -> Iterator[Relations]:
-    """Relations between the `free` extents of the inputs that may hold, the likely ones first.
+    """Return possible relations between the `free` dims of the inputs, most likely first.
 
-    What broadcasts is equal; inputs of real numbers that are shaped alike, as the caches of layers are, are equally
-    long; one extent is the sum of two others, another one, or a fixed length of integers more than another; two such.
-    Those of masks come first: integers or truths whose length no output has.
+    Broadcast dims are equal; float inputs of similar shape, such as the caches of layers, have equal sizes; one dim is
+    the sum of two others, equal to another, or a constant larger than another; or two such relations. Relations of
+    masks come first: integer or boolean inputs whose size no output has.
     """
     return islice(_distinct(_candidates(graph, free)), _MOST_CANDIDATES)
 
@@ -45,14 +45,14 @@ def candidates(graph: Graph, free: Mapping[str, Symbolic]) -> Iterator[Relations
 def search(
     graph: Graph, free: Mapping[str, Symbolic], sizes: Sizes, other: Iterable[Sizes], runs: Callable[[Sizes], bool]
 ) -> Relations:
-    """The first relations with which a model runs; none where there are no such.
+    """Return the first relations with which a model runs; none if there are none.
 
     Args:
-        graph: whose inputs have the extents.
-        free: those that may be related to others.
-        sizes: of all, different ones where they are no batches, so that little holds by accident.
-        other: sizes of which some should run, too: a mask may be long enough by chance.
-        runs: whether the model computes something with sizes.
+        graph: the graph whose inputs have the dims.
+        free: the dims that may be related to others.
+        sizes: of all dims, distinct except for batches, so that few relations hold by accident.
+        other: further sizes that should run: a mask may have a sufficient size by chance.
+        runs: tests whether the model runs with sizes.
     """
     until = time.monotonic() + _SECONDS
     found: Relations = {}
@@ -67,7 +67,7 @@ def search(
 
 
 def completed(relations: Relations, sizes: Mapping[str, int]) -> dict[str, int]:
-    """`sizes` with those of the related extents that the others give."""
+    """Complete `sizes` with the dims that the relations determine."""
     return {**sizes, **{name: evaluate(dim, sizes) for name, dim in relations.items()}}
 
 
@@ -109,10 +109,10 @@ def _joined(base: Relations, more: Relations) -> Relations:
 
 
 def _broadcast(graph: Graph, free: Mapping[str, Symbolic]) -> Relations:
-    """What follows where extents that are broadcast are equal."""
+    """Return the relations that follow from equality of broadcast dims."""
     extents = Extents()
     extents.declared.update(free)
-    # An equality of a maximum says more once what it is of is known to be equal.
+    # An equality with a maximum simplifies once its operands are known to be equal.
     for constraint in sorted(graph.extents.constraints, key=lambda each: each.relation != "broadcast"):
         with suppress(TooLong):
             if constraint.relation != "<=":
@@ -126,7 +126,7 @@ def _broadcast(graph: Graph, free: Mapping[str, Symbolic]) -> Relations:
 
 
 def _alike(graph: Graph, free: Mapping[str, Symbolic], known: Relations) -> Relations:
-    """The open axes of inputs of real numbers that differ in nothing else, each equal to the first of its kind."""
+    """Return relations that equate the symbolic axes of float inputs that are otherwise equal."""
     first: dict[tuple[object, ...], str] = {}
     found: Relations = {}
     for value in graph.inputs:
@@ -145,7 +145,7 @@ def _alike(graph: Graph, free: Mapping[str, Symbolic], known: Relations) -> Rela
 
 
 def _singles(related: list[str], others: Mapping[str, Symbolic], lengths: Iterable[int]) -> Iterator[tuple[str, Dim]]:
-    """What one of the `related` extents may be in terms of the others."""
+    """Return the candidates for one of the `related` dims in terms of the others."""
     for name in related:
         left = [symbol for other, symbol in others.items() if other != name]
         yield from ((name, other) for other in left)
@@ -154,12 +154,12 @@ def _singles(related: list[str], others: Mapping[str, Symbolic], lengths: Iterab
 
 
 def _terms(chosen: Iterable[tuple[str, Dim]]) -> int:
-    """How much relations say: a mask that is longer than it need be runs, too."""
+    """Return the complexity of relations: a mask that is too long runs too, so simpler relations come first."""
     return sum(1 if isinstance(dim, int) else len(dim.terms) for _, dim in chosen)
 
 
 def _masks(graph: Graph) -> tuple[set[str], list[int]]:
-    """The symbols that only inputs of integers and truths have, and no output; the fixed lengths of such inputs."""
+    """Return the symbols that occur only in integer and boolean inputs, and the static sizes of such inputs."""
     whole = [value for value in graph.inputs if _is_whole(value)]
     others = [value for value in (*graph.inputs, *graph.outputs) if value not in whole]
     found, real = ({name for dim in _extents(side) for name in graph.extents.free(dim)} for side in (whole, others))

@@ -1,7 +1,7 @@
-"""Time and memory limits of runs that a verb starts by itself: proofs, `cast`, `quantize`, `edit`, latency.
+"""Time and memory limits of automatic runs: proofs, `cast`, `quantize`, `edit`, latency.
 
-A verb enters `limited`; every session that runs inside it stops at the limit and raises RUN0013.
-`graphport.run` does not enter it: its user asked for the run.
+A command enters `limited`; every session that runs inside it stops at the limit and raises RUN0013. `graphport.run`
+has no limit, because its user requested the run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _INTERPRETED_MACS_PER_SECOND = 1 << 29
 longer than their limit are not begun, since no run is stopped inside a node."""
 
 _RUNS = 8
-"""A verb with a total limit has the seconds of so many runs for all of them."""
+"""The total time limit of a command as a number of single runs."""
 
 
 class RunLimitError(DiagnosticError):
@@ -58,7 +58,7 @@ class RunLimits:
     seconds: float
     """Of one run."""
     nbytes: int
-    """Bytes beyond those that the process holds before the run; 0 for any number."""
+    """Memory limit in bytes in addition to the process before the run; 0 for no limit."""
     until: float
     """End of all runs, by `time.monotonic`."""
     size: int | None = None
@@ -102,7 +102,7 @@ class RunLimits:
         self._check_work(title, work.total_macs(graph, graph.extents.numbers(sizes)), _MACS_PER_SECOND)
 
     def check_nodes(self, graph: Graph, title: str) -> None:
-        """Refuse to run a graph one node after another where one of them takes longer than the limit.
+        """Refuse a node-by-node run of a graph if one node takes longer than the limit.
 
         Raises:
             RunLimitError: with the estimate and the limit.
@@ -233,7 +233,7 @@ def limits_runs(verb: Callable[P, T]) -> Callable[P, T]:
 
 
 def current() -> RunLimits | None:
-    """The limits of this run; `None` where its user asked for it."""
+    """Return the limits of this run; `None` if its user requested it."""
     return _LIMITS.get()
 
 

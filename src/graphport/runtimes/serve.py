@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Port(NamedTuple):
-    """An input or output as a runtime declares it; `None` is not declared, and a dim of `None` is open."""
+    """An input or output as a runtime declares it; `None` is undeclared, and a dim of `None` is symbolic."""
 
     name: str
     dtype: str | None = None
@@ -41,7 +41,7 @@ class Loaded(Protocol):
 
 
 class RefusedError(Exception):
-    """The runtime does not load the file or does not compute the inputs; its text says why."""
+    """The runtime cannot load the file or compute the inputs; the message states the reason."""
 
 
 class LackingError(RefusedError):

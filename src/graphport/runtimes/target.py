@@ -1,4 +1,4 @@
-"""What a runtime can do with quantized tensors."""
+"""Capabilities of runtimes for quantized tensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphport.core.dtypes import DType
 INTEGERS = frozenset(
     {DType.INT4, DType.UINT4, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16},
 )
-"""Element types that count steps."""
+"""Integer element types of quantized tensors."""
 
 PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
-"""Operators whose kernels multiply with a constant weight, of those that all runtimes have."""
+"""Operators that all runtimes implement with a constant weight."""
 LAYERS = PRODUCTS | {"ConvTranspose"}
 
 

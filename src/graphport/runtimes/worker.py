@@ -1,7 +1,7 @@
-"""A runtime in a process of its own, for one that ends the process that it is in where it meets the unexpected.
+"""Runtimes in separate processes, because some terminate their process on unexpected input.
 
-The process is given a model, then arrays, and answers with arrays and the seconds they took, or with the reason why
-there are none. To start one takes longer than many a model: it is kept for the next.
+The process receives a model, then arrays, and returns arrays and the elapsed seconds, or an error. Starting one takes
+longer than running many models, so it is reused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LOAD, _DROP, _DONE, _FAILED = b"*", b"0", b"+", b"-"
 _MOST_IDLE = 2
-"""Processes of a runtime that wait for a model: as many as are beside each other when two are compared."""
+"""Maximum number of idle processes per runtime, enough for a comparison of two models."""
 _SECONDS = struct.Struct("<d")
 
 
@@ -53,7 +53,7 @@ _TRIPS: ContextVar[Trips | None] = ContextVar("_TRIPS", default=None)
 
 @contextmanager
 def trips() -> Generator[Trips]:
-    """What is lost on the way inside: whoever measures a runtime takes it off."""
+    """Overhead of the transfers; subtracted from measured times."""
     found = Trips()
     token = _TRIPS.set(found)
     try:
@@ -63,7 +63,7 @@ def trips() -> Generator[Trips]:
 
 
 class _Process:
-    """The process of a runtime, with at most one model in it. It ends with the program, or when nobody has it."""
+    """The process of a runtime, with at most one model. It ends with the program or without users."""
 
     def __init__(self, module: str) -> None:
         self.module, self.program = module, os.getpid()
@@ -81,7 +81,7 @@ class _Process:
 
     def ask(self, state: bytes, content: bytes) -> None:
         """Let it do something."""
-        with suppress(OSError):  # what became of it is told by the answer that does not come
+        with suppress(OSError):  # the missing answer reports the failure
             _send(self._stdin, state, content)
 
     def request(self, state: bytes, content: bytes, runtime: str) -> tuple[bytes, bytes] | None:
@@ -99,7 +99,7 @@ class _Process:
             return None
 
     def wait(self) -> int:
-        """What it ended with."""
+        """Wait and return the exit status."""
         return self._process.wait()
 
 
@@ -108,7 +108,7 @@ _IDLE: dict[str, list[_Process]] = {}
 
 
 def _given_back(process: _Process) -> None:
-    """Keep a process for the next model, without the one that it has; end it where enough are kept."""
+    """Release the model of a process and keep the process for the next one, or end it if enough are kept."""
     idle = _IDLE.setdefault(process.module, [])
     if process.can_be_asked and len(idle) < _MOST_IDLE:
         process.ask(_DROP, b"")
@@ -116,18 +116,18 @@ def _given_back(process: _Process) -> None:
 
 
 class Worker:
-    """A model in a process of its runtime. The process takes another when nobody has this one any more."""
+    """A model in a process of its runtime, which is reused when the worker is released."""
 
     def __init__(self, runtime: str, module: str, arguments: Sequence[str]) -> None:
-        """Have `module`, which calls `serve`, load the model that `arguments` name.
+        """Load the model that `arguments` name in a process of `module`, which calls `serve`.
 
         Raises:
-            DiagnosticError: RUN0003 with the words of `runtime`, where it does not load the model.
+            DiagnosticError: RUN0003 with the message of `runtime`, if it does not load the model.
         """
         self._runtime = runtime
         asked, idle = json.dumps(list(arguments)).encode(), _IDLE.get(module, [])
         answer = None
-        while answer is None and idle:  # one that ended over what it had before is none
+        while answer is None and idle:  # a process that failed on an earlier model is unusable
             with suppress(IndexError):  # another thread was quicker
                 self._process = idle.pop()
                 answer = self._loaded(asked)
@@ -143,10 +143,10 @@ class Worker:
         return self._process.request(_LOAD, asked, self._runtime)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs.
+        """Return the outputs.
 
         Raises:
-            DiagnosticError: RUN0005 with the runtime's words, RUN0013 it was killed at a limit.
+            DiagnosticError: RUN0005 with the runtime's message, RUN0013 it was killed at a limit.
         """
         began = time.perf_counter()
         answer = self._checked(self._process.request(_DONE, _packed(arrays), self._runtime), "RUN0005", self._runtime)
@@ -167,14 +167,14 @@ class Worker:
 
 
 class RefusedError(Exception):
-    """The runtime cannot load the model, or cannot compute; its text is what is told."""
+    """The runtime cannot load or run the model; its message is reported."""
 
 
 def serve(load: Callable[..., Callable[[list[Any]], Sequence[Any]]]) -> None:
-    """Be the process: load a model, answer inputs with outputs, and take another, until there are no more.
+    """Run the process: load a model, compute outputs, and load the next one, until the input ends.
 
     Args:
-        load: gives, of the arguments that name a model, what computes its outputs; both raise `RefusedError`.
+        load: returns a function that computes the outputs of a model from its arguments; both raise `RefusedError`.
     """
     answers = sys.stdout.buffer
     compute: Callable[[list[Any]], Sequence[Any]] | None = None
@@ -202,7 +202,7 @@ def serve(load: Callable[..., Callable[[list[Any]], Sequence[Any]]]) -> None:
 
 
 def fixed(graph: Graph) -> Shapes | None:
-    """The shapes of all inputs; `None` where one is open."""
+    """Return the shapes of all inputs; `None` if one is symbolic."""
     found: Shapes = {}
     for value in graph.inputs:
         if not isinstance(value.fact, TensorFact) or not value.fact.is_static:
@@ -212,10 +212,10 @@ def fixed(graph: Graph) -> Shapes | None:
 
 
 def bound(graph: Graph, shapes: Shapes) -> Graph:
-    """A copy for inputs of these shapes.
+    """Return a copy for inputs of these shapes.
 
     Raises:
-        DiagnosticError: an operator does not take them.
+        DiagnosticError: an operator does not accept them.
     """
     twin, inference = rewrite.copy(graph), Inference()
     bind_inputs(twin, shapes)
@@ -237,7 +237,7 @@ def _send(stream: IO[bytes], state: bytes, content: bytes) -> None:
 
 
 def _receive(stream: IO[bytes]) -> tuple[bytes, bytes]:
-    """A state and what comes with it.
+    """Receive a state and its data.
 
     Raises:
         EOFError: the stream ends.
