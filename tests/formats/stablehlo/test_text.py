@@ -61,6 +61,14 @@ def test_complex_results_are_complex(tmp_path):
     assert run(body, "tensor<complex<f32>>", tmp_path) == -7 + 24j
 
 
+def test_complex_cube_root_is_the_principal_one(tmp_path):
+    body = """
+    %0 = stablehlo.constant dense<[(-8.0, 0.0), (0.0, 0.0)]> : tensor<2xcomplex<f64>>
+    %1 = stablehlo.cbrt %0 : tensor<2xcomplex<f64>>
+    return %1 : tensor<2xcomplex<f64>>"""
+    np.testing.assert_allclose(run(body, "tensor<2xcomplex<f64>>", tmp_path), [1 + 3**0.5 * 1j, 0])
+
+
 @pytest.mark.parametrize(
     ("body", "code", "line"),
     [
