@@ -47,6 +47,7 @@ check: lint types layers known-codes docs  ## all that is read and not run; `mak
 lint: .venv/check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/measure_language.py --check
 
 types: .venv/check .venv/docs .venv/test
 	$(BIN)/pyright

@@ -70,7 +70,7 @@ states_option = grouped(
 
 
 def package_options(command: Command) -> Command:
-    """Options for reading PyTorch programs; `packaged` extracts them."""
+    """Options for reading PyTorch programs; `extract_package_options` extracts them."""
     return program_option(states_option(command))
 
 
@@ -209,7 +209,7 @@ batch_option = grouped(
 
 
 def writer_options(command: Command) -> Command:
-    """Add the options of writers; `chosen` extracts those that were passed."""
+    """Add the options of writers; `extract_writer_options` extracts those that were passed."""
     for option in reversed(WRITER):
         command = option(command)
     return command

@@ -152,7 +152,7 @@ def _weights_in_nodes(graph: Graph) -> Iterator[Storage]:
 
 
 def _reads_numbers(use: Use) -> bool:
-    """Whether this use of a constant reads its data as numbers, not as a shape, axes or indices."""
+    """Whether this use of a constant reads its elements as data, not as a shape, axes or indices."""
     if not isinstance(use.user, Node) or use.user.dialect:
         return True
     page = registry.pages().get(use.user.word)

@@ -64,7 +64,7 @@ class Legalizer:
                 self._repeat(graph, node)
 
     def _settle(self, node: Node) -> None:
-        """Infer the facts of a canonical node. After an opaque node, only the declared facts are known."""
+        """Infer the facts of a canonical node. After an opaque node, only declared facts exist."""
         claims = [(value, value.fact) for value in node.results]
         self.inference.settle(node, check_declared=False)
         if any(each.dialect for body in node.bodies() for inner in walk(body) for each in inner):
@@ -181,7 +181,7 @@ class Legalizer:
             value.producer = None
 
     def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
-        """Set the facts of the results of a node that has become canonical, combined with the declared facts."""
+        """Set the facts of the results of a node after its conversion, combined with the declared facts."""
         words, agreement = self.inference.words, self.inference.agreement
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:

@@ -96,7 +96,7 @@ def _of_causes(
 def _of_nodes(
     failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
 ) -> list[Diagnostic]:
-    """Return one finding for each operator and reason without value names, located at the first such node."""
+    """Return one finding for each operator and reason without value names, located at the first of these nodes."""
     counts = Counter((each.op, each.nameless) for each in _unique_failures(failed))
     first = {(each.op, each.nameless): each for each in reversed(failed)}
     return [

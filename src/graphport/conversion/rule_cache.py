@@ -275,7 +275,7 @@ def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) 
     if len(last.outputs) != len(wanted) or len(answer) < len(wanted):
         return None
     for index, (old, new) in enumerate(zip(wanted, last.outputs, strict=True)):
-        # An unused result of `node` would stay absent in a replay, also where the new operator requires it (TopK).
+        # An unused result of `node` would be absent in a replay, also where the new operator requires it (TopK).
         if old is None or new is None or answer[index] is not new or old.graph is not new.graph:
             return None
     positions: dict[Value, int] = {}

@@ -160,7 +160,7 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
 
 
 def _emit_loop(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
-    """As `_unrolled`, by a loop over the steps."""
+    """As `_unroll`, by a loop over the steps."""
     b = layer.b
     batch = b.dims(layer.x)[0 if layer.layout else 1]
     every: list[Value] = []

@@ -75,7 +75,7 @@ def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     if x.dtype in (None, DType.BOOL) or dtype_of(x).is_floating:
         return x, y
     if dtype_of(x) is DType.STRING:
-        message = f"{x.name} is {x.fact}: blobs hold numbers"
+        message = f"{x.name} is {x.fact}: a blob must be numeric"
         raise UnsupportedError(message)
     for each, other in ((x, y), (y, x)):
         if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):

@@ -147,14 +147,14 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
         shares = emit(b, "opset1.Tanh", emit(b, "opset1.Divide", raw, op.softcap))
         capped = emit(b, "opset1.Multiply", shares, op.softcap)
     offset = _offset(b, q, op.past_key, op.nonpad_kv_seqlen)
-    seen = _seen(b, raw, offset, op.nonpad_kv_seqlen, window)
+    seen = _visible_keys(b, raw, offset, op.nonpad_kv_seqlen, window)
     biased, hides = _biased(b, capped, op.attn_mask, seen)
-    shares = _shares(b, biased, PRECISIONS.get(op.softmax_precision or 0), hides=hides)
+    shares = _masked_softmax(b, biased, PRECISIONS.get(op.softmax_precision or 0), hides=hides)
     y = emit(b, "opset1.MatMul", shares, values)
     y = _joined(b, y) if is_flat else y
     if b.count == 4 and op.qk_matmul_output_mode == 2 and hides:
         hidden = scalar(b, -np.inf, dtype_of(biased))
-        biased = emit(b, "opset1.Select", _hidden(b, biased), hidden, biased)
+        biased = emit(b, "opset1.Select", _masked_scores(b, biased), hidden, biased)
     fourth = (raw, capped, biased, shares)[op.qk_matmul_output_mode]
     return (y, key, value, fourth)[: b.count]
 
@@ -169,9 +169,9 @@ def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, ca
     """
     q, k, v = heads
     scores = emit(b, "opset1.MatMul", emit(b, "opset1.Multiply", q, factor), k, transpose_b=True)
-    seen = _seen(b, scores, None, None, (-1, 0)) if causal else None
+    seen = _visible_keys(b, scores, None, None, (-1, 0)) if causal else None
     biased, hides = _biased(b, scores, None, seen)
-    return emit(b, "opset1.MatMul", _shares(b, biased, None, hides=hides), v)
+    return emit(b, "opset1.MatMul", _masked_softmax(b, biased, None, hides=hides), v)
 
 
 def _with_heads(b: Builder, x: Value, heads: int) -> Value:
@@ -211,7 +211,7 @@ def _offset(b: Builder, q: Value, past_key: Value | None, lengths: Value | None)
     return None if past_key is None else emitted_extent(b, past_key, 2)
 
 
-def _seen(
+def _visible_keys(
     b: Builder, scores: Value, offset: Value | None, lengths: Value | None, window: tuple[int, int]
 ) -> Value | None:
     """Which keys each query may see, but for the mask; `None` for all."""
@@ -254,7 +254,7 @@ def _lowest(dtype: DType) -> float:
     return float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
 
 
-def _hidden(b: Builder, scores: Value) -> Value:
+def _masked_scores(b: Builder, scores: Value) -> Value:
     """Which scores are those of keys that take no part."""
     return emit(b, "opset1.LessEqual", scores, _lowest(dtype_of(scores)))
 
@@ -274,14 +274,14 @@ def _widened(b: Builder, mask: Value, keys: Dim) -> Value:
     return emit(b, "opset12.Pad", mask, none, more, fill, pad_mode="constant")
 
 
-def _shares(b: Builder, biased: Value, precision: DType | None, *, hides: bool) -> Value:
+def _masked_softmax(b: Builder, biased: Value, precision: DType | None, *, hides: bool) -> Value:
     """Softmax along the keys; 0 for queries that see none."""
     dtype = dtype_of(biased)
     if not hides:
         wide = biased if precision is None else emitted_cast(b, biased, precision)
         return emitted_cast(b, emit(b, "opset8.SoftMax", wide, axis=-1), dtype)
     top = emit(b, "opset1.ReduceMax", biased, vector(b, [-1]), keep_dims=True)
-    is_blind = _hidden(b, top)
+    is_blind = _masked_scores(b, top)
     zero = b.like(biased, 0)
     scores = emit(b, "opset1.Select", is_blind, zero, biased)
     wide = scores if precision is None else emitted_cast(b, scores, precision)
