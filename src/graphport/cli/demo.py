@@ -96,7 +96,7 @@ class _Tour:
         return all(map(_is_verified, reports))
 
     def silent(self) -> dict[str, Any]:
-        """Return the same results as data."""
+        """Return the results as data."""
         valid = not any(finding.is_error for finding in self.check())
         model = self.load()
         right, count = self.accuracy(model)

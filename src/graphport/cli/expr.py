@@ -68,7 +68,7 @@ def _operands(named: dict[str, Any]) -> list[Any]:
 
 
 def _to_json_lists(value: Any) -> Any:
-    """Convert to nested lists for JSON; NaN, infinity and complex numbers become strings."""
+    """Convert to nested lists for JSON, with strings for NaN, infinity and complex values."""
     import numpy as np
 
     if is_sequence(value):

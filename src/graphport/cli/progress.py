@@ -97,7 +97,7 @@ class ProgressPrinter:
             self.tick(time.monotonic())
 
     def tick(self, now: float) -> None:
-        """Print the progress of the innermost stage if it is due."""
+        """Print the progress of the innermost stage at its time."""
         with self._lock:
             if self._stream is None or not self._begun:
                 return
