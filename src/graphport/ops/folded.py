@@ -151,12 +151,16 @@ def _meaning(node: Node, is_there: list[bool], index: int, shape: tuple[int, ...
         numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
         try:
             answer = page.function(*(next(given) if there else None for there in is_there), **numbers)
+            result = answer[index] if isinstance(answer, tuple | list) else answer
+            _check_size(result, shape)
         except (ShapeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
             raise UncomputedError(Diagnostic("SHAPE0001", f"{node.op}: {error}", node.origin)) from error
-        result = answer[index] if isinstance(answer, tuple | list) else answer
-        if np.size(result) != prod(shape):
-            message = f"{node.op}: computed shape {list(np.shape(result))}, declared shape {list(shape)}"
-            raise UncomputedError(Diagnostic("SHAPE0001", message, node.origin))
         return result
 
     return compute
+
+
+def _check_size(result: Any, shape: tuple[int, ...]) -> None:
+    if np.size(result) != prod(shape):
+        message = f"computed shape {list(np.shape(result))}, declared shape {list(shape)}"
+        raise ShapeError(message)

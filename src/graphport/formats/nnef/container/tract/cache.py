@@ -37,7 +37,9 @@ def kept(at: Maker, given: Mapping[str, Any], node: Call, name: str, caches: lis
     Raises:
         DiagnosticError: NNEF0904, it stands in a loop, or its shape has no such axis.
     """
-    axis, x = int(given["axis"]), at.tensor(given["input"])
+    if not isinstance(given["axis"], int):
+        raise at.fault("NNEF0904", f"the cache '{given['name']}' has axis {given['axis']!r}, expected an integer", node)
+    axis, x = given["axis"], at.tensor(given["input"])
     past = cast("list[Dim]", items_of(given["past_sequence_shape"]))
     if at.graph is not at.home or not 0 <= axis < len(past):
         where = "stands in a loop" if at.graph is not at.home else f"has no axis {axis}"
@@ -45,6 +47,8 @@ def kept(at: Maker, given: Mapping[str, Any], node: Call, name: str, caches: lis
     dtype = datum(str(given["datum_type"])) or DType.FLOAT32
     state = Value(at.home.fresh(str(given["name"])), TensorFact(dtype, tuple(past)), origin=at.span(node))
     others = [dim for place, dim in enumerate(past) if place != axis]
+    if any(isinstance(dim, int) and dim < 0 for dim in others):
+        raise at.fault("NNEF0904", f"the cache '{given['name']}' has a negative dimension", node)
     if all(isinstance(dim, int) for dim in others):
         shape = [0 if place == axis else dim for place, dim in enumerate(past)]
         state.storage = storage_of(np.zeros(cast("list[int]", shape), dtype.numpy), dtype)

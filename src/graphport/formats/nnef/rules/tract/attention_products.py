@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.formats.nnef.rules.tract.binding import word
+from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def _repeated(b: Builder, x: Value, q: Value) -> Value:
     own, wanted = b.dims(x), b.dims(q, at_least=2)
     if len(own) != 4 or decide_equal(own[1], wanted[1]) is not False:
         return x
+    if own[1] == 0:
+        message = f"keys and values have no heads, queries have {wanted[1]}"
+        raise ShapeError(message)
     times = wanted[1] // own[1]
     if not isinstance(times, int):
         return x
