@@ -1,8 +1,8 @@
-"""PNNX: the text and the archive of weights that pnnx makes of PyTorch models.
+"""PNNX: the text and the weight archive that pnnx writes for PyTorch models.
 
-A raw graph speaks `pnnx.nn.Conv2d`, `pnnx.torch.cat`: a type of PNNX is the word, its parameters are attributes of the
-same names, its weights attributes called `@weight`, and `$` is the tuple of the names under which operands are given,
-where there are several. Inputs and outputs have no node; `pnnx.Attribute` is a constant.
+The op type of a dialect node is `pnnx.nn.Conv2d` or `pnnx.torch.cat`; parameters are attributes of equal names, weights
+are attributes such as `@weight`, and `$` is the tuple of operand names if there are several operands. Inputs and
+outputs have no node; `pnnx.Attribute` is a constant.
 """
 
 from __future__ import annotations

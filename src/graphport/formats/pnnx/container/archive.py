@@ -1,4 +1,4 @@
-"""The `.bin` archive of weights: a zip file whose members are stored as they are, one for each weight."""
+"""The `.bin` archive of weights: a zip file with an uncompressed member per weight."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _corrupt_error(code: str, message: str, position: int, source: Source) -> Di
 
 
 def write_archive(file: BinaryIO, weights: Sequence[tuple[str, Storage]], layout: Layout) -> None:
-    """Write weights by name, byte by byte as pnnx lays them out; numbers are streamed."""
+    """Write weights by name with pnnx's byte layout; elements are streamed."""
     if len(weights) > _MOST_NARROW or sum(storage.nbytes for _, storage in weights) > _WIDE >> 1:
         layout = Layout.WIDE
     entries: list[bytes] = []

@@ -1,6 +1,6 @@
-"""A PNNX graph as a PyTorch module: Python source that reads its weights from the archive next to it.
+"""Write a PNNX graph as a PyTorch module: Python source that reads its weights from the archive next to it.
 
-The source is a fixed template around statements that `core.python_code` builds: no text of a model becomes code.
+The source is a fixed template around statements that `core.python_code` builds: no string of a model becomes code.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ if __name__ == "__main__":
 
 
 def code_of(graph: Graph, archive: str, names: Mapping[Value, str]) -> str:
-    """The text of a Python file; `names` has those of operators in the archive called `archive`, by their first result.
+    """Return the Python source; `names` maps first results to operator names in the archive `archive`.
 
     Raises:
         CodeError: an operator has no form in Python.
@@ -129,7 +129,7 @@ def code_of(graph: Graph, archive: str, names: Mapping[Value, str]) -> str:
 
 
 class _Operands(NamedTuple):
-    """The operands of a node in Python: those with a parameter's name, and the others."""
+    """Operands of a node in Python: keyword operands and positional ones."""
 
     values: list[ast.expr]
     named: dict[str, ast.expr]
@@ -353,7 +353,7 @@ class _Coder:
 
 
 class _Arguments(NamedTuple):
-    """The arguments of a method: numbers and strings of the file, and operands in Python."""
+    """Arguments of a method: numbers and strings of the file, and operands in Python."""
 
     attributes: Mapping[str, Any]
     operands: Mapping[str, ast.expr]
@@ -491,13 +491,16 @@ def _parameters(node: Node) -> dict[str, Any]:
     found = {key: value for key, value in node.attributes.items() if not key.startswith(("@", KEYS))}
     sizes = found.get("output_size")
     if node.word.startswith(_ADAPTIVE) and is_sequence(sizes):
-        # pnnx writes 0 for a size that stays as it is.
+        # pnnx writes 0 for an unchanged size.
         found["output_size"] = tuple(size or None for size in sizes)
     return found
 
 
 def _mask_name(node: Node, inputs: Sequence[Value], mask: Value) -> str:
-    """The parameter of a mask, which PNNX calls `attn_mask` in any case: its rows tell positions from items."""
+    """Return the mask parameter, which PNNX always calls `attn_mask`.
+
+    Its rank distinguishes position and batch masks.
+    """
     shapes = [value.fact.shape for value in (mask, *inputs[:2]) if isinstance(value.fact, TensorFact)]
     if len(shapes) < 3 or any(shape is None for shape in shapes):
         return "attn_mask"

@@ -1,4 +1,4 @@
-"""Expressions of PNNX as Python expressions of tensors and numbers."""
+"""Convert PNNX expressions to Python expressions of tensors and numbers."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _CASTS: Mapping[str, str] = MappingProxyType(
 _NUMERIC: Mapping[str, str] = MappingProxyType(
     {"int": "int", "abs": "abs", "torch.float": "float", "torch.long": "int", "torch.bool": "bool", "round": "round"}
 )
-"""Functions of numbers that Python has without a library."""
+"""Numeric functions that Python has without a library."""
 _EXTREMES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"max": ("max", "min"), "maximum": ("max", "min"), "min": ("min", "max"), "minimum": ("min", "max")}
 )
-"""Python's function, and the bound of a clamp that does the same with a number."""
+"""Python function, and the bound of the equivalent clamp with a number."""
 _UNARY = frozenset(
     {
         *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "expm1"),
@@ -76,7 +76,7 @@ _BINARY = frozenset({"fmod", "atan2", "logaddexp"})
 def expression_code(
     tree: Node, operands: Sequence[ast.expr], numbers: Sequence[bool], assign: Callable[[ast.expr], ast.expr]
 ) -> Code:
-    """The code of an expression of `operands`, of which some are numbers.
+    """Return the code of an expression over `operands`, some of which are numbers.
 
     `assign` takes an expression and returns the variable that it is assigned to.
 
@@ -146,7 +146,7 @@ def _call(name: str, parts: Sequence[Code]) -> Code:
 
 
 def _tensors(parts: Sequence[Code]) -> list[ast.expr]:
-    """The parts as tensors: numbers get the element type of the first tensor."""
+    """Convert all operands to tensors: numbers get the element type of the first tensor."""
     first = next((part.tree for part in parts if part.kind is Number.TENSOR), None)
     if first is None:
         message = "a function of lists"

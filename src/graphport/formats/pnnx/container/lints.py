@@ -1,4 +1,4 @@
-"""What pnnx is known to write otherwise than it was meant, as far as the text shows it."""
+"""Detect known errors in the output of pnnx, as far as the text shows them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _STATES = {"nn.LSTM": 3, "nn.GRU": 2, "nn.RNN": 2}
 """Recurrent layers, with how many results they have."""
 RESHAPES = frozenset({"Tensor.reshape", "Tensor.view"})
 LOOKED_AT = frozenset({_ATTENTION, *_STATES, *RESHAPES})
-"""Words of which shapes tell whether there is something to say."""
+"""Op types whose shapes are checked."""
 
 
 def doubts_of_expression(
     tree: Tree, operands: Sequence[Value], results: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
-    """What may not be what was traced, in an expression."""
+    """Yield warnings about an expression that may differ from the traced model."""
     nodes = list(postorder(tree))
     names = {node.text for node in nodes if isinstance(node, Call)}
     given = [dtype for value in operands if (dtype := value.dtype) is not None]
@@ -59,7 +59,7 @@ def doubts_of_expression(
 def doubts_of_operator(
     line: str, word: str, keys: Sequence[str], operands: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
-    """What may not be what was traced, in another operator."""
+    """Yield warnings about another operator that may differ from the traced model."""
     if word != _ATTENTION:
         return
     if not any(keys) and len(operands) > 1 and operands[0].dtype is DType.BOOL:
@@ -83,10 +83,10 @@ def doubts_of_operator(
 def declared_shape(
     attributes: Mapping[str, Attribute], given: Sequence[Value], results: Sequence[Value], place: Callable[[], Span]
 ) -> tuple[tuple[int, ...] | None, Diagnostic | None]:
-    """The shape that a reshape is declared to have, where its list is one of another rank, and what is said of that.
+    """Return the declared shape of a reshape whose shape list has another rank, and a warning.
 
-    Where a list is a product of lengths pnnx leaves factors of it behind: `(4,mul(4,4),-1)` becomes `(4,16,16,-1)`.
-    The declaration is what PyTorch gave.
+    If the list is a product of sizes, pnnx keeps factors of it: `(4,mul(4,4),-1)` becomes `(4,16,16,-1)`. The
+    declaration is PyTorch's result.
     """
     stated = attributes.get("shape")
     if not isinstance(stated, tuple) or len(given) != 1 or len(results) != 1:
@@ -106,9 +106,9 @@ def read_results(
     results: Sequence[Value],
     place: Callable[[], Span],
 ) -> tuple[list[int] | None, Diagnostic | None]:
-    """Which of the results of a recurrent layer stand in a line, where their shapes tell that others were left out.
+    """Return which results of a recurrent layer a line contains, if their shapes show that others were omitted.
 
-    pnnx drops results that nobody reads: one that is left may be the state at the end, of an LSTM one of two.
+    pnnx drops unused results: a remaining one may be the final state, of an LSTM one of two.
     """
     if word not in _STATES:
         return None, None
@@ -138,7 +138,7 @@ def read_results(
 
 
 def _numbers(dims: Sequence[object] | None) -> tuple[int, ...] | None:
-    """Lengths of which none is open."""
+    """Return the sizes if all are static."""
     numbers = tuple(dim for dim in dims or () if isinstance(dim, int))
     return None if dims is None or len(numbers) < len(dims) else numbers
 

@@ -1,4 +1,4 @@
-"""What a `.param` text says besides its graph, and what it needs in order to come out as it was."""
+"""Notes: content of a `.param` text besides its graph, which is kept for writing."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Line:
     start: int = -1
 
     def text(self, key: str, value: Attribute) -> str | None:
-        """How the value of `key` was written, if it is still what it was."""
+        """Return the original text of the value of `key`, if the value is unchanged."""
         known = self.texts.get(key)
         return known[1] if known is not None and (known[0] is value or known[0] == value) else None
 
 
 def line_of(note: object) -> Line | None:
-    """What a note is, if it is a line."""
+    """Return a note as a line, if it is one."""
     return note if isinstance(note, Line) else None
 
 

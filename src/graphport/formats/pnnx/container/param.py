@@ -1,4 +1,4 @@
-"""The lines of a `.param` text, each word with its place."""
+"""Lines of a `.param` text, split into fields with locations."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WORD = re.compile(r"[^ \t\v\f\r\n]+")
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHOWN = 40
 _ODD = "\x1c\x1d\x1e\x1f"
-"""What is white space to Python alone."""
+"""Characters that are white space in Python only."""
 _PIECE = 1 << 16
 
 
 Row: TypeAlias = "tuple[list[str], str, int]"
-"""The words of a line, the line, and where it begins in the text."""
+"""The fields of a line, the line, and its position in the text."""
 
 
 class Word(NamedTuple):
@@ -39,9 +39,9 @@ class Word(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """One operator: its type and name, operands and results, and what is said of them as `key=value`.
+    """One operator: type, name, operands, results, and `key=value` fields.
 
-    Places are found when somebody asks for a `word`, by its index among `words`.
+    Locations are computed on demand from the index of a field in `words`.
     """
 
     words: list[str]
@@ -50,7 +50,7 @@ class Line:
     text: str
     start: int
     _starts: array[int] | None = field(default=None, repr=False)
-    """Where each word begins in the text, from when somebody has asked for one."""
+    """Position of each field in the text, computed on demand."""
 
     @property
     def type(self) -> str:
@@ -64,28 +64,28 @@ class Line:
 
     @property
     def inputs(self) -> list[str]:
-        """Its operands, from word 4 on."""
+        """The operands, from field 4 on."""
         return self.words[4 : 4 + self.taken]
 
     @property
     def first_result(self) -> int:
-        """Which word is the first result."""
+        """Index of the first result's field."""
         return 4 + self.taken
 
     @property
     def first_entry(self) -> int:
-        """Which word is the first `key=value`: keys have their sign (`@weight`, `$input`, `#0`)."""
+        """Index of the first `key=value` field; keys include their sign (`@weight`, `$input`, `#0`)."""
         return 4 + self.taken + self.given
 
     def word(self, index: int, offset: int = 0) -> Word:
-        """A word with its place, or what of it begins at `offset`."""
-        if self._starts is None:  # a line may be wrong in all of its words
+        """Return a field with its location, or its part from `offset` on."""
+        if self._starts is None:  # a line may have errors in all of its fields
             self._starts = array("q", (found.start() for found in _WORD.finditer(self.text)))
         return Word(self.words[index][offset:], self.start + self._starts[index] + offset)
 
 
 class Spans:
-    """Says the places of words when somebody asks: word `index % LONGEST` of line `index // LONGEST`."""
+    """Computes locations of fields on demand: field `index % LONGEST` of line `index // LONGEST`."""
 
     __slots__ = ("_source", "_starts")
     LONGEST = 1 << 32
@@ -99,11 +99,11 @@ class Spans:
         self._starts.append(start)
 
     def start(self, index: int) -> int:
-        """Where the line of a word begins."""
+        """Return the position of a field's line."""
         return self._starts[index // self.LONGEST]
 
     def span(self, index: int) -> Span:
-        """The place of a word."""
+        """Return the location of a field."""
         line, word = divmod(index, self.LONGEST)
         words = _WORD.finditer(self._source.text or "", self._starts[line])
         found = next(islice(words, word, None))
@@ -112,7 +112,7 @@ class Spans:
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with a text, as far as it is told."""
+    """Diagnostics of a text."""
 
     source: Source
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -123,7 +123,7 @@ class Findings:
         self.add(Diagnostic(code, message, self.span(word), help))
 
     def warning(self, code: str, message: str, word: Word | None, help: str | None = None) -> None:
-        """Something that is read all the same."""
+        """Add a warning."""
         self.add(Diagnostic(code, message, self.span(word), help, Severity.WARNING))
 
     def add(self, finding: Diagnostic) -> None:
@@ -134,7 +134,7 @@ class Findings:
             self.left_out += 1
 
     def span(self, word: Word | None) -> Span:
-        """The place of a word."""
+        """Return the location of a field."""
         return Span(self.source) if word is None else Span(self.source, word.start, word.start + len(word.text))
 
     def settle(self) -> list[Diagnostic]:
@@ -153,11 +153,11 @@ class Findings:
 
 
 def parse_lines(text: str, findings: Findings) -> list[Line]:
-    """The operators of a `.param` text, in order.
+    """Yield the operators of a `.param` text in order.
 
     Raises:
-        DiagnosticError: PNNX0001 it does not begin as one, PNNX0002 its counts are none or are not those of its
-            lines, PNNX0003 a line breaks off.
+        DiagnosticError: PNNX0001 wrong header, PNNX0002 invalid counts, or counts that do not match the lines, PNNX0003
+            a truncated line.
     """
     rows = rows_of(text)
     counts = parse_head(rows, findings)
@@ -169,7 +169,7 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
 
 
 def parse_head(rows: Iterator[Row], findings: Findings) -> list[Word]:
-    """The numbers of operators and of operands that a text announces.
+    """Return the numbers of operators and operands in the header.
 
     Raises:
         DiagnosticError: PNNX0001 and PNNX0002, as `parse_lines`.
@@ -190,7 +190,7 @@ def parse_head(rows: Iterator[Row], findings: Findings) -> list[Word]:
 
 
 def check_counts(counts: list[Word], lines: int, names: int, findings: Findings) -> None:
-    """Hold what a text announces against its lines and the names of their results."""
+    """Compare the header's counts with the lines and the names of their results."""
     operators, operands = (int(word.text) for word in counts)
     if operators != lines:
         message = f"the file announces {operators} operators and has {lines}"
@@ -201,12 +201,12 @@ def check_counts(counts: list[Word], lines: int, names: int, findings: Findings)
 
 
 def rows_of(text: str) -> Iterator[Row]:
-    """The words of each line that has any, the line, and where it begins."""
-    # Blanks of other scripts are no blanks here: words may hold them.
+    """Yield the fields of each nonempty line, the line, and its position."""
+    # Non-ASCII white space does not separate fields.
     is_plain = text.isascii() and not any(odd in text for odd in _ODD)
     start = 0
     while start < len(text):
-        # A few lines at once: all of them would take as much as the text again.
+        # A few lines at once: all of them would double the memory.
         stop = text.find("\n", start + _PIECE)
         piece = text[start:] if stop < 0 else text[start:stop]
         for line in piece.split("\n"):

@@ -51,7 +51,7 @@ DIALECT = "pnnx"
 _PREFIX = "pnnx."
 _KEYS = "$"
 _PLAIN_KEYS = ("input", "self")
-"""What the only operand is called where that says nothing."""
+"""Default name of a single operand."""
 _MOST_OPERANDS = 1 << 24
 _FEWEST = 6
 """Words of a line with an operand and a result."""
@@ -66,12 +66,12 @@ def versions(graph: Graph) -> dict[str, str]:
 
 
 def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of `NAME.param` with the weights of `NAME.bin`, and warnings.
+    """Read the dialect graph of `NAME.param` with the weights of `NAME.bin`, and warnings.
 
     With `tolerant`, expressions that pnnx writes against its own grammar are warnings.
 
     Raises:
-        DiagnosticError: PNNX0001 to PNNX0007 what is wrong with the text; PNNX0101 to PNNX0106 with the weights.
+        DiagnosticError: PNNX0001 to PNNX0007 errors of the text; PNNX0101 to PNNX0106 of the weights.
     """
     place = Path(path)
     try:
@@ -89,9 +89,9 @@ def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagn
 
 
 class _Entries(NamedTuple):
-    """What a line says as `key=value`, sorted out; shapes are texts and the words that they stand in.
+    """Parsed `key=value` fields of a line; shapes are strings with the indices of their fields.
 
-    Attributes and texts may be those of other lines, too.
+    Attributes and strings may be shared between lines.
     """
 
     attributes: dict[str, Attribute]
@@ -99,17 +99,17 @@ class _Entries(NamedTuple):
     keys: tuple[str, ...]
     shapes: dict[str, tuple[str, int]]
     is_plain: bool
-    """Whether none of them is a weight."""
+    """Whether there is no weight."""
 
 
 class _Form(NamedTuple):
-    """What nodes are whose lines differ in names and shapes alone, and of which there is nothing else to say."""
+    """Shared form of nodes whose lines differ only in names and shapes and have no diagnostics."""
 
     word: str
     attributes: PlainAttributes
     notes: SharedNotes
     dtypes: set[tuple[DType | None, ...]] | None
-    """Of an expression, with which element types of operands and the result there is nothing to say either."""
+    """For an expression: types of operands and result for which there are no diagnostics."""
 
 
 class _Reader:
@@ -121,8 +121,7 @@ class _Reader:
         self.known: dict[str, Value] = {}
         self.outputs: list[notes.Line] = []
         self.places = Spans(findings.source)
-        # Networks repeat themselves: shapes without open extents, expressions and parameters of which there is
-        # nothing to say.
+        # Caches, because networks repeat layers: static shapes, expressions and parameters without diagnostics.
         self._facts: dict[str, TensorFact] = {}
         self._expressions: dict[tuple[str, int], Tree] = {}
         self._known_values: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
@@ -130,11 +129,10 @@ class _Reader:
         self._shapes: dict[str, SharedNotes] = {}
 
     def graph(self) -> Graph:
-        """The graph of all lines.
+        """Build the graph of all lines.
 
         Raises:
-            DiagnosticError: what is wrong with the lines, as `parse_lines`; what is wrong with the graph is among the
-                findings.
+            DiagnosticError: errors of lines, as `parse_lines`; errors of the graph are in the diagnostics.
         """
         text = self.findings.source.text or ""
         wrong = Findings(self.findings.source)
@@ -176,7 +174,7 @@ class _Reader:
             return False
         given = [known.get(name) for name in words[4 : first - 1]]
         stop, shape, mark = len(words), None, f"#{result}="
-        # From the end on: shapes, names of operands, and values, as pnnx writes them.
+        # From the last field on: shapes, operand names, and values, as pnnx orders them.
         while stop > first and (word := words[stop - 1])[0] == "#":
             stop -= 1
             if shape is None and word.startswith(mark):
@@ -226,8 +224,8 @@ class _Reader:
                     self._learn(node, line, entries)
 
     def _learn(self, node: Node, line: Line, entries: _Entries) -> None:
-        """Remember what a node of which there was nothing to say is, if nothing but names and shapes tells."""
-        # What else looks at shapes, or at numbers, does so of each.
+        """Cache the form of a node without diagnostics, if it depends only on names and shapes."""
+        # Other checks of shapes or numbers apply to each line.
         if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
             return
         notes_ = node.copied_notes
@@ -247,7 +245,7 @@ class _Reader:
         bare = word.removeprefix(_PREFIX)
         if "." not in bare and ":" not in bare:
             word = bare
-        # Without operands it is a constant of any kind, a text even.
+        # Without operands it is a constant of any type, possibly a string.
         if word == "Expression" and given:
             self._check_expression(line, given, results)
 
@@ -270,7 +268,7 @@ class _Reader:
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes = {**attributes, _KEYS: entries.keys}
         origin = self.places, index * Spans.LONGEST
-        # Nodes have their names and places themselves.
+        # Nodes have individual names and locations.
         notes_ = SharedNotes({notes.LINE: notes.Line(line.type, "", entries.keys, entries.texts)})
         return self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
 
@@ -353,7 +351,7 @@ class _Reader:
         return _Entries(attributes, texts, tuple(keys), shapes, not stored)
 
     def _plain(self, line: Line, indices: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
-        """The values of words that are no weights, and their texts: the same ones for lines that say the same."""
+        """Return the values of non-weight fields, and their strings: shared between equal lines."""
         stated = tuple([line.words[place] for place in indices])
         known = self._known_values.get(stated)
         if known is not None:
@@ -383,7 +381,7 @@ class _Reader:
             return None
 
     def _key(self, key: str, name: str, place: int, line: Line, keys: list[str]) -> None:
-        """One operand may be given under several names: each of them stands for its next place."""
+        """Return the index of an operand; an operand may occur under several names, in order."""
         for index, operand in enumerate(line.inputs):
             if operand == name and not keys[index]:
                 keys[index] = intern(key)
@@ -412,12 +410,12 @@ class _Reader:
             self.findings.add(doubt)
 
     def _expression(self, found: Word, count: int) -> Tree | None:
-        """What an expression of `count` operands says; `None` after a finding."""
+        """Parse an expression of `count` operands; `None` after an error was reported."""
         text = Text(found.text, self.findings.source, found.start)
         try:
             parsed = parse(text, ARITIES, lenient=self.tolerant)
         except DiagnosticError as error:
-            # The node is opaque then, and the same format can write it back.
+            # The node then is opaque, and the PNNX writer can write it back.
             severity = Severity.WARNING if self.tolerant else Severity.ERROR
             for finding in error.diagnostics:
                 self.findings.add(replace(finding, severity=severity))
@@ -434,9 +432,9 @@ class _Reader:
 
 
 def _keys(words: list[str], first: int, stop: int) -> tuple[tuple[str, ...], int]:
-    """What the one or two operands of a line are called whose shapes begin at word `stop`, and where its values end.
+    """Return the names of one or two operands whose shapes begin at field `stop`, and the end of the values.
 
-    Where names are not those of the operands in order, the words that say so count as values.
+    If names do not match the operands in order, their fields count as values.
     """
     operands = words[4 : first - 1]
     begin = stop - len(operands)

@@ -1,4 +1,4 @@
-"""The values of parameters, and the shapes and element types of operands, as PNNX spells them."""
+"""Parse and format values of parameters, and shapes and element types of operands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
         "bf16": DType.BFLOAT16,
     }
 )
-"""Element types by name; `null` stands for an unknown one, and `c32` is one that no tensor of ours has."""
+"""Element types by name; `null` is an unknown one, and `c32` is not supported by graphport."""
 
 NAMES: Mapping[DType, str] = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
 
@@ -51,7 +51,7 @@ _TEXTS = ("expr",)
 
 
 def parse_value(key: str, text: str) -> Attribute:
-    """What `text` says as the value of parameter `key`.
+    """Parse `text` as the value of parameter `key`.
 
     Raises:
         ValueError: it begins like a number and is none.
@@ -139,7 +139,7 @@ def _is_same(text: str, single: float) -> bool:
 
 
 def parse_tensor(text: str, name: str) -> tuple[DType | None, tuple[Dim, ...]]:
-    """Element type and shape of `(1,?,%h)f32`; open lengths become symbols called after `name` and the axis.
+    """Parse element type and shape of `(1,?,%h)f32`; open sizes become symbols named after `name` and the axis.
 
     Raises:
         ValueError: it is no shape with an element type.
@@ -164,7 +164,7 @@ def _length(text: str, name: str) -> Dim:
 
 
 def format_tensor(dtype: DType | None, shape: Sequence[Dim]) -> str:
-    """`(1,?,224)f32`: a length that is not known is `?`.
+    """Format `(1,?,224)f32`: an unknown size is `?`.
 
     Raises:
         ValueError: PNNX has no such element type.

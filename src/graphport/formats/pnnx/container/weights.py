@@ -1,4 +1,4 @@
-"""The weights beside a text of PNNX."""
+"""The weight archive of a PNNX text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDING = ".param"
 
 
 class Weights:
-    """The archive beside a text, opened when the first weight is asked for."""
+    """The archive next to a text, opened on first access."""
 
     def __init__(self, place: Path, findings: Findings) -> None:
         self._path = belonging(place.with_name(place.name.removesuffix(ENDING) + ".bin"), place)
@@ -55,7 +55,7 @@ class Weights:
             self._file, self._archive = file, archive
 
     def storage(self, name: str, word: Word) -> Storage | None:
-        """The numbers of the weight called `name`, as `word` declares them; `None` after a finding."""
+        """Return the elements of the weight `name`, declared in field `word`; `None` after an error was reported."""
         try:
             dtype, shape = parse_tensor(word.text, name)
         except ValueError as error:

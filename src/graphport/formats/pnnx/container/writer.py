@@ -28,7 +28,7 @@ _ENDING = ".param"
 _KEYS = "$"
 _DIALECT = "pnnx"
 _LINES = 512
-"""So many lines become one piece of the text."""
+"""Number of lines per written block."""
 
 
 class _Row(NamedTuple):
@@ -46,18 +46,20 @@ class _Row(NamedTuple):
 
 
 def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
-    """Write a graph in the words of PNNX as `NAME.param` and `NAME.bin`.
+    """Write a PNNX graph as `NAME.param` and `NAME.bin`.
 
-    What was read and not changed comes out byte by byte as it was.
+    Unchanged parts of a source file are written byte for byte.
 
     Args:
-        graph: in the words of PNNX.
+        graph: in the dialect `pnnx`.
         path: of the text, `NAME.pnnx.param`.
-        code: also write `NAME_pnnx.py`, the model as a module of PyTorch.
+        code: also write `NAME_pnnx.py`, the model as a PyTorch module.
 
     Raises:
-        DiagnosticError: PNNX0301 there is no text for a value, PNNX0302 the numbers of a weight are not there, PNNX0303
-            a node is no word of PNNX, PNNX0304 the files cannot be written, PNNX0305 a word has no form in Python.
+        DiagnosticError: PNNX0301 a value cannot be written, PNNX0302 the elements of a weight are not available,
+            PNNX0303
+            a node is no PNNX operator, PNNX0304 the files cannot be written, PNNX0305 an operator has no form
+                in Python.
     """
     target = Path(path)
     writer = _Writer(graph, Source(str(path)), needs_owners=bool(code))
@@ -99,7 +101,7 @@ class _Writer:
         self.findings: list[Diagnostic] = []
         self.weights: list[tuple[str, Storage]] = []
         self.owners: dict[Value, str] | None = {} if needs_owners else None
-        """What operators are called, by their first result, where somebody asks for that."""
+        """Operator names by first result, if requested."""
         self._renamed: dict[Value, str] = {}
         """Operands that cannot be called as their values are."""
         self._names: set[str] = set()
@@ -107,9 +109,9 @@ class _Writer:
         self._counters: dict[str, int] = {}
         self._agreeing: dict[tuple[str, int], tuple[TensorFact, bool]] = {}
         self._words: dict[str, list[str]] = {}
-        """Attributes as the text has them, of those without weights that were in no text, by what they are."""
+        """Text of attributes by value, of new nodes without weights."""
         self._shapes: dict[tuple[object, int], tuple[Fact, str]] = {}
-        """Of a note and a fact, which is kept for that."""
+        """Text of shapes by note and fact, which the key keeps alive."""
 
     def text(self) -> list[bytes]:
         """The `.param` text in pieces; collects the weights on the way."""
@@ -127,7 +129,7 @@ class _Writer:
         return [_encoded([MAGIC, f"{count} {self._operands()}"]), *pieces]
 
     def _name(self) -> None:
-        """Give each value a name that is a word, and no other one's."""
+        """Give each value a unique name without white space."""
         taken: set[str] = set()
         counters: dict[str, int] = {}
         for value in self.graph.values():
@@ -145,7 +147,7 @@ class _Writer:
         return [renamed.get(value) or value.name for value in values]
 
     def _operands(self) -> int:
-        """How many there are: everything that is given, computed, or constant and read."""
+        """Count the operands: all inputs, results, and used constants."""
         graph = self.graph
         constants = sum(1 for value in graph.constants if value.uses)
         return len(graph.inputs) + constants + sum(len(node.results) for node in graph)
@@ -155,7 +157,7 @@ class _Writer:
         constants = [value for value in graph.constants if value.uses]
         owners = [*graph.inputs, *constants, *graph]
         if all(_place(owner) >= 0 for owner in owners) and (self._ends() or not graph.outputs):
-            # Nothing was added: the lines stand where they stood.
+            # Nothing was added: the lines keep their positions.
             rows = [*self._inputs(), *map(self._constant, constants), *map(self._node, graph), *self._outputs()]
             return iter(sorted(rows, key=lambda row: row.place))
         del owners
@@ -247,7 +249,7 @@ class _Writer:
         return name
 
     def _stated_shape(self, value: Value) -> str:
-        """`_shape`, remembered of a note and a fact; that of a scalar depends on who gives it."""
+        """Return `_shape`, cached by note and fact; the shape of a scalar depends on its producer."""
         fact = value.fact
         key = value.note(notes.SHAPE), id(fact)
         known = self._shapes.get(key)
@@ -260,7 +262,7 @@ class _Writer:
         return shape
 
     def _attributes(self, name: str, row: _Row) -> list[str]:
-        # Numbers that are equal need not have one text, but what has one text is the same.
+        # Equal numbers may differ in text (-0.0 and 0.0), but equal texts are equal numbers.
         form = repr(row.attributes) if row.line is None else ""
         known = self._words.get(form)
         if known is not None:
@@ -306,7 +308,7 @@ class _Writer:
         fact = value.fact
         if isinstance(note, str) and (not isinstance(fact, TensorFact) or self._agrees(note, fact)):
             return note
-        # pnnx says nothing of rank 0; of an input nothing else tells the element type.
+        # pnnx writes no shape for rank 0; an input's element type is known from nothing else.
         is_scalar = isinstance(fact, TensorFact) and fact.shape == () and value.is_input and fact.dtype is not None
         if not isinstance(fact, TensorFact) or (not fact.shape and not is_scalar):
             return ""

@@ -1,4 +1,4 @@
-"""PNNX has lists, tuples and numbers as operands; here they become several operands, results, or attributes."""
+"""Convert lists, tuples and numbers, which are operands in PNNX, to several operands, results, or attributes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Item = Value | None
 
 
 def before(graph: Graph) -> None:
-    """Take lists, tuples and numbers out of operands, and results that nobody wants out of nodes."""
+    """Remove lists, tuples and numbers from operands, and unused results from nodes."""
     numbers: dict[Value, Any] = {}
     lists: dict[Value, list[Item]] = {}
     trees: dict[str, Tree | None] = {}
@@ -92,7 +92,7 @@ def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]],
 
 
 def _settled(node: Node, item: Item, numbers: Mapping[Value, Any]) -> Item:
-    """An item of a list that has tensors: numbers among them are tensors, too."""
+    """Return an element of a list with tensors: numbers become tensors, too."""
     if item is None or item not in numbers or node.graph is None:
         return item
     number = numbers[item]
@@ -108,7 +108,7 @@ def _flat(items: tuple[Item, ...], lists: Mapping[Value, list[Item]]) -> list[It
 
 
 def _parsed(text: str) -> Tree | None:
-    """What an expression says; `None` where it is none."""
+    """Parse an expression; `None` if it is none."""
     try:
         return parse(text, ARITIES, lenient=True).tree
     except DiagnosticError:
@@ -118,7 +118,7 @@ def _parsed(text: str) -> Tree | None:
 def _note_expression(node: Node, tree: Tree | None, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
     if tree is None:
         if not node.inputs:
-            # A text: PyTorch's word for a mode.
+            # A string: PyTorch's name of a mode.
             numbers[node.output] = node.attributes.get("expr")
         return
     if not node.inputs:
@@ -128,7 +128,7 @@ def _note_expression(node: Node, tree: Tree | None, numbers: dict[Value, Any], l
 
 
 def _item(part: Tree, node: Node) -> Item:
-    """What an entry of a list stands for: an operand, nothing, or an expression, which becomes a node of its own."""
+    """Return a list element as an operand, `None`, or an expression, for which a node is created."""
     if isinstance(part, Reference):
         return node.inputs[part.index]
     if isinstance(part, Literal) or node.graph is None:
@@ -147,7 +147,7 @@ def _plain(tree: Tree, text: Any) -> Any:
 
 
 def _is_item(part: Tree, node: Node) -> bool:
-    """Whether it is nothing, or a tensor that has axes: numbers make a shape, which no bool is part of."""
+    """Whether a list element is `None`, or a tensor with axes: numbers would form a shape."""
     if isinstance(part, Call):
         references = [each for each in postorder(part) if isinstance(each, Reference)]
         is_length = any(isinstance(each, Call) and each.text == "size" for each in postorder(part))
@@ -162,7 +162,7 @@ def _is_item(part: Tree, node: Node) -> bool:
 
 
 def _expand(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:
-    """Give a node the items of its lists as operands, and its numbers as attributes, each under its name or place."""
+    """Expand the lists of a node to operands, and its numbers to attributes, by name or index."""
     known = [value for value in node.inputs if value is not None and (value in numbers or value in lists)]
     if not known or node.word in _PACKS or node.word in ("Expression", "SliceIndexes"):
         return
@@ -208,7 +208,7 @@ def _unpack(graph: Graph, node: Node, lists: Mapping[Value, list[Item]]) -> None
 
 
 def _open_outputs(graph: Graph, lists: Mapping[Value, list[Item]]) -> None:
-    """Return the items of a tuple instead of it."""
+    """Return the elements of a tuple instead of the tuple."""
     outputs = graph.outputs
     if any(value in lists for value in outputs):
         items = _flat(tuple(outputs), lists)
@@ -216,7 +216,7 @@ def _open_outputs(graph: Graph, lists: Mapping[Value, list[Item]]) -> None:
 
 
 def _forget(graph: Graph, node: Node) -> None:
-    """Drop results at the end that nobody reads, and a node that is left with nobody who does."""
+    """Drop unused trailing results, and nodes without used results."""
     if not node.results or any(value.uses for value in node.results):
         while len(node.outputs) > 1 and (last := node.outputs[-1]) is not None and not last.uses:
             node.drop_output(len(node.outputs) - 1)
@@ -226,9 +226,9 @@ def _forget(graph: Graph, node: Node) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Let layers own weights that are computed from constants in steps, while the steps are canonical.
+    """Fold weights that are computed from constants in several steps, while the steps are canonical.
 
-    A single step is left to the rule of its reader, which may have it as a flag.
+    A single step is left to the export rule of its consumer, which may support it as a flag.
     """
     pages, is_changed = registry.pages(), False
     for node in list(graph):
@@ -248,7 +248,7 @@ def before_lifting(graph: Graph) -> None:
 
 
 def _drop_unread(graph: Graph) -> None:
-    """Take out what is computed for nobody."""
+    """Remove unused nodes."""
     for node in reversed(list(graph)):
         if not node.dialect and not any(value.uses for value in node.results):
             graph.remove(node)
@@ -269,7 +269,7 @@ def after_lifting(graph: Graph) -> None:
 
 
 def _format_scalar(graph: Graph, value: Value, text: str) -> None:
-    """Expressions read a number; whoever else reads it needs a tensor, for a number has neither methods nor a type."""
+    """Convert an expression to a number; consumers other than expressions need a tensor with methods and a type."""
     uses = list(value.uses)
     numeric = [use for use in uses if isinstance(use.user, Node) and use.user.word == "Expression"]
     if numeric:
