@@ -123,12 +123,16 @@ def locate(path: str | Path) -> Located:
 
 def _locate(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:
     """The model at `place`, which begins with `head`, inside of at most `depth` containers."""
-    if is_file or not any((place / name).is_file() for name in EXPORTED):
-        found = _by_content(place, head, is_file=is_file)
-        if found is not None:
-            encoding = found.encoding(head) if head else None
-            return Located(found, place if encoding is None else _decoded(found, place, encoding))
+    found = _by_content(place, head, is_file=is_file)
+    if found is not None and (found.name != "checkpoint" or not _has_exported_model(place)):
+        encoding = found.encoding(head) if head else None
+        return Located(found, place if encoding is None else _decoded(found, place, encoding))
     return _locate_unrecognized(place, head, is_file=is_file, depth=depth)
+
+
+def _has_exported_model(place: Path) -> bool:
+    """Whether a folder has an ONNX file under a name that exporters of checkpoints write."""
+    return any((place / name).is_file() for name in EXPORTED)
 
 
 def _locate_unrecognized(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:

@@ -24,6 +24,13 @@ def test_the_folder_of_onnxruntime_genai_is_complete(tmp_path):
     assert next(iter(gp.load(tmp_path / "out").outputs)) == "logits"
 
 
+def test_a_folder_with_a_damaged_configuration_is_refused(tmp_path):
+    gp.convert(MODELS / "qwen2", tmp_path / "out", format="genai", verify=False)
+    (tmp_path / "out" / "genai_config.json").write_text("{}")
+    with pytest.raises(gp.DiagnosticError, match="GENAI0001"):
+        gp.load(tmp_path / "out")
+
+
 def test_files_of_the_tokenizer_are_copied_as_they_are(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
