@@ -50,7 +50,7 @@ def generation_settings(config: Config, decoder: Decoder, folder: Path | None) -
         search["top_k"] = generation.integer("top_k", default=50, low=0)
     for name in ("temperature", "top_p", "repetition_penalty"):
         if generation is not config and generation.has(name):
-            search[name] = generation.number(name)
+            search[name] = generation.finite_float(name)
     settings = {
         "model": model,
         "hidden_size": decoder.hidden,
@@ -76,7 +76,7 @@ def _token(name: str, generation: Config, config: Config, default: int) -> int:
 def _tokens(name: str, generation: Config, config: Config, default: int) -> int | list[int]:
     for each in (generation, config):
         if isinstance(each.values.get(name), list):
-            tokens = each.items(name) or []
+            tokens = each.list_value(name) or []
             return [Config({name: token}, each.source).integer(name, low=0) for token in tokens[:_MAX_TOKENS]]
         if each.has(name):
             return each.integer(name, low=-1)

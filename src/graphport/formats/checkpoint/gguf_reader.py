@@ -12,7 +12,7 @@ from graphport.formats.checkpoint.container import blocks
 from graphport.formats.checkpoint.container.blocks import BlockStorage
 from graphport.formats.checkpoint.container.config import Config
 from graphport.formats.checkpoint.container.faults import fault
-from graphport.formats.checkpoint.container.gguf import BlockTensor, Gguf, damaged, read_gguf
+from graphport.formats.checkpoint.container.gguf import BlockTensor, Gguf, gguf_fault, read_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,12 +52,12 @@ def read_file(path: Path) -> tuple[str, GgufFamily, Config, dict[str, BlockStora
     source = Source(str(path))
     file = read_gguf(path)
     tensors = dict(file.tensors)
-    for part in _other_parts(path, file, source):
+    for part in _following_files(path, file, source):
         tensors.update(part.tensors)
     storages = {name: _storage(name, tensor, source) for name, tensor in tensors.items()}
     architecture = file.keys.get("general.architecture")
     if not isinstance(architecture, str):
-        raise damaged(f"GGUF: general.architecture is {str(architecture)[:60]!r}", source, "general.architecture")
+        raise gguf_fault(f"GGUF: general.architecture is {str(architecture)[:60]!r}", source, "general.architecture")
     is_moe = bool(file.keys.get(f"{architecture}.expert_count"))
     found = ARCHITECTURES.get(f"{architecture}_moe" if is_moe else "") or ARCHITECTURES.get(architecture)
     if found is None:
@@ -74,10 +74,10 @@ def read_file(path: Path) -> tuple[str, GgufFamily, Config, dict[str, BlockStora
     return architecture, found, config, storages
 
 
-def _other_parts(path: Path, file: Gguf, source: Source) -> list[Gguf]:
+def _following_files(path: Path, file: Gguf, source: Source) -> list[Gguf]:
     count = file.keys.get("split.count", 1)
     if type(count) is not int or not 0 <= count <= _MAX_PARTS:
-        raise damaged(f"split.count is {str(count)[:40]}", source, "split.count")
+        raise gguf_fault(f"split.count is {str(count)[:40]}", source, "split.count")
     if count <= 1:
         return []
     match = _PART.match(path.name)
@@ -88,7 +88,8 @@ def _other_parts(path: Path, file: Gguf, source: Source) -> list[Gguf]:
     for number in range(2, count + 1):
         part = read_gguf(path.with_name(f"{match[1]}-{number:05}-of-{count:05}.gguf"))
         if part.keys.get("split.no") != number - 1 or part.keys.get("split.count") != count:
-            raise damaged(f"part {number} says that it is part {part.keys.get('split.no')}", source, "split.no")
+            message = f"file {number} has split.no {part.keys.get('split.no')}, expected {number - 1}"
+            raise gguf_fault(message, source, "split.no")
         parts.append(part)
     return parts
 
@@ -97,7 +98,7 @@ def _storage(name: str, tensor: BlockTensor, source: Source) -> BlockStorage:
     format_ = blocks.FORMATS.get(tensor.kind)
     if format_ is None and tensor.kind not in blocks.NAMES:
         message = f"the tensor {name[:80]!r} has the type {tensor.kind}, which is none of GGUF"
-        raise damaged(message, source, name[:80], "a newer graphport may read it")
+        raise gguf_fault(message, source, name[:80], "a newer graphport may read it")
     if format_ is None:
         message = f"unsupported: the tensor {name[:80]!r} is in the format {blocks.NAMES[tensor.kind]}"
         raise fault("CKPT0005", message, source, name[:80], "quantize the model to one of Q2_K to Q8_0")
@@ -106,11 +107,11 @@ def _storage(name: str, tensor: BlockTensor, source: Source) -> BlockStorage:
         raise fault("CKPT0005", message, source, name[:80], "convert the file to little-endian")
     if not tensor.shape or tensor.shape[-1] % format_.elements or prod(tensor.shape) == 0:
         message = f"the tensor {name[:80]!r} of {format_.name} has the shape {list(tensor.shape)}"
-        raise damaged(message, source, name[:80])
+        raise gguf_fault(message, source, name[:80])
     found = BlockStorage(tensor.file, tensor.start, format_, tensor.shape, is_big_endian=tensor.is_big_endian)
     if tensor.start + found.stored_bytes > tensor.file.size:
         message = f"the tensor {name[:80]!r} ends at byte {tensor.start + found.stored_bytes} of {tensor.file.size}"
-        raise damaged(message, source, name[:80])
+        raise gguf_fault(message, source, name[:80])
     return found
 
 
@@ -122,7 +123,7 @@ def _config(
     for name, key in {**_KEYS, **family.keys}.items():
         value: Any = keys.get(key)
         if isinstance(value, list):
-            value = _same(cast("list[Any]", value), key, source)
+            value = _uniform_value(cast("list[Any]", value), key, source)
         if value is not None:
             values[name] = value
     if "token_embd.weight" in tensors:
@@ -152,7 +153,7 @@ def _config(
     return config
 
 
-def _same(values: list[Any], key: str, source: Source) -> Any:
+def _uniform_value(values: list[Any], key: str, source: Source) -> Any:
     if not values or any(value != values[0] for value in values):
         message = f"unsupported: {key} differs between layers"
         raise fault("CKPT0005", message, source, key, "models whose layers have the same sizes are read")
@@ -165,19 +166,19 @@ def _scaling(keys: dict[str, Any], tensors: dict[str, BlockStorage], source: Sou
     common = {} if original is None else {"original_max_position_embeddings": original}
     attention = keys.get("rope.scaling.attn_factor")
     if all(name in tensors for name in _FACTORS):
-        factors = [_numbers(name, tensors, source) for name in _FACTORS]
+        factors = [_rope_factors(name, tensors, source) for name in _FACTORS]
         found = {"rope_type": "longrope", "short_factor": factors[0], "long_factor": factors[1], **common}
         return found if attention is None else {**found, "attention_factor": attention}
     if _FREQUENCIES in tensors:
-        return {"rope_type": "divided", "divisors": _numbers(_FREQUENCIES, tensors, source)}
+        return {"rope_type": "divided", "divisors": _rope_factors(_FREQUENCIES, tensors, source)}
     kind = keys.get("rope.scaling.type", "none")
     if kind == "none":
         return None
     return {"rope_type": str(kind), "factor": keys.get("rope.scaling.factor"), **common}
 
 
-def _numbers(name: str, tensors: dict[str, BlockStorage], source: Source) -> list[float]:
+def _rope_factors(name: str, tensors: dict[str, BlockStorage], source: Source) -> list[float]:
     storage = tensors[name]
     if storage.count > 1 << 12:
-        raise damaged(f"{name} has {storage.count} elements", source, name)
+        raise gguf_fault(f"{name} has {storage.count} elements", source, name)
     return storage.numpy().reshape(-1).astype(float).tolist()

@@ -52,7 +52,7 @@ def versions(graph: Graph) -> dict[str, str]:
 
 
 def has_facts(graph: Graph) -> bool:
-    """Whether all facts are known: the graph is built by inference."""
+    """Return True: inference ran while the graph was built."""
     del graph
     return True
 
@@ -66,7 +66,7 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     if kind in ENCODERS:
         return _encoder(kind, folder, config)
     if kind not in FAMILIES:
-        architecture = (config.items("architectures") or ["of no architecture"])[0]
+        architecture = (config.list_value("architectures") or ["of no architecture"])[0]
         message = f"models of the type {kind[:60]!r} ({str(architecture)[:80]})"
         raise config.unsupported("model_type", message, f"read are: {', '.join(sorted([*FAMILIES, *ENCODERS]))}")
     family = FAMILIES[kind]
@@ -105,7 +105,7 @@ def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagn
     family = ENCODERS[kind]
     encoder = resolve(family, config)
     _check_activation(encoder.act, config)
-    architecture = str((config.items("architectures") or ["Model"])[0])
+    architecture = str((config.list_value("architectures") or ["Model"])[0])
     task = next((each for each in TASKS if architecture.endswith(each)), None)
     if task is None or (task != "Model" and not encoder.tasks):
         message = f"models of the architecture {architecture[:80]!r} ({kind})"

@@ -23,7 +23,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
     """Return the graph of a folder's decoder and warnings.
 
     Raises:
-        DiagnosticError: GENAI0001 the configuration cannot be read; what the reader of ONNX raises.
+        DiagnosticError: GENAI0001 the configuration cannot be read; errors of the ONNX reader.
     """
     folder = Path(path)
     return registered("onnx").read(folder / _file_name(folder))

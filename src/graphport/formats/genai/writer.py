@@ -30,7 +30,7 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
 
     Raises:
         DiagnosticError: GENAI0002 the graph has no caches or no generation settings; GENAI0003 a file cannot be copied;
-            what the writer of ONNX raises.
+            errors of the ONNX writer.
     """
     folder = Path(path)
     config, files = _config(graph, Source(str(path)))
@@ -102,7 +102,7 @@ def _copy(file: Path, target: Path) -> None:
     """Copy a file byte for byte.
 
     Raises:
-        DiagnosticError: GENAI0003 it is gone or no regular file.
+        DiagnosticError: GENAI0003 it is absent or not a regular file.
     """
     try:
         regular_status(file)

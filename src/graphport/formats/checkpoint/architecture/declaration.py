@@ -24,7 +24,7 @@ class Key(NamedTuple):
 
 
 def key(*names: str, default: Any = None) -> Key:
-    """Return the value of the configuration that has one of these names."""
+    """Return the value of the configuration with one of `names`."""
     return Key(names, default)
 
 
@@ -234,7 +234,7 @@ def _value(name: str, kind: str, value: Any, config: Config, found: Mapping[str,
     if kind == "int":
         return config.integer(*value.names, default=default, low=_LOWS.get(name, 1), high=_HIGHS.get(name, 1 << 31))
     if kind == "float":
-        return config.number(*value.names, default=default)
+        return config.finite_float(*value.names, default=default)
     if kind == "bool":
         return config.flag(*value.names, default=default) is not value.is_inverted
     return config.text(*value.names, default=default)

@@ -1,4 +1,4 @@
-"""Encoders: hidden states of a text, and the heads of tasks on top of them."""
+"""Encoders: hidden states of tokens, and task heads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class EncoderNet(DecoderNet):
             "ForTokenClassification": self._tokens,
             "ForQuestionAnswering": self._answers,
         }
-        outputs = heads[task](x, labels) if task in heads else self._plain(x)
+        outputs = heads[task](x, labels) if task in heads else self._hidden_state_outputs(x)
         if pooling is not None:
             outputs["sentence_embedding"] = self._pooled(x, pooling)
         return net.finish(list(outputs.items()))
@@ -105,13 +105,13 @@ class EncoderNet(DecoderNet):
         y = net.op(Attention, q, k, v, self._biases[reach], scale=self._scale(layer), stem="attention")
         return self.parts.output(net.join_heads(y, decoder.hidden), layer)
 
-    def _plain(self, x: Value) -> dict[str, Value]:
+    def _hidden_state_outputs(self, x: Value) -> dict[str, Value]:
         outputs = {"last_hidden_state": x}
         if self.decoder.pooled and self.weights.has(f"{self.decoder.names['pooler']}.weight"):
             outputs["pooler_output"] = self._pooler(x)
         return outputs
 
-    def _first(self, x: Value) -> Value:
+    def _first_token(self, x: Value) -> Value:
         """Return the hidden state of the first token.  Shapes: [B, S, H] → [B, H]."""
         net = self.net
         first = net.op(Slice, x, net.integers(0), net.integers(1), net.integers(1), stem="first")
@@ -119,7 +119,9 @@ class EncoderNet(DecoderNet):
 
     def _pooler(self, x: Value) -> Value:
         hidden = self.decoder.hidden
-        dense = self.parts.named_linear(self._first(x), self.decoder.names["pooler"], hidden, hidden, has_bias=True)
+        dense = self.parts.named_linear(
+            self._first_token(x), self.decoder.names["pooler"], hidden, hidden, has_bias=True
+        )
         return self.net.op(Tanh, dense)
 
     def _transform(self, x: Value) -> Value:
@@ -148,12 +150,16 @@ class EncoderNet(DecoderNet):
         decoder, parts, hidden = self.decoder, self.parts, self.decoder.hidden
         last = "classifier"
         if decoder.classify == "dense":
-            h = self.net.op(Tanh, parts.named_linear(self._first(x), "classifier.dense", hidden, hidden, has_bias=True))
+            h = self.net.op(
+                Tanh, parts.named_linear(self._first_token(x), "classifier.dense", hidden, hidden, has_bias=True)
+            )
             last = "classifier.out_proj"
         elif decoder.classify == "relu":
-            h = self.net.op(Relu, parts.named_linear(self._first(x), "pre_classifier", hidden, hidden, has_bias=True))
+            h = self.net.op(
+                Relu, parts.named_linear(self._first_token(x), "pre_classifier", hidden, hidden, has_bias=True)
+            )
         elif decoder.classify == "head":
-            h = self._transform(self._mean(x) if decoder.classify_mean == "mean" else self._first(x))
+            h = self._transform(self._mean(x) if decoder.classify_mean == "mean" else self._first_token(x))
         else:
             h = self._pooler(x)
         return {"logits": parts.named_linear(h, last, labels, hidden, has_bias=True)}
@@ -184,7 +190,7 @@ class EncoderNet(DecoderNet):
         return net.op(Div, total, net.op(Max, count, net.floats(1e-9)), stem="mean")
 
     def _pooled(self, x: Value, pooling: Pooling) -> Value:
-        pooled = self._first(x) if pooling.is_first else self._mean(x)
+        pooled = self._first_token(x) if pooling.is_first else self._mean(x)
         if not pooling.is_normalized:
             return pooled
         net = self.net

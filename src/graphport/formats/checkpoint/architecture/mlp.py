@@ -58,11 +58,16 @@ def _gated(parts: Projections, x: Value, weights: tuple[Storage, Storage, str], 
 def _experts(parts: Projections, x: Value, layer: int) -> Value:
     """Append a mixture of experts: every expert computes all tokens, weighted by the router."""
     net, decoder = parts.net, parts.decoder
-    shares = _shares(parts, x, layer)
+    router_weights = _router_weights(parts, x, layer)
     total: Value | None = None
     for expert in range(decoder.experts):
         share = net.op(
-            Slice, shares, net.integers(expert), net.integers(expert + 1), net.integers(2), stem=f"share{expert}"
+            Slice,
+            router_weights,
+            net.integers(expert),
+            net.integers(expert + 1),
+            net.integers(2),
+            stem=f"share{expert}",
         )
         y = net.op(Mul, _expert(parts, x, layer, expert), share)
         total = y if total is None else net.add(total, y)
@@ -78,7 +83,7 @@ def _experts(parts: Projections, x: Value, layer: int) -> Value:
     return net.add(total, shared)
 
 
-def _shares(parts: Projections, x: Value, layer: int) -> Value:
+def _router_weights(parts: Projections, x: Value, layer: int) -> Value:
     """Append the router.  Shapes: [B, S, hidden] → [B, S, experts], 0 for experts that are not chosen."""
     net, decoder = parts.net, parts.decoder
     name = parts.name("router", layer)

@@ -1,4 +1,4 @@
-"""Names of tensors as files have them: with and without prefixes, and older ones."""
+"""Map tensor names of files, with or without prefixes, to the names of a family."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias
 
 
 def canonical_names(names: Container[str], decoder: Decoder, family: Family) -> Callable[[str], str]:
-    """Return the function that maps the names in a file to those of the family."""
+    """Return the function that maps tensor names of a file to names of the family."""
     embed = f"{decoder.names['embed']}.weight"
     prefix = family.prefix
     heads = tuple(decoder.names["heads"].split()) if "heads" in decoder.names else (f"{decoder.names['head']}.",)

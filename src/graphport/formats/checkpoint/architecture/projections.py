@@ -90,7 +90,7 @@ class Projections:
         return q, k, v
 
     def normalized_heads(self, q: Value, k: Value, layer: int) -> tuple[Value, Value]:
-        """Append norms along the channels of each head.  Shapes: [B, heads, S, size] → the same."""
+        """Append norms along the channels of each head.  Shapes: [B, heads, S, size] → [B, heads, S, size]."""
         decoder = self.decoder
         if decoder.qk_norm == "head":
             names = self.name("q_norm", layer), self.name("k_norm", layer)

@@ -53,7 +53,7 @@ def read_rotation(config: Config, decoder: Decoder, layer_type: str = "") -> Rot
     if kind not in ROPE_TYPES:
         message = f"the rotary scaling {kind[:60]!r}"
         raise section.unsupported("rope_type", message, f"known: {', '.join(ROPE_TYPES)}")
-    theta = section.number("rope_theta", default=decoder.theta)
+    theta = section.finite_float("rope_theta", default=decoder.theta)
     if theta <= 1:
         raise section.fault("rope_theta", f"rope_theta is {theta}, expected more than 1")
     width = rotary_width(section, decoder)
@@ -69,7 +69,7 @@ def read_rotation(config: Config, decoder: Decoder, layer_type: str = "") -> Rot
         case "yarn":
             return _yarn(theta, width, section, decoder)
         case "divided":
-            divisors = np.asarray(section.numbers("divisors", len(frequencies)), np.float32)
+            divisors = np.asarray(section.positive_floats("divisors", len(frequencies)), np.float32)
             return Rotation((frequencies / divisors).astype(np.float32))
         case "longrope":
             return _longrope(theta, exponents, section, decoder)
@@ -87,7 +87,7 @@ def rope_section(config: Config, layer_type: str) -> Config:
         merged["partial_rotary_factor"] = config.values["rotary_pct"]
     name, theta = config.find(("rope_theta", "rotary_emb_base"))
     if theta is not None:
-        merged["rope_theta"] = config.number(name)
+        merged["rope_theta"] = config.finite_float(name)
     prefix = "rope_scaling." if config.has("rope_scaling") else "rope_parameters."
     section = config.section("rope_parameters")
     own = None if section is None or not layer_type else section.section(layer_type)
@@ -97,7 +97,7 @@ def rope_section(config: Config, layer_type: str) -> Config:
     local = config.find(("rope_local_base_freq", "local_rope_theta"))[0]
     if layer_type == "sliding_attention" and config.has(local):
         # Before transformers 5: scaling applies to the layers without a window alone.
-        return Config({"rope_theta": config.number(local)}, config.source, prefix)
+        return Config({"rope_theta": config.finite_float(local)}, config.source, prefix)
     nested = {"full_attention", "sliding_attention"}
     for each in (config.section("rope_scaling"), section):
         if each is not None:
@@ -110,7 +110,7 @@ def rotary_width(section: Config, decoder: Decoder) -> int:
     if decoder.rotary_size:
         width = decoder.rotary_size
     else:
-        factor = section.number("partial_rotary_factor", default=decoder.rotary_factor)
+        factor = section.finite_float("partial_rotary_factor", default=decoder.rotary_factor)
         width = int(decoder.head_size * factor)
     if not 1 <= width <= decoder.head_size or (width % 2 and width + 1 > decoder.head_size):
         message = f"the rotated part has {width} channels, a head has {decoder.head_size}"
@@ -119,7 +119,7 @@ def rotary_width(section: Config, decoder: Decoder) -> int:
 
 
 def _factor(section: Config) -> float:
-    factor = section.number("factor")
+    factor = section.finite_float("factor")
     if factor <= 0:
         raise section.fault("factor", f"factor is {factor}, expected a positive number")
     return factor
@@ -132,7 +132,7 @@ def _original(section: Config, decoder: Decoder) -> int:
 def _llama3(frequencies: Floats, section: Config, decoder: Decoder) -> Floats:
     """Divide long wavelengths by the factor, keep short ones, and interpolate between them."""
     factor, original = _factor(section), _original(section, decoder)
-    low, high = section.number("low_freq_factor"), section.number("high_freq_factor")
+    low, high = section.finite_float("low_freq_factor"), section.finite_float("high_freq_factor")
     if not 0 < low < high:
         raise section.fault("low_freq_factor", f"the frequency factors are {low} and {high}, expected 0 < low < high")
     wavelengths = 2 * pi / frequencies
@@ -145,10 +145,10 @@ def _llama3(frequencies: Floats, section: Config, decoder: Decoder) -> Floats:
 
 def _yarn(theta: float, width: int, section: Config, decoder: Decoder) -> Rotation:
     original = _original(section, decoder)
-    factor = section.number("factor", default=decoder.context / original)
+    factor = section.finite_float("factor", default=decoder.context / original)
     if factor <= 0:
         raise section.fault("factor", f"factor is {factor}, expected a positive number")
-    betas = section.number("beta_fast", default=32), section.number("beta_slow", default=1)
+    betas = section.finite_float("beta_fast", default=32), section.finite_float("beta_slow", default=1)
     if min(betas) <= 0:
         raise section.fault("beta_fast", f"beta_fast and beta_slow are {betas}, expected positive numbers")
     low, high = (width * log(original / (beta * 2 * pi)) / (2 * log(theta)) for beta in betas)
@@ -166,8 +166,8 @@ def _yarn(theta: float, width: int, section: Config, decoder: Decoder) -> Rotati
 def _yarn_scale(section: Config, factor: float) -> float:
     """Return the factor of cosines and sines."""
     if section.has("attention_factor"):
-        return section.number("attention_factor")
-    scale, all_dims = section.number("mscale", default=0), section.number("mscale_all_dim", default=0)
+        return section.finite_float("attention_factor")
+    scale, all_dims = section.finite_float("mscale", default=0), section.finite_float("mscale_all_dim", default=0)
     if scale and all_dims:
         return _mscale(factor, scale) / _mscale(factor, all_dims)
     return _mscale(factor, 1)
@@ -179,12 +179,12 @@ def _mscale(factor: float, scale: float) -> float:
 
 def _longrope(theta: float, exponents: Floats, section: Config, decoder: Decoder) -> Rotation:
     original = _original(section, decoder)
-    factor = section.number("factor", default=decoder.context / original)
+    factor = section.finite_float("factor", default=decoder.context / original)
     scale = 1.0 if factor <= 1 or original <= 1 else sqrt(1 + log(factor) / log(original))
-    scale = section.number("attention_factor", default=scale)
+    scale = section.finite_float("attention_factor", default=scale)
     periods = np.float32(theta) ** exponents
     short, long = (
-        (1 / (np.asarray(section.numbers(name, len(exponents)), np.float32) * periods)).astype(np.float32)
+        (1 / (np.asarray(section.positive_floats(name, len(exponents)), np.float32) * periods)).astype(np.float32)
         for name in ("short_factor", "long_factor")
     )
     return Rotation(short, scale, long=long, limit=original)
@@ -197,7 +197,7 @@ def layer_types(config: Config, decoder: Decoder) -> list[bool]:
         DiagnosticError: CKPT0005 a layer has another kind of attention; CKPT0006 the list has another length.
     """
     rule = decoder.window_layers
-    stated = None if rule in {"all", "none"} else config.items("layer_types", decoder.layers)
+    stated = None if rule in {"all", "none"} else config.list_value("layer_types", decoder.layers)
     if stated is not None:
         known = {"sliding_attention": True, "full_attention": False}
         for each in cast("list[object]", stated):
@@ -225,7 +225,7 @@ def rotated_layers(config: Config, decoder: Decoder, windowed: list[bool]) -> li
         return windowed if decoder.window or decoder.rope_layers == "window" else [True] * decoder.layers
     if decoder.rope_layers != "smollm3":
         return [True] * decoder.layers
-    stated = config.items("no_rope_layers", decoder.layers)
+    stated = config.list_value("no_rope_layers", decoder.layers)
     if stated is not None:
         return [bool(each) for each in stated]
     interval = config.integer("no_rope_layer_interval", default=4)
@@ -237,5 +237,5 @@ def dense_layers(config: Config, decoder: Decoder) -> set[int]:
     if not decoder.experts:
         return set()
     step = config.integer("decoder_sparse_step", default=1)
-    stated = {each for each in config.items("mlp_only_layers") or [] if isinstance(each, int)}
+    stated = {each for each in config.list_value("mlp_only_layers") or [] if isinstance(each, int)}
     return {layer for layer in range(decoder.layers) if layer in stated or (layer + 1) % step}

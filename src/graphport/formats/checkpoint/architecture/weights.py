@@ -48,7 +48,7 @@ class Weights:
         return name in self.tensors
 
     def float(self, name: str, *shapes: Sequence[int]) -> Storage:
-        """Return a tensor as float32, of one of `shapes` if any are given.
+        """Return a tensor as float32, checked against `shapes` if any are passed.
 
         Raises:
             DiagnosticError: CKPT0007 it is missing or has another shape; CKPT0005 it has another element type.
@@ -67,7 +67,7 @@ class Weights:
             raise fault("CKPT0007", message, self.source, name, "the configuration is of another model")
         if shapes and storage.shape not in {tuple(shape) for shape in shapes}:
             expected = " or ".join(str(list(shape)) for shape in shapes)
-            message = f"{name} has the shape {list(storage.shape)}, the configuration says {expected}"
+            message = f"{name} has the shape {list(storage.shape)}, expected {expected}"
             raise fault("CKPT0007", message, self.source, name, "the configuration is of another model")
         self.used.add(name)
         return storage
@@ -90,7 +90,7 @@ class Weights:
             )
         if not ignored:
             return []
-        message = f"{len(ignored)} tensors without meaning for inference are left out: {_listed(ignored)}"
+        message = f"{len(ignored)} tensors without meaning for inference are ignored: {_listed(ignored)}"
         return [note("CKPT0009", message, self.source)]
 
 

@@ -57,7 +57,7 @@ class BlockStorage(Storage):
     def blocks(self) -> Array:
         """Return the blocks as stored.  Shapes: → uint8 [blocks, bytes]."""
         raw = np.frombuffer(self.file.view(self.start, self.stored_bytes), np.uint8)
-        return self._ordered(raw).reshape(-1, self.format.bytes)
+        return self._little_endian(raw).reshape(-1, self.format.bytes)
 
     def numpy(self) -> Array:
         found = self.format.decode(self.blocks()).reshape(self.shape)
@@ -68,7 +68,7 @@ class BlockStorage(Storage):
         size = self.format.bytes
         step = max(limit // (4 * self.format.elements), 1) * size
         for piece in self.file.chunks(self.start, self.stored_bytes, step):
-            blocks = self._ordered(np.frombuffer(piece, np.uint8)).reshape(-1, size)
+            blocks = self._little_endian(np.frombuffer(piece, np.uint8)).reshape(-1, size)
             yield (
                 np.ascontiguousarray(self.format.decode(blocks))
                 .astype("<f4", copy=False)
@@ -77,13 +77,13 @@ class BlockStorage(Storage):
                 .data
             )
 
-    def part(self, index: int) -> BlockStorage:
+    def at_index(self, index: int) -> BlockStorage:
         """Return the tensor at an index of the first axis."""
         shape = self.shape[1:]
         offset = index * (prod(shape) // self.format.elements) * self.format.bytes
         return BlockStorage(self.file, self.start + offset, self.format, shape, is_big_endian=self.is_big_endian)
 
-    def _ordered(self, raw: Array) -> Array:
+    def _little_endian(self, raw: Array) -> Array:
         return raw.reshape(-1, self.format.bytes)[:, ::-1] if self.is_big_endian else raw
 
 

@@ -111,7 +111,7 @@ class Config:
             raise self.fault(name, f"{name} is {_shown(value)}, expected {low} to {high}")
         return int(value)
 
-    def number(self, *names: str, default: float | None = None) -> float:
+    def finite_float(self, *names: str, default: float | None = None) -> float:
         """Return a finite float."""
         name, value = self.find(names)
         if value is None:
@@ -138,7 +138,7 @@ class Config:
             raise self.fault(name, f"{name} is {_shown(value)}, expected a string")
         return value
 
-    def items(self, name: str, count: int | None = None) -> list[Any] | None:
+    def list_value(self, name: str, count: int | None = None) -> list[Any] | None:
         """Return a list of `count` values, or None."""
         value = self.values.get(name)
         if value is None:
@@ -149,12 +149,12 @@ class Config:
             raise self.fault(name, f"{name} is {_shown(found)}, expected {expected}")
         return found
 
-    def numbers(self, name: str, count: int) -> list[float]:
+    def positive_floats(self, name: str, count: int) -> list[float]:
         """Return a list of `count` finite positive floats."""
-        found = self.items(name, count)
+        found = self.list_value(name, count)
         if found is None:
             raise self.fault(name, f"{name} is missing")
-        values = [Config({name: each}, self.source, self.prefix).number(name) for each in found]
+        values = [Config({name: each}, self.source, self.prefix).finite_float(name) for each in found]
         if min(values, default=1) <= 0:
             raise self.fault(name, f"{name} contains {min(values)}, expected positive numbers")
         return values

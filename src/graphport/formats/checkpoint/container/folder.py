@@ -59,7 +59,7 @@ def _check_shard(index: Path, weight_map: dict[str, str], file: str, tensors: di
     source = Source(str(index))
     missing = next((name for name, owner in weight_map.items() if owner == file and name not in tensors), None)
     if missing is not None:
-        message = f"{missing[:200]!r} is not in {file}, where the index says it is"
+        message = f"{missing[:200]!r} is not in {file}, expected by the index"
         raise fault("CKPT0007", message, source, missing[:200], "download the shards again")
     foreign = next((name for name in tensors if weight_map.get(name, file) != file), None)
     if foreign is not None:
@@ -75,7 +75,7 @@ def _weight_map(index: Path) -> dict[str, str]:
     for name, file in section.values.items():
         is_plain = isinstance(file, str) and not set(file) & set("/\\:\0") and file not in {"", ".", ".."}
         if not is_plain or not file.endswith(".safetensors"):
-            message = f"{name[:200]!r} is said to be in {str(file)[:200]!r}, which is no safetensors file of the folder"
+            message = f"{name[:200]!r} is mapped to {str(file)[:200]!r}, expected a safetensors file of the folder"
             raise section.fault(name[:200], message, "file names of an index are plain names in its folder")
     files = set(section.values.values())
     if len(files) > MAX_SHARDS:
@@ -105,7 +105,7 @@ class Pooling(NamedTuple):
 
 
 def read_pooling(folder: Path) -> Pooling | None:
-    """Return the pooling that `modules.json` describes, or None if there is no such file.
+    """Return the pooling that `modules.json` describes, or None if the file is absent.
 
     Raises:
         DiagnosticError: CKPT0002 a file is malformed; CKPT0005 another kind of pooling or module.

@@ -57,23 +57,23 @@ class _Cursor:
         self.position = 0
         self.order = "<"
 
-    def take(self, count: int) -> memoryview:
+    def read_bytes(self, count: int) -> memoryview:
         if count > self.file.size - self.position:
             message = f"the file ends at byte {self.file.size}, within the header"
-            raise damaged(message, self.source, f"byte {self.position}")
+            raise gguf_fault(message, self.source, f"byte {self.position}")
         found = self.file.view(self.position, count)
         self.position += count
         return found
 
-    def number(self, code: str) -> Any:
-        return struct.unpack(self.order + code, self.take(struct.calcsize(f"={code}")))[0]
+    def scalar(self, code: str) -> Any:
+        return struct.unpack(self.order + code, self.read_bytes(struct.calcsize(f"={code}")))[0]
 
     def string(self, limit: int = _MAX_NAME) -> str:
-        length = self.number("Q")
+        length = self.scalar("Q")
         if length > limit:
             message = f"a string has {length} bytes, at most {limit} are read"
-            raise damaged(message, self.source, f"byte {self.position}")
-        return bytes(self.take(length)).decode("utf-8", "replace")
+            raise gguf_fault(message, self.source, f"byte {self.position}")
+        return bytes(self.read_bytes(length)).decode("utf-8", "replace")
 
     def skip_strings(self, count: int) -> None:
         unpack = struct.Struct(f"{self.order}Q").unpack_from
@@ -88,7 +88,9 @@ class _Cursor:
         else:
             self.position = position
             return
-        raise damaged(f"the file ends at byte {size}, within a list of strings", self.source, f"byte {self.position}")
+        raise gguf_fault(
+            f"the file ends at byte {size}, within a list of strings", self.source, f"byte {self.position}"
+        )
 
 
 def read_gguf(path: Path) -> Gguf:
@@ -109,46 +111,46 @@ def read_gguf(path: Path) -> Gguf:
 
 
 def _read(cursor: _Cursor) -> Gguf:
-    cursor.take(4)
-    version = cursor.number("I")
+    cursor.read_bytes(4)
+    version = cursor.scalar("I")
     if version not in _VERSIONS and version << 24 & 0xFFFFFFFF == version and version >> 24 in _VERSIONS:
         cursor.order, version = ">", version >> 24
     if version not in _VERSIONS:
         message = f"unsupported: version {version} of GGUF"
         raise fault("CKPT0005", message, cursor.source, "byte 4", "versions 2 and 3 are read: convert the file again")
-    tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
+    tensor_count, key_count = cursor.scalar("Q"), cursor.scalar("Q")
     for count, limit, name in ((tensor_count, MAX_TENSORS, "tensors"), (key_count, MAX_KEYS, "keys")):
         if count > min(limit, cursor.file.size // 12):
             message = f"the file declares {count} {name}, at most {min(limit, cursor.file.size // 12)} are possible"
-            raise damaged(message, cursor.source, "byte 8")
+            raise gguf_fault(message, cursor.source, "byte 8")
     keys: dict[str, Any] = {}
     for _ in range(key_count):
         name = cursor.string()
         if name in keys:
-            raise damaged(f"the key {name[:80]!r} occurs twice", cursor.source, f"byte {cursor.position}")
-        keys[name] = _value(cursor, name, cursor.number("I"))
+            raise gguf_fault(f"the key {name[:80]!r} occurs twice", cursor.source, f"byte {cursor.position}")
+        keys[name] = _value(cursor, name, cursor.scalar("I"))
     return _with_tensors(cursor, keys, tensor_count)
 
 
 def _value(cursor: _Cursor, name: str, kind: int) -> Any:
     if kind in _SCALARS:
-        return cursor.number(_SCALARS[kind])
+        return cursor.scalar(_SCALARS[kind])
     if kind == _STRING:
         return cursor.string(budget.limit("checkpoint.json", 1 << 26))
     if kind != _ARRAY:
         message = f"the key {name[:80]!r} has a value of the type {kind}"
-        raise damaged(message, cursor.source, f"byte {cursor.position}")
-    element, count = cursor.number("I"), cursor.number("Q")
+        raise gguf_fault(message, cursor.source, f"byte {cursor.position}")
+    element, count = cursor.scalar("I"), cursor.scalar("Q")
     if count > MAX_ARRAY:
         message = f"the key {name[:80]!r} has {count} values, at most {MAX_ARRAY} are read"
-        raise damaged(message, cursor.source, f"byte {cursor.position}")
+        raise gguf_fault(message, cursor.source, f"byte {cursor.position}")
     if element == _STRING:
         cursor.skip_strings(count)
         return None
     if element not in _SCALARS:
         message = f"the key {name[:80]!r} is an array of values of the type {element}"
-        raise damaged(message, cursor.source, f"byte {cursor.position}", "arrays of numbers and of strings are read")
-    data = cursor.take(count * struct.calcsize(f"={_SCALARS[element]}"))
+        raise gguf_fault(message, cursor.source, f"byte {cursor.position}", "arrays of numbers and of strings are read")
+    data = cursor.read_bytes(count * struct.calcsize(f"={_SCALARS[element]}"))
     if count > _MAX_KEPT:
         return None
     return list(struct.unpack(f"{cursor.order}{count}{_SCALARS[element]}", data))
@@ -159,30 +161,30 @@ def _with_tensors(cursor: _Cursor, keys: dict[str, Any], count: int) -> Gguf:
     is_big = cursor.order == ">"
     for _ in range(count):
         name = cursor.string()
-        axes = cursor.number("I")
+        axes = cursor.scalar("I")
         if axes > _MAX_AXES:
-            raise damaged(f"the tensor {name[:80]!r} has {axes} axes", cursor.source, name[:80])
-        shape = tuple(cursor.number("Q") for _ in range(axes))[::-1]
-        kind, offset = cursor.number("I"), cursor.number("Q")
+            raise gguf_fault(f"the tensor {name[:80]!r} has {axes} axes", cursor.source, name[:80])
+        shape = tuple(cursor.scalar("Q") for _ in range(axes))[::-1]
+        kind, offset = cursor.scalar("I"), cursor.scalar("Q")
         if name in tensors:
-            raise damaged(f"the tensor {name[:80]!r} occurs twice", cursor.source, name[:80])
+            raise gguf_fault(f"the tensor {name[:80]!r} occurs twice", cursor.source, name[:80])
         if prod(shape) >= 1 << 62 or offset >= 1 << 62:
             message = f"the tensor {name[:80]!r} has the shape {list(shape)} at offset {offset}"
-            raise damaged(message, cursor.source, name[:80])
+            raise gguf_fault(message, cursor.source, name[:80])
         tensors[name] = BlockTensor(cursor.file, offset, kind, shape, is_big)
     alignment = keys.get("general.alignment", 32)
     if type(alignment) is not int or alignment < 1 or alignment % 8 or alignment > 1 << 20:
         message = f"general.alignment is {str(alignment)[:40]}, expected a multiple of 8"
-        raise damaged(message, cursor.source, "general.alignment")
+        raise gguf_fault(message, cursor.source, "general.alignment")
     data = -(-cursor.position // alignment) * alignment
     for name, tensor in tensors.items():
         if tensor.start % alignment:
             message = f"the tensor {name[:80]!r} has the offset {tensor.start}, no multiple of {alignment}"
-            raise damaged(message, cursor.source, name[:80])
+            raise gguf_fault(message, cursor.source, name[:80])
     placed = {name: tensor._replace(start=data + tensor.start) for name, tensor in tensors.items()}
     return Gguf(keys, placed, data)
 
 
-def damaged(message: str, source: Source, place: str, remedy: str = "") -> DiagnosticError:
+def gguf_fault(message: str, source: Source, place: str, remedy: str = "") -> DiagnosticError:
     """Return the error about a malformed file."""
     return fault("CKPT0004", message, source, place, remedy or "the file is damaged: download it again")

@@ -62,13 +62,13 @@ def read_safetensors(path: Path) -> dict[str, Storage]:
     found: dict[str, Storage] = {}
     spans: list[tuple[int, int]] = []
     for name, entry in header.items():
-        dtype, shape, begin, end = _entry(name, entry, source)
+        dtype, shape, begin, end = _parse_tensor(name, entry, source)
         if begin > end or end > file.size - start:
             message = f"{name[:200]!r} has the bytes {begin} to {end} of {file.size - start}"
-            raise _damaged(message, source, name)
+            raise _header_fault(message, source, name)
         if dtype.size(prod(shape)) != end - begin or (dtype.bits < 8 and prod(shape) * dtype.bits % 8):
             message = f"{name[:200]!r} has {end - begin} bytes, {dtype}{list(shape)} takes {dtype.size(prod(shape))}"
-            raise _damaged(message, source, name)
+            raise _header_fault(message, source, name)
         spans.append((begin, end))
         found[name] = FileStorage(file, start + begin, dtype, shape)
     _check_spans(spans, file.size - start, source)
@@ -77,30 +77,30 @@ def read_safetensors(path: Path) -> dict[str, Storage]:
 
 def _header(file: MappedFile, source: Source) -> tuple[dict[str, Any], int]:
     if file.size < _LENGTH_BYTES:
-        raise _damaged(f"the file has {file.size} bytes, at least 8 are needed", source, "byte 0")
+        raise _header_fault(f"the file has {file.size} bytes, at least 8 are needed", source, "byte 0")
     length = struct.unpack("<Q", file.view(0, 8))[0]
     if length > min(MAX_HEADER_BYTES, file.size - 8):
         message = f"the header has {length} bytes, at most {min(MAX_HEADER_BYTES, file.size - 8)} are possible"
-        raise _damaged(message, source, "byte 0")
+        raise _header_fault(message, source, "byte 0")
     data = bytes(file.view(8, length))
     if not data.startswith(b"{"):
-        raise _damaged("the header does not begin with '{'", source, "byte 8")
+        raise _header_fault("the header does not begin with '{'", source, "byte 8")
     return parse_object(data, source, "CKPT0003", "the header"), 8 + length
 
 
-def _entry(name: str, entry: object, source: Source) -> tuple[DType, tuple[int, ...], int, int]:
+def _parse_tensor(name: str, entry: object, source: Source) -> tuple[DType, tuple[int, ...], int, int]:
     if not isinstance(entry, dict):
-        raise _damaged(f"{name[:200]!r} is described by no object", source, name)
+        raise _header_fault(f"{name[:200]!r} is described by no object", source, name)
     fields = cast("dict[str, Any]", entry)
     dtype = fields.get("dtype")
     shape, offsets = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
     if not isinstance(dtype, str) or dtype not in DTYPES:
         message = f"{name[:200]!r} has the element type {str(dtype)[:40]!r}"
-        raise _damaged(message, source, name, f"element types: {', '.join(DTYPES)}")
+        raise _header_fault(message, source, name, f"element types: {', '.join(DTYPES)}")
     if shape is None or len(shape) > _MAX_RANK:
-        raise _damaged(f"{name[:200]!r} has the shape {str(fields.get('shape'))[:80]}", source, name)
+        raise _header_fault(f"{name[:200]!r} has the shape {str(fields.get('shape'))[:80]}", source, name)
     if offsets is None or len(offsets) != _OFFSETS:
-        raise _damaged(f"{name[:200]!r} has the offsets {str(fields.get('data_offsets'))[:80]}", source, name)
+        raise _header_fault(f"{name[:200]!r} has the offsets {str(fields.get('data_offsets'))[:80]}", source, name)
     return DTYPES[dtype], shape, offsets[0], offsets[1]
 
 
@@ -118,11 +118,13 @@ def _check_spans(spans: list[tuple[int, int]], size: int, source: Source) -> Non
     for begin, end in sorted(spans):
         if begin != position:
             kind = "overlap" if begin < position else "leave a hole"
-            raise _damaged(f"two tensors {kind} at byte {begin} of the data", source, f"byte {begin}")
+            raise _header_fault(f"two tensors {kind} at byte {begin} of the data", source, f"byte {begin}")
         position = end
     if position != size:
-        raise _damaged(f"{size - position} bytes after the last tensor belong to no tensor", source, f"byte {position}")
+        raise _header_fault(
+            f"{size - position} bytes after the last tensor belong to no tensor", source, f"byte {position}"
+        )
 
 
-def _damaged(message: str, source: Source, place: str, remedy: str = "") -> DiagnosticError:
+def _header_fault(message: str, source: Source, place: str, remedy: str = "") -> DiagnosticError:
     return fault("CKPT0003", message, source, place[:200], remedy or "the file is damaged: download it again")

@@ -46,7 +46,7 @@ def widen(array: Array, dtype: DType) -> Array:
 
 
 class Derived(Storage):
-    """A float32 tensor that is computed from others when its numbers are needed."""
+    """A float32 tensor that is computed from other tensors on demand."""
 
     __slots__ = ("compute", "of")
 
@@ -90,11 +90,11 @@ def mapped(storage: Storage, compute: Callable[[Array], Array], shape: Sequence[
 
 
 def leading(storage: Storage, index: int) -> Storage:
-    """Return the tensor at an index of the first axis, without decoding the others."""
+    """Return the tensor at an index of the first axis, without decoding the whole tensor."""
     if isinstance(storage, Widened):
         return Widened(leading(storage.of, index))
     if isinstance(storage, BlockStorage):
-        return storage.part(index)
+        return storage.at_index(index)
     shape = storage.shape[1:]
     if isinstance(storage, FileStorage) and storage.dtype.bits >= 8:
         return FileStorage(storage.file, storage.start + index * storage.dtype.size(prod(shape)), storage.dtype, shape)
