@@ -66,7 +66,11 @@ class _Model:
         found = [wrapped.graph.get_tensor_by_name(f"{name}:{index}") for name, index in outputs]
         pruned = wrapped.prune(elements, found)
         names = [name if not index else f"{name}:{index}" for name, index in outputs]
-        self._function = lambda **given: dict(zip(names, pruned(*(given[name] for name in inputs)), strict=True))
+
+        def run(**given: Any) -> dict[str, Any]:
+            return dict(zip(names, pruned(*(given[name] for name in inputs)), strict=True))
+
+        self._function = run
         return inputs, names
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
 
@@ -435,7 +435,8 @@ class Building:
 def _functions(attribute: Any) -> list[FunctionRef]:
     if isinstance(attribute, FunctionRef):
         return [attribute]
-    return [each for each in attribute if isinstance(each, FunctionRef)] if isinstance(attribute, tuple) else []
+    elements = cast("tuple[Any, ...]", attribute) if type(attribute) is tuple else ()
+    return [element for element in elements if isinstance(element, FunctionRef)]
 
 
 def _is_random(op_type: str) -> bool:

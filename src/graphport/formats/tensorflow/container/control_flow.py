@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.container.findings import EXPORT
 from graphport.formats.tensorflow.container.items import DEAD, Dead, Frame, Table, TensorList, Variable
 from graphport.formats.tensorflow.container.loops import build_loop
-from graphport.formats.tensorflow.container.records import MAX_RESULTS
+from graphport.formats.tensorflow.container.records import MAX_RESULTS, FunctionRef
 from graphport.formats.tensorflow.container.results import own, refuse_writes, states
 from graphport.ir.graph import Graph, Value
 
@@ -160,11 +160,14 @@ def _functional(building: Evaluator, frame: Frame, record: Record) -> None:
     prefix = f"{frame.prefix}{record.name}/"
 
     def bodies(*names: str) -> list[Body]:
-        found = [record.attribute(name, building.findings) for name in names]
-        functions = [each for one in found for each in (one if type(one) is tuple else (one,))]
-        if not functions or not all(hasattr(each, "name") for each in functions):
+        attributes = [record.attribute(name, building.findings) for name in names]
+        elements: list[Any] = []
+        for attribute in attributes:
+            elements += attribute if type(attribute) is tuple else (attribute,)
+        functions = [element for element in elements if isinstance(element, FunctionRef)]
+        if not functions or len(functions) < len(elements):
             building.refuse("TF0201", f"{record.op_type} names no function", f"node {record.name}", _MALFORMED)
-        return [building.function(each.name, record.name) for each in functions]
+        return [building.function(function.name, record.name) for function in functions]
 
     def branch(body: Body) -> Callable[[], list[Any]]:
         return lambda: building.call(body, operands[1:], prefix)
@@ -306,13 +309,14 @@ def _exit(building: Evaluator, frame: Frame, record: Record) -> None:
 
 
 def _switch(building: Evaluator, frame: Frame, record: Record) -> None:
-    side = frame.side(_source(frame.body, record.inputs[1])) if len(record.inputs) > 1 else None
-    if side is None:
+    source, *predicates = record.inputs or (None,)
+    side = frame.side(_source(frame.body, predicates[0])) if predicates else None
+    if source is None or side is None:
         text = f"Switch {record.name} does not end in Merge"
         building.refuse("TF0207", text, f"node {record.name}", _MALFORMED)
     stated = record.attribute("num_outs", building.findings)
     count = stated if isinstance(stated, int) and 0 < stated <= MAX_RESULTS else 2
-    item = building.item(frame, record.inputs[0])
+    item = building.item(frame, source)
     for index in range(max(count, side + 1)):
         frame.items[record.name, index] = item if index == side else DEAD
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from graphport.formats.tensorflow.container.schema import DTYPES
 
@@ -43,7 +43,7 @@ class Operator:
 
 @cache
 def _lines() -> dict[str, str]:
-    text = files(__package__).joinpath("operators.txt").read_text(encoding="utf-8")
+    text = files("graphport.formats.tensorflow.container").joinpath("operators.txt").read_text(encoding="utf-8")
     return {line.split("\t", 1)[0].rstrip("!"): line for line in text.splitlines()}
 
 
@@ -60,8 +60,12 @@ def operator(name: str) -> Operator | None:
 
 
 def _default(value: Any) -> Any:
-    if isinstance(value, dict):
-        if "type" in value:
-            return DTYPES.get(_TYPES.get(value["type"], 0))
-        return None if value["shape"] is None else tuple(value["shape"])
-    return tuple(map(_default, value)) if isinstance(value, list) else value
+    match value:
+        case {"type": str(name)}:
+            return DTYPES.get(_TYPES.get(name, 0))
+        case {"shape": shape}:
+            return None if shape is None else tuple(cast("list[int]", shape))
+        case [*elements]:
+            return tuple(map(_default, elements))
+        case _:
+            return value

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphport.formats.tensorflow.container.operators import operator
 from graphport.formats.tensorflow.container.schema import dtype_of
 from graphport.formats.tensorflow.container.tensors import shape_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.formats.tensorflow.container.findings import Findings
     from graphport.formats.tensorflow.container.wire import Message
 
@@ -75,7 +77,13 @@ class Record:
         found: list[tuple[str, int]] = []
         for name, attribute in known.results:
             stated = self.attribute(attribute, findings) if attribute else 1
-            count = len(stated) if isinstance(stated, tuple) else stated if isinstance(stated, int) else 1
+            count = (
+                stated
+                if isinstance(stated, int)
+                else len(cast("tuple[Any, ...]", stated))
+                if type(stated) is tuple
+                else 1
+            )
             if not 0 <= count <= MAX_RESULTS:
                 help = f"at most {MAX_RESULTS}"
                 findings.refuse("TF0201", f"{attribute} is {count}", f"node {self.name}", help)
@@ -147,8 +155,12 @@ def graph_body(message: Message, findings: Findings) -> Body:
     """
     body = Body("graph")
     _add_nodes(body, message, findings)
+
+    def read_ref(text: str) -> Ref:
+        return _graph_ref(text, findings)
+
     for record in body.nodes.values():
-        _connect(record, lambda text: _graph_ref(text, findings))
+        _connect(record, read_ref)
     return body
 
 
@@ -163,8 +175,12 @@ def function_body(message: Message, findings: Findings) -> Body:
     inputs, outputs = ([], []) if signature is None else (signature.messages("inputs"), signature.messages("outputs"))
     body.arguments = [each.string("name") for each in inputs]
     _add_nodes(body, message, findings)
+
+    def read_ref(text: str) -> Ref:
+        return _function_ref(body, text, findings)
+
     for record in body.nodes.values():
-        _connect(record, lambda text: _function_ref(body, text, findings))
+        _connect(record, read_ref)
     returns = message.string_map("returns")
     for each in outputs:
         name = each.string("name")
@@ -187,7 +203,7 @@ def _add_nodes(body: Body, message: Message, findings: Findings) -> None:
         body.nodes[name] = Record(each, name, op_type)
 
 
-def _connect(record: Record, parse: Any) -> None:
+def _connect(record: Record, parse: Callable[[str], Ref]) -> None:
     inputs: list[Ref] = []
     controls: list[str] = []
     for text in record.message.strings("inputs"):

@@ -74,7 +74,7 @@ def by_tflite(b: Builder, op_type: str, *operands: Value | None, count: int = 1,
     wanted = b.count
     b.count = count
     try:
-        return list(registry.results(registry.lowered(rule, b, list(operands), options)))
+        return [result for result in registry.lowered(rule, b, list(operands), options) if result is not None]
     finally:
         b.count = wanted
 

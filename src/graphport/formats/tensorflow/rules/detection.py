@@ -31,7 +31,9 @@ def _selected(
     """The indices of the boxes that are kept, best first: int64."""
     if dtype_of(boxes) is not DType.FLOAT32:
         boxes, scores = cast(b, boxes, DType.FLOAT32), cast(b, scores, DType.FLOAT32)
-    limit = scalar(b, overlap, DType.FLOAT32) if isinstance(overlap, float) else as_scalar(b, _float32(b, overlap))
+    limit = (
+        scalar(b, overlap, DType.FLOAT32) if isinstance(overlap, (int, float)) else _float32(b, as_scalar(b, overlap))
+    )
     lowest = [] if least is None else [as_scalar(b, _float32(b, least))]
     images, classes = b(Unsqueeze, boxes, vector(b, [0])), b(Unsqueeze, scores, vector(b, [0, 1]))
     found = b(NonMaxSuppression, images, classes, as_vector(b, count), limit, *lowest)

@@ -20,7 +20,7 @@ from graphport.ops.pages.resize import Resize
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
 _LAST = "NHWC"
@@ -31,7 +31,7 @@ def coordinates(*, align_corners: bool, half_pixel_centers: bool) -> str:
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
-def _resized(b: Builder, x: Value, size: Value, **attributes: object) -> Value:
+def _resized(b: Builder, x: Value, size: Value, **attributes: Attribute) -> Value:
     first = to_first(b, x, _LAST)
     shape = joined(b, extent(b, first, 0), extent(b, first, 1), as_vector(b, size))
     return to_given(b, b(Resize, first, None, None, shape, **attributes), _LAST)
