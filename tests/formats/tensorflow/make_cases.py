@@ -1,11 +1,12 @@
 """Write `operators/`: operators of TensorFlow in frozen graphs, with the results that TensorFlow computes.
 
-Run with the Python of an environment that has TensorFlow: `python tests/formats/tensorflow/make_cases.py`.
+Run with the Python of an environment that has TensorFlow: `python tests/formats/tensorflow/make_cases.py [CASE ...]`.
 The models are of this project, under its licence.
 """
 
 import json
 import os
+import sys
 from pathlib import Path
 
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0", CUDA_VISIBLE_DEVICES="-1")
@@ -15,7 +16,9 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 FOLDER = Path(__file__).parent / "operators"
 FOLDER.mkdir(exist_ok=True)
-ROWS = {}
+SELECTED = sys.argv[1:]
+"""The names of the cases to write; all if empty."""
+ROWS = json.loads((FOLDER / "cases.json").read_text()) if SELECTED else {}
 N = None
 
 
@@ -32,6 +35,8 @@ def each(functions):
 
 def case(name, function, specs, feeds=None, lo=-1.0, hi=1.0, lower=False):
     """Record a function: specs has the shape, or shape and element type, of each input."""
+    if SELECTED and name not in SELECTED:
+        return
     typed = {k: v if len(v) == 2 and isinstance(v[1], str) else (v, "float32") for k, v in specs.items()}
     signature = [tf.TensorSpec(shape, dtype, name=k) for k, (shape, dtype) in typed.items()]
     concrete = tf.function(function, input_signature=signature).get_concrete_function()
@@ -688,6 +693,166 @@ case(
         tf.scatter_nd([[1], [1]], x[:2], [6, 3]),
     ),
     {"x": (6, 3)},
+)
+
+raw = tf.raw_ops
+case(
+    "raw_shapes",
+    lambda x: (
+        raw.Concat(concat_dim=1, values=[x, x[:, :2]]),
+        *raw.ConcatOffset(concat_dim=1, shape=[tf.shape(x), tf.shape(x[:, 1:]), tf.shape(x)]),
+        raw.Rank(input=x),
+        *raw.ShapeN(input=[x, x[0]]),
+        *raw.ShapeN(input=[x, x[0]], out_type=tf.int64),
+        raw.DataFormatVecPermute(x=tf.shape(x)[:4]),
+        raw.DataFormatVecPermute(x=tf.shape(x)[1:3]),
+        raw.DataFormatVecPermute(x=tf.reshape(tf.shape(x), [2, 2]), src_format="NCHW", dst_format="NHWC"),
+        raw.DataFormatVecPermute(x=tf.stack([tf.shape(x), tf.shape(x) + 1], 1)),
+    ),
+    {"x": (N, 3, 2, 5)},
+)
+case("raw_parallel_concat", lambda x: raw.ParallelConcat(values=[x, x + 1.0], shape=[2, 3]), {"x": (1, 3)})
+case(
+    "raw_blocks",
+    lambda x: (
+        raw.SpaceToBatch(input=x, paddings=[[0, 0], [1, 1]], block_size=2),
+        raw.BatchToSpace(input=tf.concat([x] * 4, 0), crops=[[1, 0], [0, 1]], block_size=2),
+        raw.MaxPoolV2(input=x, ksize=[1, 2, 3, 1], strides=[1, 2, 1, 1], padding="SAME"),
+        raw.MaxPoolV2(input=x, ksize=[1, 2, 2, 1], strides=[1, 1, 2, 1], padding="VALID"),
+    ),
+    {"x": (N, 4, 6, 2)},
+)
+case(
+    "raw_arithmetic",
+    lambda x, y: (
+        raw.BiasAddV1(value=x, bias=y[0]),
+        raw.Cross(a=x[:, 0], b=x[:, 1]),
+        raw.Diag(diagonal=y[0]),
+        raw.Ndtri(x=tf.abs(x) * 0.9 + 0.05),
+        raw.LinSpace(start=y[0, 0], stop=y[0, 1], num=5),
+        raw.LinSpace(start=0.5, stop=2.0, num=1),
+    ),
+    {"x": (N, 2, 3), "y": (4, 3)},
+)
+
+
+def batch_norm_with_global_normalization():
+    """Record an operator that only graphs with a version below 9 may have: `case` cannot build one."""
+    name = "raw_batch_norm_with_global_normalization"
+    if SELECTED and name not in SELECTED:
+        return
+    graph = tf.compat.v1.GraphDef()
+    graph.versions.producer = 8
+    for operand in "xmvbs":
+        node = graph.node.add(name=operand, op="Placeholder")
+        node.attr["dtype"].type = tf.float32.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(tf.TensorShape([None, 4, 5, 3] if operand == "x" else [3]).as_proto())
+    for i in range(2):
+        node = graph.node.add(name=f"y{i}", op="BatchNormWithGlobalNormalization", input=list("xmvbs"))
+        node.attr["T"].type = tf.float32.as_datatype_enum
+        node.attr["variance_epsilon"].f = 0.01
+        node.attr["scale_after_normalization"].b = bool(i)
+    (FOLDER / f"{name}.pb").write_bytes(graph.SerializeToString(deterministic=True))
+    arrays = {f"in{i}": rnd((2, 4, 5, 3) if i == 0 else (3,), seed=i, lo=0.1) for i in range(5)}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.import_graph_def(graph, name="")
+        found = session.run(["y0:0", "y1:0"], {f"{k}:0": v for k, v in zip("xmvbs", arrays.values(), strict=True)})
+    np.savez_compressed(FOLDER / f"{name}.npz", **arrays, **{f"out{i}": y for i, y in enumerate(found)})
+    outputs = [{"name": f"y{i}:0", "dtype": "float32", "tolerance": 2e-4} for i in range(2)]
+    files = {f"{name}.pb": {"inputs": list("xmvbs"), "outputs": ["y0:0", "y1:0"]}}
+    inputs = [{"name": k, "dtype": "float32"} for k in "xmvbs"]
+    ROWS[name] = {"name": name, "files": files, "inputs": inputs, "outputs": outputs}
+
+
+batch_norm_with_global_normalization()
+case(
+    "raw_running",
+    each(
+        [
+            lambda x, e=exclusive, r=reverse, a=axis, op=op: op(x=x, axis=a, exclusive=e, reverse=r)
+            for op in (raw.Cumprod, raw.CumulativeLogsumexp)
+            for exclusive in (False, True)
+            for reverse in (False, True)
+            for axis in (1, -1)
+        ]
+    ),
+    {"x": (N, 3, 5)},
+)
+case(
+    "raw_boxes",
+    lambda b, s: (
+        raw.NonMaxSuppression(boxes=b, scores=s, max_output_size=4, iou_threshold=0.4),
+        raw.NonMaxSuppression(boxes=b, scores=s, max_output_size=20),
+        *raw.NonMaxSuppressionV4(
+            boxes=b, scores=s, max_output_size=10, iou_threshold=0.4, score_threshold=0.3, pad_to_max_output_size=True
+        ),
+        *raw.NonMaxSuppressionV4(boxes=b, scores=s, max_output_size=3, iou_threshold=0.4, score_threshold=0.3),
+    ),
+    {"b": (12, 4), "s": (12,)},
+    lo=0,
+    hi=1,
+)
+case(
+    "raw_sparse",
+    lambda x, i: (
+        raw.SparseToDense(sparse_indices=i, output_shape=[6], sparse_values=x, default_value=0.5),
+        raw.SparseToDense(sparse_indices=i, output_shape=[6], sparse_values=2.0, default_value=0.0),
+        raw.SparseToDense(sparse_indices=tf.stack([i, i], 1), output_shape=[6, 7], sparse_values=x, default_value=-1.0),
+        raw.SparseToDense(sparse_indices=3, output_shape=[6], sparse_values=x[0], default_value=0.0),
+    ),
+    {"x": (3,), "i": ((3,), "int32")},
+    feeds=[{"x": rnd((3,)), "i": np.array([0, 2, 5], np.int32)}],
+)
+
+
+def lists(x):
+    empty = raw.EmptyTensorList(element_shape=[3], max_num_elements=-1, element_dtype=tf.float32)
+    pushed = raw.TensorListPushBack(input_handle=empty, tensor=x[0])
+    pushed = raw.TensorListPushBack(input_handle=pushed, tensor=x[1] * 2.0)
+    full = raw.TensorListFromTensor(tensor=x, element_shape=[3])
+    rest, last = raw.TensorListPopBack(input_handle=full, element_shape=[3], element_dtype=tf.float32)
+    pieces = raw.TensorListFromTensor(tensor=tf.stack([x, x + 1.0]), element_shape=[-1, 3])
+    concat = raw.TensorListConcatV2(
+        input_handle=pieces, element_shape=[-1, 3], leading_dims=np.zeros([0], np.int64), element_dtype=tf.float32
+    )
+    some = raw.TensorListScatter(tensor=x[:2], indices=[2, 0], element_shape=[3])
+    more = raw.TensorListScatterV2(tensor=x[:2], indices=[1, 0], element_shape=[3], num_elements=4)
+
+    def stack(handle):
+        return raw.TensorListStack(input_handle=handle, element_shape=[3], element_dtype=tf.float32)
+
+    return (
+        *(stack(handle) for handle in (pushed, rest, some, more)),
+        last,
+        *concat,
+        raw.TensorListLength(input_handle=full),
+        raw.TensorListLength(input_handle=rest),
+        raw.TensorListLength(input_handle=pushed),
+        raw.TensorListLength(input_handle=more),
+    )
+
+
+case("raw_lists", lists, {"x": (N, 3)})
+
+
+def scattered_variable(x, i):
+    found = []
+    for name in ("Update", "Add", "Sub", "Max", "Min", "Mul"):
+        for updates in (x[:3] * 2.0, tf.constant(0.5)):
+            handle = raw.VarHandleOp(dtype=tf.float32, shape=[6, 3], shared_name=f"{name}{len(found)}")
+            raw.AssignVariableOp(resource=handle, value=x)
+            scatter = getattr(raw, f"ResourceScatter{name}")
+            scatter(resource=handle, indices=i, updates=updates)
+            found.append(raw.ReadVariableOp(resource=handle, dtype=tf.float32))
+    rows = raw.ResourceGather(resource=handle, indices=i, dtype=tf.float32)
+    return (*found, rows)
+
+
+case(
+    "raw_variables",
+    scattered_variable,
+    {"x": (6, 3), "i": ((3,), "int32")},
+    feeds=[{"x": rnd((6, 3)), "i": np.array([4, 0, 2], np.int32)}],
 )
 
 (FOLDER / "cases.json").write_text(json.dumps(ROWS, indent=1))

@@ -169,18 +169,21 @@ def _gather(op: _Operation, found: int, indices: int) -> list[Any]:
     return [op.emit("TensorListGather", op.stacked(found), op.value(indices))]
 
 
-def _scatter(op: _Operation, value: int, indices: int) -> list[Any]:
-    """A list whose elements are written at once: in order, or where the indices say."""
+def _scatter(op: _Operation, value: int, indices: int, count: int | None = None) -> list[Any]:
+    """Make a list from the rows of a tensor. The operand `count` is the number of elements, -1 for no minimum."""
     at = op.value(indices)
+    number = None if count is None or _number(op.value(count)) == -1 else op.value(count)
     maker = at.producer
     if (
-        maker is not None
+        number is None
+        and maker is not None
         and maker.word == "Range"
         and _number(maker.operand(0)) == 0
         and _number(maker.operand(2)) == 1
     ):
         return [TensorList(op.dtype, stacked=op.value(value))]
-    return [TensorList(op.dtype, stacked=op.emit("TensorListScatter", op.value(value), at))]
+    sizes = () if number is None else (number,)
+    return [TensorList(op.dtype, stacked=op.emit("TensorListScatter", op.value(value), at, *sizes))]
 
 
 def _number(value: Value | None) -> Any:
@@ -209,7 +212,7 @@ OPERATORS: dict[str, Callable[[_Operation], list[Any]]] = {
     "TensorListPopBack": _pop,
     "TensorListLength": lambda op: _length(op, 0),
     "TensorListGather": lambda op: _gather(op, 0, 1),
-    "TensorListScatterV2": lambda op: _scatter(op, 0, 1),
+    "TensorListScatterV2": lambda op: _scatter(op, 0, 1, 3),
     "TensorListScatter": lambda op: _scatter(op, 0, 1),
     "TensorListResize": _resize,
     "TensorListConcatV2": lambda op: _concat(op, 0),

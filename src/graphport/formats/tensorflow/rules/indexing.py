@@ -98,7 +98,8 @@ def _scatter_rows(name: str, reduction: str | None) -> None:
 
 
 for _kind, _reduction in (("Update", None), ("Add", "add"), ("Max", "max"), ("Min", "min"), ("Mul", "mul")):
-    _scatter_nd(f"TensorScatter{_kind}", _reduction)
+    if _kind != "Mul":  # TensorFlow has no TensorScatterMul
+        _scatter_nd(f"TensorScatter{_kind}", _reduction)
     _scatter_rows(f"Scatter{_kind}", _reduction)
 
 
@@ -443,10 +444,15 @@ def list_gather(b: Builder, x: Value, indices: Value) -> Value:
 
 
 @operator("TensorListScatter")
-def list_scatter(b: Builder, x: Value, indices: Value) -> Value:
-    """A list whose elements are rows of a tensor, at indices."""
+def list_scatter(b: Builder, x: Value, indices: Value, size: Value | None = None) -> Value:
+    """Place the rows of a tensor at indices of a list; the other elements are zeros.
+
+    The list has `size` elements, or more if an index requires it.
+    """
     at = as_int64(b, indices)
     count = b(Add, b(ReduceMax, at, keepdims=1), vector(b, [1]))
+    if size is not None:
+        count = b(Max, count, as_vector(b, size))
     empty = b(Expand, b.like(x, 0), b(Concat, count, b(Shape, x, start=1), axis=0))
     return b(ScatterND, empty, b(Unsqueeze, at, vector(b, [-1])), x)
 

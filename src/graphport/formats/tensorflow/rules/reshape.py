@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
+_NO_BATCH_AND_CHANNELS = str.maketrans("", "", "NC")
 _REST = (1 << 63) - 1
 
 ROWS.lower("""
@@ -274,8 +275,13 @@ def roll(b: Builder, x: Value, shifts: Value, axes: Value) -> Value:
 
 @operator("DataFormatVecPermute")
 def permute_data_format(b: Builder, x: Value, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Value:
-    """Entries of one data format in the order of another."""
+    """Permute the entries of a vector, or the rows of a matrix, from one data format to another.
+
+    `x` has an entry for each axis, or for each spatial axis.
+    """
     if sorted(src_format) != sorted(dst_format):
         message = f"formats {src_format!r} and {dst_format!r} have different axes"
         raise ShapeError(message)
-    return b(Gather, x, vector(b, [src_format.index(each) for each in dst_format]), axis=0)
+    if b.dims(x)[0] == len(src_format) - 2:
+        src_format, dst_format = (form.translate(_NO_BATCH_AND_CHANNELS) for form in (src_format, dst_format))
+    return b(Gather, x, vector(b, [src_format.index(axis) for axis in dst_format]), axis=0)
