@@ -284,6 +284,8 @@ class ConfigReader:
         compute = "float32" if found.class_name.startswith(OPERATION) else self._compute_type(found)
         if compute != "float32":
             attributes[COMPUTE_TYPE] = compute
+        if "keras_version" in known:
+            attributes["keras_version"] = self.version
         for key, value in found.options.items():
             if key in known and value is not None:
                 is_activation = key in _ACTIVATIONS and not found.class_name.startswith(OPERATION)

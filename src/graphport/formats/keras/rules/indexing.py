@@ -156,8 +156,9 @@ def discretization(
     num_bins: int | None = None,
     epsilon: float = 0.01,
     output_mode: str = "int",
+    keras_version: int = 3,
 ) -> Value:
-    """The number of boundaries that an element reaches."""
+    """The number of boundaries that an element reaches: int32 in Keras 3, int64 in Keras 2."""
     del num_bins, epsilon
     if not is_sequence(bin_boundaries):
         message = "its boundaries are not in the configuration"
@@ -167,7 +168,7 @@ def discretization(
     reached = b(GreaterOrEqual, unsqueezed(b, x, [at.rank]), edges)
     found = reduced(b, ReduceSum, cast(b, reached, DType.INT32), [at.rank])
     if output_mode == "int":
-        return found
+        return found if keras_version >= 3 else cast(b, found, DType.INT64)
     return encoded(at, cast(b, found, DType.INT64), len(bin_boundaries) + 1, output_mode)
 
 
@@ -192,6 +193,9 @@ def integer_lookup(
     del vocabulary_dtype, oov_method, idf_weights, vocabulary_size
     if not is_sequence(vocabulary) or num_oov_indices > 1 or pad_to_max_tokens:
         message = "it has no vocabulary in the configuration, or several indices for other integers"
+        raise UnsupportedError(message)
+    if mask_token is not None and output_mode != "int":
+        message = f"a mask token with the output mode {output_mode!r}"
         raise UnsupportedError(message)
     del max_tokens
     b = at.b

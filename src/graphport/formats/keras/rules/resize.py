@@ -63,7 +63,7 @@ def resized(b: Builder, x: Value, size: Any, interpolation: str, *, antialias: b
     if is_sequence(size) and all(isinstance(dim, int) for dim in head):
         target = vector(b, [*(dim for dim in head if isinstance(dim, int)), *size])
     else:
-        last = vector(b, list(size)) if is_sequence(size) else size
+        last: Any = vector(b, list(size)) if is_sequence(size) else size
         target = b(Concat, b(Shape, x, end=2), last, axis=0)
     return b(Resize, x, None, None, target, **mode)
 
