@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, name="convert")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@click.option("--to", "--layout", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @report_option
 @writer_options

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import openvino
 import pytest
+from click.testing import CliRunner
 
 import graphport as gp
+from graphport.cli.main import cli
 
 MODELS = Path(__file__).parent / "models"
 
@@ -22,6 +24,13 @@ def test_the_folder_of_onnxruntime_genai_is_complete(tmp_path):
     assert config["model"]["decoder"]["num_key_value_heads"] == 2
     assert config["model"]["decoder"]["filename"] == "model.onnx"
     assert next(iter(gp.load(tmp_path / "out").outputs)) == "logits"
+
+
+def test_convert_takes_the_format_as_layout(tmp_path):
+    arguments = ["convert", str(MODELS / "qwen2"), str(tmp_path / "out"), "--layout", "genai", "--no-verify"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"genai_config.json", "model.onnx"}
 
 
 def test_a_folder_with_a_damaged_configuration_is_refused(tmp_path):
