@@ -26,15 +26,18 @@ _CHUNK = 1 << 20
 
 
 def write(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Write a decoder with caches as a folder.
+    """Write a decoder with caches as a new folder; its configuration is written last, so that it is complete then.
 
     Raises:
-        DiagnosticError: GENAI0002 the graph has no caches or no generation settings; GENAI0003 a file cannot be copied;
-            errors of the ONNX writer.
+        DiagnosticError: GENAI0002 the graph has no caches or no generation settings; GENAI0003 a file cannot be copied,
+            or the folder has files; errors of the ONNX writer.
     """
     folder = Path(path)
     config, files = _config(graph, Source(str(path)))
     folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        message = f"{folder.name} has files that an interrupted write would mix with new ones"
+        raise DiagnosticError(Diagnostic("GENAI0003", message, Span(Source(str(path))), "choose an empty folder"))
     registered("onnx").write(graph, folder / FILE)
     for file in files:
         _copy(file, folder / file.name)
