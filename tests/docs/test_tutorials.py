@@ -15,7 +15,10 @@ from click.testing import CliRunner
 from graphport.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
-TOURS = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("tutorial-*.md"))]
+TOURS = [
+    *(ROOT / "docs" / name for name in ("index.md", "checkpoint.md")),
+    *sorted((ROOT / "docs").glob("tutorial-*.md")),
+]
 DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
 PROGRAM = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
