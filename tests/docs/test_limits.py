@@ -45,6 +45,10 @@ NO_BOUNDS_OF_FILES = {
     "formats.tflite.container.encode.MAX_FLATBUFFER_BYTES": "what is written",
     "formats.tflite.container.encode.MAX_INLINE_BYTES": "what is written",
     "formats.tflite.container.findings.MAX_ERRORS": "further ones are counted",
+    "formats.tensorflow.container.bundle.MAX_CHECKED_BYTES": "checksums of further variables are not verified",
+    "formats.tensorflow.container.initializers.MAX_DEPTH": "the variable has no value then",
+    "formats.tensorflow.container.initializers.MAX_STEPS": "the variable has no value then",
+    "formats.tensorflow.container.tensors.MAX_STORED_FILL": "a larger constant becomes an `Expand`",
     "formats.archive.container.layout.MOST_NESTED": "what is deeper is damaged",
 }
 """Numbers of the readers that are not in the table; PyTorch's small ones are refused as what no program has."""

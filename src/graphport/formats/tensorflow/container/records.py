@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Ref: TypeAlias = "tuple[str, int]"
 """A tensor: the name of a node or of an argument, and the index among the results of the node."""
 MAX_RESULTS = 1 << 16
-MAX_ATTRIBUTE_DEPTH = 16
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "BatchFunction"})
 
 
@@ -95,10 +94,8 @@ class Record:
         return sum(count for _, count in self.counts(findings))
 
 
-def _attribute(message: Message, findings: Findings, place: str, depth: int = 0) -> Any:
+def _attribute(message: Message, findings: Findings, place: str) -> Any:
     """The value of an attribute; `None` for one that the reader has no use for."""
-    if depth > MAX_ATTRIBUTE_DEPTH:
-        findings.refuse("TF0201", "attributes are nested too deep", f"node {place}", f"at most {MAX_ATTRIBUTE_DEPTH}")
     if message.has("list"):
         inner = message.message("list")
         return () if inner is None else _list(inner, findings, place)
