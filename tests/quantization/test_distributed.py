@@ -70,7 +70,7 @@ def test_a_model_survives_the_way_to_another_machine():
 
 
 def test_unknown_ways_are_told():
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0011.*'smoke'.*ways: ray"):
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0011.*'smoke'.*methods: ray"):
         observer("smoke")
 
 
