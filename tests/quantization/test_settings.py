@@ -79,7 +79,7 @@ def test_all_wrong_settings_are_told_at_once():
 
 
 def test_a_node_cannot_stay_floating_and_be_quantized():
-    with pytest.raises(DiagnosticError, match=r"QUANT0004.*at once: a"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0004.*as quantized: a"):
         Settings().updated(float_nodes=("a", "b"), quantize_nodes=("c", "a"))
 
 
