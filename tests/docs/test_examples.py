@@ -51,6 +51,12 @@ NETS: dict[str, tuple[str, tuple[int | str, ...]]] = {
 }
 """What the input of `net.onnx` is called on a page, and its shape."""
 
+RECORDED = {
+    "tensorflow.md": {"my_model": "tensorflow/cases/pads.sm", "frozen.pb": "tensorflow/cases/casts.pb"},
+    "stablehlo.md": {"model.jaxexport": "stablehlo/cases/indexing.jaxexport"},
+    "keras.md": {"model.keras": "keras/cases/cnn_sequential.keras", "model.h5": "keras/cases/cnn_sequential.h5"},
+}
+"""Files of other frameworks that a page names, in tests/formats."""
 ELSEWHERE = re.compile(r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric)")
 """What has tests of its own and takes long or hangs on the machine, needs a program of the user's, or is no command."""
 
@@ -140,6 +146,9 @@ def files(tmp_path, monkeypatch):
             gp.save(decoder(), "decoder.onnx")
             for tokens in ("tokens.npy", "text.npy"):
                 np.save(tokens, np.random.default_rng(0).integers(0, TOKENS, size=(16, 24)))
+        for file, source in RECORDED.get(page, {}).items():
+            found = ROOT / "tests" / "formats" / source
+            (shutil.copytree if found.is_dir() else shutil.copyfile)(found, file)
         samples = np.concatenate([given((1, *extents[1:]))] * 4)
         save_arrays("samples.npz", {"x": samples})
         Path("samples").mkdir()
