@@ -32,7 +32,7 @@ def write_temporary(data: bytes | bytearray | memoryview | BinaryIO, format: str
         TypeError: `data` is neither bytes nor a file that is open for reading bytes.
     """
     folder = Path(tempfile.mkdtemp(prefix="graphport-"))
-    path = folder / f"model{'' if format is None else formats.called(format).endings[0]}"
+    path = folder / f"model{'' if format is None else next(iter(formats.called(format).endings), '')}"
     try:
         with path.open("wb") as file:
             if isinstance(data, bytes | bytearray | memoryview):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ANY_GRID = ("openvino", "nnef")
 """Formats that support arbitrary qparams, independent of a runtime."""
-_FOLDERS = ("nnef",)
+_FOLDERS = ("nnef", "genai")
 """Formats that may be written to a folder."""
 
 
@@ -90,6 +90,8 @@ def _rehearse(graph: Graph, kind: Format, path: Path, flavour: str | None) -> No
     from graphport.ir import Graph, Node, Value
 
     trial = Graph(graph.name, opsets=graph.opsets)
+    if graph.has_notes:
+        trial.notes.update(graph.notes)
     for value in graph.inputs:
         given = trial.add_input(value.name, value.fact)
         same = Value(trial.fresh("same"), value.fact)
@@ -97,7 +99,7 @@ def _rehearse(graph: Graph, kind: Format, path: Path, flavour: str | None) -> No
         trial.add_output(same)
     options: WriteOptions = {} if flavour is None else {"flavour": flavour}
     with tempfile.TemporaryDirectory(prefix="graphport-") as folder:
-        place = Path(folder) / f"model{kind.endings[0]}"
+        place = Path(folder) / f"model{next(iter(kind.endings), '')}"
         try:
             graphport.save(graphport.QuantizedModel(trial), place, format=kind.name, **options)
         except DiagnosticError as error:

@@ -74,7 +74,7 @@ def _store_standard_input(ctx: click.Context) -> Path:
 
     wanted = ctx.meta.get(_FROM)
     folder = _folder(ctx)
-    path = folder / f"stdin{FORMATS[wanted].endings[0] if wanted else ''}"
+    path = folder / f"stdin{next(iter(FORMATS[wanted].endings), '') if wanted else ''}"
     with path.open("wb") as file:
         stream = cast("BinaryIO", sys.stdin.buffer)
         shutil.copyfileobj(stream, file)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import openvino
 import pytest
 from click.testing import CliRunner
@@ -31,6 +32,23 @@ def test_convert_takes_the_format_as_layout(tmp_path):
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"genai_config.json", "model.onnx"}
+
+
+def test_quantize_writes_a_folder_of_onnxruntime_genai(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = ["quantize", str(MODELS / "qwen2"), str(out), "--to", "genai", "--weights-only", "--weight-bits", "8"]
+    result = CliRunner().invoke(cli, [*arguments, "--no-latency", "--no-verify"])
+    assert result.exit_code == 0, result.output
+    model = onnx.load(out / "model.onnx")
+    assert {tensor.data_type for tensor in model.graph.initializer} & {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
+    assert json.loads((out / "genai_config.json").read_text())["model"]["decoder"]["filename"] == "model.onnx"
+
+
+def test_standard_input_in_the_format_of_a_folder_is_refused():
+    result = CliRunner().invoke(cli, ["check", "-", "--from", "genai"], input=b"\x08\x09")
+    assert result.exit_code == 1
+    assert "IO0002" in result.output
 
 
 def test_a_folder_with_a_damaged_configuration_is_refused(tmp_path):

@@ -108,7 +108,7 @@ class RawModel:
         Names are those of the file, so the values are looked up by name.
         """
         kind = formats.recognize(self._side.path or "")
-        if not kind.writes:
+        if not kind.writes or not kind.endings:
             return None
         values = self._named_values()
         if not all(_is_same(value, values.get(value.name)) for value in (output, *inputs)):
