@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.refusal import refuse
@@ -139,11 +139,23 @@ class Dense:
         import numpy as np
 
         found = self.storage.numpy()
-        return np.broadcast_to(found.reshape(()), self.type.shape) if self.is_splat else found
+        if not self.is_splat:
+            return found
+        return np.broadcast_to(found.reshape(()), [dim or 0 for dim in self.type.shape])
 
 
 Attribute: TypeAlias = Any
 """An integer, float, bool, string, `Symbol`, `Dense`, type, list or dictionary of these; `None` for others."""
+
+
+def dictionary(attribute: Attribute) -> dict[str, Attribute]:
+    """Return a dictionary attribute; an empty dictionary for any other attribute."""
+    return cast("dict[str, Attribute]", attribute) if isinstance(attribute, dict) else {}
+
+
+def elements_of(attribute: Attribute) -> list[Attribute]:
+    """Return the elements of a list attribute; an empty list for any other attribute."""
+    return cast("list[Attribute]", attribute) if isinstance(attribute, list) else []
 
 
 @dataclass(slots=True)

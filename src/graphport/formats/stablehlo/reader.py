@@ -16,7 +16,7 @@ from graphport.formats.stablehlo.container.text import read_text
 from graphport.formats.stablehlo.program import MAX_OPERATIONS, OtherType
 from graphport.formats.stablehlo.recognition import MAGIC, is_export
 from graphport.formats.stablehlo.refusal import RefusedError, refuse
-from graphport.formats.stablehlo.rules import catalog  # noqa: F401  registers the rules
+from graphport.formats.stablehlo.rules import catalog  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the rules
 from graphport.formats.stablehlo.rules.emitter import Emitter, expanded_operations
 from graphport.formats.stablehlo.rules.values import Held, Pair, Quantized, Token, TupleValue
 from graphport.ir.graph import Graph, Value

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from graphport.formats.stablehlo.container.cursor import Cursor
 from graphport.formats.stablehlo.container.vhlo import VhloReader, stablehlo_attributes
 from graphport.formats.stablehlo.container.vhlo_attributes import attribute_names
-from graphport.formats.stablehlo.program import Block, Function, Operation, OtherType, Program, Type
+from graphport.formats.stablehlo.program import (
+    Block,
+    Function,
+    Operation,
+    OtherType,
+    Program,
+    Type,
+    dictionary,
+    elements_of,
+)
 from graphport.formats.stablehlo.recognition import MAGIC
 from graphport.formats.stablehlo.refusal import refuse
 
@@ -228,8 +237,7 @@ class _Reader:
         cursor.varint()  # the location
         attributes: dict[str, Any] = {}
         if mask & 1:
-            found = self._vhlo.attribute(cursor.varint())
-            attributes = dict(found) if isinstance(found, dict) else {}
+            attributes = dict(dictionary(self._vhlo.attribute(cursor.varint())))
         if mask & 0x40:
             attributes |= self._own_attributes(dialect, name, cursor.varint())
         types: list[Type] = []
@@ -303,7 +311,7 @@ class _Reader:
 
 
 def _dictionaries(value: Any, count: int) -> list[dict[str, Any]]:
-    found = [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else []
+    found = [dictionary(item) for item in elements_of(value)]
     return (found + [{}] * count)[:count]
 
 

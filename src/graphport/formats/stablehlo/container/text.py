@@ -20,6 +20,7 @@ from graphport.formats.stablehlo.program import (
     Symbol,
     TensorType,
     Type,
+    elements_of,
 )
 from graphport.formats.stablehlo.refusal import refuse
 
@@ -303,19 +304,24 @@ class TextReader:
         if lexer.kind == "block":
             lexer.advance()
             if lexer.accept("("):
-                while not lexer.at(")"):
-                    if lexer.kind != "value":
-                        lexer.fail("a block argument")
-                    key = self._define(lexer.text)
-                    lexer.advance()
-                    lexer.expect(":")
-                    block.arguments.append((key, self._type()))
-                    self._skip_location()
-                    if not lexer.accept(","):
-                        break
-                lexer.expect(")")
+                self._block_arguments(block)
             lexer.expect(":")
         return self._block_rest(block)
+
+    def _block_arguments(self, block: Block) -> None:
+        """Read the arguments of a block, up to the closing parenthesis."""
+        lexer = self._lexer
+        while not lexer.at(")"):
+            if lexer.kind != "value":
+                lexer.fail("a block argument")
+            key = self._define(lexer.text)
+            lexer.advance()
+            lexer.expect(":")
+            block.arguments.append((key, self._type()))
+            self._skip_location()
+            if not lexer.accept(","):
+                break
+        lexer.expect(")")
 
     def _block_rest(self, block: Block) -> Block:
         lexer = self._lexer
@@ -1256,8 +1262,8 @@ def _generic_function(attributes: dict[str, Any], body: Block | None, offset: in
     name = attributes.get("sym_name")
     if not isinstance(type, OtherType) or not isinstance(name, str):
         refuse("SH0001", "a function without name or type", offset=offset)
-    given = attributes.get("arg_attrs") or [{} for _ in type.parts]
-    results = attributes.get("res_attrs") or [{} for _ in type.results]
+    given = elements_of(attributes.get("arg_attrs")) or [{} for _ in type.parts]
+    results = elements_of(attributes.get("res_attrs")) or [{} for _ in type.results]
     is_public = attributes.get("sym_visibility", "public") != "private"
     names: list[str | None] = [None] * len(type.parts)
-    return Function(name, is_public, body, list(type.results), names, list(given), list(results), offset)
+    return Function(name, is_public, body, list(type.results), names, given, results, offset)

@@ -15,6 +15,7 @@ from graphport.formats.stablehlo.program import (
     Symbol,
     TensorType,
     Type,
+    dictionary,
 )
 from graphport.formats.stablehlo.refusal import refuse
 
@@ -213,10 +214,7 @@ class VhloReader:
 
     def location_name(self, index: int) -> str | None:
         """The name that a location has, if it is one of an argument."""
-        found = self.attribute(index)
-        if not isinstance(found, dict):
-            return None
-        name = found.get("location")
+        name = dictionary(self.attribute(index)).get("location")
         return name if isinstance(name, str) else None
 
     # Types

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.stablehlo.program import Dense
+from graphport.formats.stablehlo.program import Dense, dictionary, elements_of
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import RULES
-from graphport.formats.stablehlo.rules.emitter import Emitter, rule
+from graphport.formats.stablehlo.rules.emitter import Emitter, as_results, rule
 from graphport.formats.stablehlo.rules.reductions import windows_reduced
 from graphport.formats.stablehlo.rules.sorting import largest_elements
 from graphport.formats.stablehlo.rules.values import Held, flattened
@@ -42,8 +42,7 @@ def custom_call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
         return _dynamic_reduce_window(e, op, xs)
     known = RULES.get(name.replace("mhlo.", "chlo.")) if name.startswith("mhlo.") else None
     if known is not None:
-        found = known(e, op, *xs)
-        return found if isinstance(found, list) else [found]
+        return as_results(known(e, op, *xs))
     help = "calls of host functions and of libraries have no meaning in a file" if _is_host(name) else None
     return refuse("SH0006", f"unsupported: the custom call @{name}", help=help)
 
@@ -53,8 +52,8 @@ def _is_host(name: str) -> bool:
 
 
 def _top_k(e: Emitter, op: Operation, x: Value) -> list[Held]:
-    attributes = op.attributes.get("mhlo.attributes") or op.attributes.get("backend_config") or {}
-    count = attributes.get("k") if isinstance(attributes, dict) else None
+    attributes = dictionary(op.attributes.get("mhlo.attributes")) or dictionary(op.attributes.get("backend_config"))
+    count = attributes.get("k")
     if isinstance(count, Dense):
         count = int(count.array())
     if not isinstance(count, int) or attributes.get("largest") is False:
@@ -72,7 +71,7 @@ def _all_equal(e: Emitter, *xs: Held) -> Value:
 def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> list[Held]:
     """A reduction of windows whose numbers are operands, which must be constant."""
     count = (len(xs) - 5) // 2
-    names = op.attributes.get("called_computations") or []
+    names = elements_of(op.attributes.get("called_computations"))
     function = e.program.functions.get(str(names[0])) if names else None
     if count < 1 or len(xs) != 2 * count + 5 or function is None or function.body is None:
         refuse("SH0007", "stablehlo.dynamic_reduce_window: expected operands, initial values, numbers and a function")

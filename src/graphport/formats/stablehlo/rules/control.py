@@ -163,7 +163,7 @@ def _trip_count(e: Emitter, condition: Block, step: Block, initial: Sequence[Hel
         return unknown
     limit_place = places.get(test.operands[1])
     limit = e.scalar(e.values[test.operands[1]]) if test.operands[1] in e.values else None
-    returned = next((op.operands for op in step.operations if op.name == "return"), [])
+    returned = next((op.operands for op in step.operations if op.name == "return"), list[int]())
     if len(returned) != len(step.arguments):
         return unknown
     if limit_place is not None and returned[limit_place] != step.arguments[limit_place][0]:

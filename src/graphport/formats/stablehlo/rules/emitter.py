@@ -71,7 +71,12 @@ def complex_rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-_AS_SIGNED = {
+def as_results(found: Held | list[Held]) -> list[Held]:
+    """The results of a rule as a list; a rule with one result may return it without a list."""
+    return found if isinstance(found, list) else [found]
+
+
+_AS_SIGNED: dict[DType | None, DType] = {
     DType.INT8: DType.INT32,
     DType.INT16: DType.INT32,
     DType.UINT16: DType.INT32,
@@ -79,7 +84,7 @@ _AS_SIGNED = {
     DType.UINT64: DType.INT64,
 }
 _WRAPPING: dict[str, dict[DType | None, DType]] = {
-    "Where": dict(_AS_SIGNED),
+    "Where": _AS_SIGNED,
     "Add": {DType.UINT64: DType.INT64},
     "Sub": {DType.UINT64: DType.INT64},
     "Mul": {DType.UINT64: DType.INT64},
@@ -122,7 +127,8 @@ class Emitter:
         if op_type in _WRAPPING and dtype in _WRAPPING[op_type]:
             other = _WRAPPING[op_type][dtype]
             given = [x if x is None or x.dtype is not dtype else self.cast(x, other) for x in values]
-            return (self.cast(self.results(op_type, 1, *given, **attributes)[0], dtype),)
+            result = self(op_type, *given, **attributes)
+            return (result if dtype is None else self.cast(result, dtype),)
         try:
             return self._builder.results(self._pages[op_type], count, *values, **attributes)
         except Unknown:
@@ -382,7 +388,7 @@ class Emitter:
             raise
         except KeyError as error:
             refuse("SH0007", f"{operation.shown()} has no attribute {error}")
-        results: list[Held] = found if isinstance(found, list) else [found]
+        results = as_results(found)
         return [self.requantized(x, type) for x, type in zip(results, operation.result_types, strict=False)] or results
 
     def _moved(self, operation: Operation, operands: list[Held]) -> list[Held]:
@@ -392,7 +398,7 @@ class Emitter:
         for side in ("real", "imaginary"):
             given = [getattr(x, side) if isinstance(x, Pair) else x for x in operands]
             found = function(self, operation, *given)
-            parts.append(found if isinstance(found, list) else [found])
+            parts.append(as_results(found))
         return [
             Pair(a, b) if isinstance(type, TensorType) and type.is_complex else a
             for a, b, type in zip(*parts, operation.result_types, strict=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.stablehlo.program import dictionary
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import wide_type
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, rule
@@ -20,6 +22,7 @@ from graphport.ir.graph import Value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.formats.stablehlo.program import Block, Operation
 
 
@@ -77,7 +80,7 @@ def dynamic_update_slice(e: Emitter, op: Operation, x: Value, update: Value, *st
     if not partial:
         return update
     count = partial[-1] + 1
-    grids = []
+    grids: list[Value] = []
     for axis in range(count):
         place = _counting(e, sizes[axis])
         if axis in partial:
@@ -112,9 +115,12 @@ class _Numbers:
 
 
 def _numbers(op: Operation, group: str, names: Sequence[str]) -> _Numbers:
-    found = op.attributes[group]
-    lists = [ints_of(found.get(name) or [], name) for name in names]
-    return _Numbers(*lists, int(found.get("index_vector_dim", 0)))
+    found = dictionary(op.attributes[group])
+    offset, collapsed, operand_batch, indices_batch, start_map = (
+        ints_of(found.get(name) or [], name) for name in names
+    )
+    vector_dim = int(found.get("index_vector_dim", 0))
+    return _Numbers(offset, collapsed, operand_batch, indices_batch, start_map, vector_dim)
 
 
 _GATHER = (
@@ -242,7 +248,9 @@ def dynamic_gather(e: Emitter, op: Operation, x: Value, indices: Value, sizes: V
         return _gathered(e, op, x, indices, [int(n) for n in known.reshape(-1)])
     wanted = e.index(sizes)
     fact = wanted.fact
-    elements = getattr(fact, "elements", None) or [None] * e.rank(x)
+    elements: Sequence[Dim | None] = [None] * e.rank(x)
+    if isinstance(fact, TensorFact) and fact.elements is not None:
+        elements = fact.elements
     parts: list[int | Value] = []
     for axis, element in enumerate(elements):
         if isinstance(element, int):

@@ -112,7 +112,11 @@ def dot(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
 def einsum(e: Emitter, op: Operation, *xs: Value) -> Value:
     """Products by a formula."""
     equation = str(op.attributes["einsum_config"])
-    return widened(e, lambda b, *given: b("Einsum", *given, equation=equation), *xs)
+
+    def multiply(builder: Emitter, *operands: Value) -> Value:
+        return builder("Einsum", *operands, equation=equation)
+
+    return widened(e, multiply, *xs)
 
 
 # Convolutions

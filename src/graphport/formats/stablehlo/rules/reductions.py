@@ -240,19 +240,18 @@ def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: l
     def flat(value: Value) -> Value:
         return e.reshape(e.transpose(value, [*kept, *axes]), [*sizes, length])
 
+    def part(current: list[Held], begin: int, end: int) -> list[Held]:
+        return [_map_parts(x, lambda v: e("Slice", v, e.ints(begin), e.ints(end), e.ints(place))) for x in current]
+
     values = [_map_parts(x, flat) for x in xs]
     place = len(kept)
     if length == 0:
         return [_map_parts(start, lambda v: e.expand(v, sizes)) for start in initial]
     while length > 1:
         half = length // 2
-
-        def part(begin: int, end: int, current: list[Held] = values) -> list[Held]:
-            return [_map_parts(x, lambda v: e("Slice", v, e.ints(begin), e.ints(end), e.ints(place))) for x in current]
-
-        joined = e.vectorized(block, [*part(0, half), *part(half, 2 * half)])
+        joined = e.vectorized(block, [*part(values, 0, half), *part(values, half, 2 * half)])
         if length % 2:
-            rest = part(2 * half, length)
+            rest = part(values, 2 * half, length)
             joined = [_concatenated(e, a, b, place) for a, b in zip(joined, rest, strict=True)]
         values, length = joined, half + length % 2
     ends = [_map_parts(x, lambda v: e("Squeeze", v, e.ints(place))) for x in values]

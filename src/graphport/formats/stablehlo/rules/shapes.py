@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.stablehlo.program import Dense, TensorType
+from graphport.formats.stablehlo.program import Dense, TensorType, elements_of
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.emitter import MAX_FILLED, Emitter, complex_rule, element_type, rule
 from graphport.formats.stablehlo.rules.values import Held, Pair, TupleValue
@@ -24,7 +24,7 @@ def ints_of(value: Any, name: str = "") -> list[int]:
     if isinstance(value, Dense):
         return [int(n) for n in value.array().reshape(-1)]
     if isinstance(value, list):
-        flat = [n for item in value for n in (item if isinstance(item, list) else [item])]
+        flat = [n for item in elements_of(value) for n in (elements_of(item) if isinstance(item, list) else [item])]
         if all(isinstance(n, int) for n in flat):
             return [int(n) for n in flat]
     return refuse("SH0007", f"the attribute {name} has no integers")

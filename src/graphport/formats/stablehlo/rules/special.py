@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.stablehlo.program import TensorType
+from graphport.formats.stablehlo.program import TensorType, dictionary
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import RULES, compared, elementwise
-from graphport.formats.stablehlo.rules.emitter import MOVERS, Emitter, rule
+from graphport.formats.stablehlo.rules.emitter import MOVERS, Emitter, as_results, rule
 from graphport.formats.stablehlo.rules.linear import dot_general
 from graphport.formats.stablehlo.rules.sorting import largest_elements
 from graphport.formats.stablehlo.rules.values import Held
@@ -331,8 +331,7 @@ def chlo_dot_general(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
 
 
 def _composite_top_k(e: Emitter, op: Operation, x: Held) -> list[Held]:
-    attributes = op.attributes.get("composite_attributes") or {}
-    count = attributes.get("k")
+    count = dictionary(op.attributes.get("composite_attributes")).get("k")
     if not isinstance(count, int) or not isinstance(x, Value):
         return e.call(str(op.attributes.get("decomposition", "")), [x])
     found = largest_elements(e, x, count)
@@ -343,8 +342,7 @@ def _composite_top_k(e: Emitter, op: Operation, x: Held) -> list[Held]:
 
 def _by_rule(name: str) -> Callable[..., list[Held]]:
     def apply(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
-        found = RULES[name](e, op, *xs)
-        return found if isinstance(found, list) else [found]
+        return as_results(RULES[name](e, op, *xs))
 
     return apply
 
