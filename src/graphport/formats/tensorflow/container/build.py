@@ -1,4 +1,4 @@
-"""Evaluate the nodes of a GraphDef one by one: operators become nodes of the raw graph, functions are inlined."""
+"""Evaluate the nodes of a GraphDef one by one: each operator is added to the raw graph, functions are inlined."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Building:
         return self._bodies[name]
 
     def call(self, body: Body, arguments: Sequence[Any], prefix: str) -> list[Any]:
-        """The results of a function for these arguments, computed in the current graph.
+        """Return the results of a function called with `arguments`, computed in the current graph.
 
         Raises:
             DiagnosticError: TF0201 it has other arguments, TF0205 calls are nested too deep.
@@ -175,10 +175,10 @@ class Building:
         return [self.item(frame, ref) for ref in refs]
 
     def item(self, frame: Frame, ref: Ref) -> Any:
-        """The item of a tensor.
+        """Return the item of a tensor.
 
         Raises:
-            DiagnosticError: TF0201 the node has no such result.
+            DiagnosticError: TF0201 the node has no result of this index.
         """
         found = frame.find(ref)
         if found is None:
@@ -187,7 +187,7 @@ class Building:
         return found
 
     def _order(self, frame: Frame, names: Iterable[str], *, has_effects: bool) -> list[str]:
-        """The nodes that are not evaluated yet, each after those that it depends on.
+        """Return the nodes that are not evaluated yet, in topological order.
 
         Raises:
             DiagnosticError: TF0201 a node is missing, or depends on itself; TF0205 there are too many.
@@ -416,7 +416,7 @@ class Building:
         """An input of the model.
 
         Raises:
-            DiagnosticError: TF0204 it has no numbers.
+            DiagnosticError: TF0204 its element type is not numeric.
         """
         if dtype is None or dtype is DType.STRING:
             kind = "strings" if dtype is DType.STRING else "no tensor"

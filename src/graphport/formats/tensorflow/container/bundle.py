@@ -76,7 +76,7 @@ class Bundle:
         self._left_to_check = MAX_CHECKED_BYTES
 
     def storage(self, key: str) -> Storage | None:
-        """The elements of a variable; `None` if there is no such key.
+        """The elements of a variable; `None` if the key is missing.
 
         Raises:
             DiagnosticError: TF0103 its file or its place in the file is wrong.
@@ -196,7 +196,7 @@ class Bundle:
         return (offset, size), at
 
     def _block(self, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values of a block; a key is written as the part that differs from the one before it."""
+        """Keys and values of a block; each key is stored without the prefix it has in common with the previous key."""
         data = self.data
         if offset + size + _TRAILER > len(data) or size < 4:
             self._refuse(f"a block at {offset} of {size} bytes in {len(data)}")

@@ -230,7 +230,7 @@ def build_if(
     """The results of one of two branches.
 
     Raises:
-        DiagnosticError: TF0207 a branch writes a variable, or returns another kind of item than the other branch.
+        DiagnosticError: TF0207 a branch writes a variable, or their results differ in kind.
     """
     graphs: list[Graph] = []
     found: list[list[Any]] = []
@@ -344,7 +344,7 @@ def _merge(building: Evaluator, frame: Frame, record: Record) -> None:
 
 
 def _is_numbered(body: Body, record: Record) -> bool:
-    """Whether the branches of a Merge are chosen by a number: they come from a switch with any number of results."""
+    """Whether an integer selects the branches of a Merge: their source is `_SwitchN`."""
     found = [each for ref in record.inputs for each in _switches(body, ref, is_near=True)]
     users = {each.inputs[1] for each in body.nodes.values() if each.op_type == "_SwitchN" and len(each.inputs) > 1}
     return any(each in {_source(body, ref) for ref in users} for each in found)

@@ -17,7 +17,7 @@ class Findings:
         self.diagnostics: list[Diagnostic] = []
 
     def span(self, place: str) -> Span:
-        """A place in the file, in words."""
+        """A location in the file, as text."""
         return Span(self.source, place=place)
 
     def warn(self, code: str, message: str, place: str, help: str) -> None:
@@ -28,6 +28,6 @@ class Findings:
         """Refuse the file.
 
         Raises:
-            DiagnosticError: the warnings so far come after the error.
+            DiagnosticError: with the error and the warnings so far.
         """
         raise DiagnosticError(Diagnostic(code, message, self.span(place), help), *self.diagnostics)

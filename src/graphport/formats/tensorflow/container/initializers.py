@@ -26,7 +26,7 @@ _IMPORT = frozenset({"LookupTableImportV2", "InitializeTableV2", "InitializeTabl
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """A function at one call of it: its arguments are tensors of the caller."""
+    """A function at one call; its arguments are tensors of the caller."""
 
     body: Body
     caller: Scope | None = None
@@ -108,7 +108,7 @@ class Initializers:
             yield from self._within(inner, each, depth + 1)
 
     def _trace(self, scope: Scope, ref: Ref) -> tuple[Scope, Record, int] | None:
-        """The node that computes a tensor, behind copies and calls."""
+        """The node that computes a tensor, found through copies and calls."""
         for _ in range(MAX_STEPS):
             record = scope.body.nodes.get(ref[0])
             if record is None:

@@ -1,4 +1,4 @@
-"""Loops as `Loop` of ONNX: loop variables that do not change are captured, lists become scan outputs."""
+"""Loops as `Loop` of ONNX: loop variables that do not change are captured, lists are scan outputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def build_loop(
 ) -> list[Any]:
     """The items after the last iteration of a loop.
 
-    A list of which each iteration writes one element, in order, becomes a scan output. Where a list is used in another
+    A list of which each iteration writes one element, in order, is a scan output. Where a list is used in another
     way, it is a tensor that each iteration updates.
 
     Raises:
@@ -222,7 +222,7 @@ def _is_bounded_by(begins: Value, size: Value) -> bool:
 
 
 def is_same(one: Value, two: Value) -> bool:
-    """Whether two values are equal because the same operators compute them from the same values."""
+    """Whether two values are equal because equal operators compute them from equal values."""
     stack, left = [(one, two)], _MAX_COMPARED
     while stack:
         a, b = stack.pop()

@@ -266,7 +266,7 @@ def _add_placeholder(building: Building, frame: Frame, record: Any) -> None:
 
 
 def _unread(main: Body, building: Building) -> list[Ref]:
-    """The results that a frozen graph returns: those of nodes of which no other node reads a result.
+    """The results that a frozen graph returns: the results of all nodes without consumers.
 
     Raises:
         DiagnosticError: TF0102 there are none.

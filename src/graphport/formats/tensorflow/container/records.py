@@ -56,7 +56,7 @@ class Record:
         return None if known is None else known.defaults.get(name)
 
     def attributes(self, findings: Findings) -> dict[str, Any]:
-        """All attributes that have a value, without those that TensorFlow's own passes add."""
+        """All attributes that have a value, without the private attributes that TensorFlow's passes add."""
         known = operator(self.op_type)
         found = {} if known is None else dict(known.defaults)
         for name, message in self.stated.items():

@@ -1,4 +1,4 @@
-"""The protobuf messages of TensorFlow that the reader needs: numbers, names and types of fields."""
+"""The protobuf messages of TensorFlow that the reader needs: tags, names and types of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read protobuf messages by the tables of `schema`: each message is decoded when a field of it is read."""
+"""Read protobuf messages by the tables of `schema`: each message is decoded on the first access to a field."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Document:
         return Message(self, kind, 0, len(self.data))
 
     def damaged(self, offset: int, reason: str = "the field cannot be read") -> DiagnosticError:
-        """The error for bytes that are no such message."""
+        """Return the error for malformed bytes."""
         span = Span(self.source, place=f"byte {offset}")
         remedy = "the file is damaged, truncated, or not written by TensorFlow; fetch it again"
         return DiagnosticError(Diagnostic("TF0101", f"{reason}, at byte {offset}", span, remedy))
@@ -90,7 +90,7 @@ class Document:
 
 
 class Message:
-    """A message whose fields are found when the first of them is read."""
+    """A message whose fields are decoded on the first access."""
 
     __slots__ = ("_found", "document", "kind", "start", "stop")
 
@@ -172,7 +172,7 @@ class Message:
         return float(found[-1]) if found.size else 0.0
 
     def numbers(self, name: str) -> np.ndarray[Any, Any]:
-        """The numbers of a repeated field, packed or not.
+        """Return the elements of a repeated numeric field, packed or not.
 
         Raises:
             DiagnosticError: TF0101 the field has another wire type.
@@ -207,7 +207,7 @@ def _signed(number: int) -> int:
 
 
 def _unpacked(document: Document, start: int, stop: int) -> np.ndarray[Any, Any]:
-    """The numbers of packed varints as int64."""
+    """Decode packed varints as int64."""
     raw = np.frombuffer(document.data[start:stop], np.uint8)
     if not raw.size:
         return np.zeros(0, np.int64)

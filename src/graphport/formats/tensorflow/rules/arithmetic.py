@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _of_pytorch(b: Builder, op_type: str, *operands: Value) -> Value:
-    """The result of the operator of PyTorch that computes the same.
+    """Return the result of the equivalent operator of PyTorch.
 
     Raises:
         UnsupportedError: there is none.
@@ -187,13 +187,13 @@ _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
 
 
 def _converted(b: Builder, x: Value, dtype: DType) -> Value:
-    """A conversion as processors do it: floats that no integer of 32 or 64 bits is near become the least one.
+    """Convert as x86 processors do: floats out of the range of the integer, and NaN, map to its minimum.
 
     Shorter integers are the low bits of an integer of 32 bits.
     """
     own = dtype_of(x)
     if dtype.kind == "c" or own.kind == "c":
-        message = "complex numbers"
+        message = "complex element types"
         raise UnsupportedError(message)
     if not own.is_floating or dtype.is_floating or dtype is DType.BOOL:
         return cast(b, x, dtype)
@@ -217,7 +217,7 @@ RightShift(x, y) -> tflite("RIGHT_SHIFT", x, y)
 
 @operator("LeftShift")
 def left_shift(b: Builder, x: Value, y: Value) -> Value:
-    """Bits moved to the left; those that leave are lost."""
+    """Shift bits to the left and drop the overflow."""
     own = dtype_of(x)
     wide = DType.UINT64 if own.bits == 64 else DType.UINT32
     return cast(b, b(BitShift, cast(b, x, wide), cast(b, y, wide), direction="LEFT"), own)

@@ -1,4 +1,4 @@
-"""Operators of TensorFlow: rules as functions and as rows, and rules that TFLite has for the same operator."""
+"""Operators of TensorFlow: rules as functions and as rows, and rules shared with TFLite."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _register(*names: str) -> Callable[[Lowering], None]:
 
 
 def by_tflite(b: Builder, op_type: str, *operands: Value | None, count: int = 1, **options: Any) -> list[Value]:
-    """The results of the operator of TFLite that computes the same.
+    """Return the results of the equivalent operator of TFLite.
 
     Raises:
         UnsupportedError: there is none.

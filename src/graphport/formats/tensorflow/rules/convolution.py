@@ -203,7 +203,7 @@ def _static(
     explicit: Sequence[int],
     data_format: str,
 ) -> Value:
-    """The result where all lengths are known: as padding of the operator."""
+    """Return the result with static output padding; all sizes are static."""
     lengths = [(n - 1) * s + f for n, s, f in zip(dims, steps, full, strict=True)]
     if padding == _EXPLICIT:
         begins = list(explicit_pads(explicit, data_format)[::2])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def _selected(
     b: Builder, boxes: Value, scores: Value, count: Value, overlap: Value | float, least: Value | None
 ) -> Value:
-    """The indices of the boxes that are kept, best first: int64."""
+    """Return the int64 indices of the selected boxes, highest score first."""
     if dtype_of(boxes) is not DType.FLOAT32:
         boxes, scores = cast(b, boxes, DType.FLOAT32), cast(b, scores, DType.FLOAT32)
     limit = (
@@ -47,13 +47,13 @@ def _float32(b: Builder, x: Value) -> Value:
 
 @operator("NonMaxSuppression")
 def nms(b: Builder, boxes: Value, scores: Value, count: Value, *, iou_threshold: float = 0.5) -> Value:
-    """The indices of the boxes that are kept."""
+    """Return the indices of the selected boxes."""
     return cast(b, _selected(b, boxes, scores, count, iou_threshold, None), DType.INT32)
 
 
 @operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
 def nms_v3(b: Builder, boxes: Value, scores: Value, count: Value, overlap: Value, least: Value | None = None) -> Value:
-    """The indices of the boxes that are kept, of those with scores above `least`."""
+    """Return the indices of the selected boxes with scores above `least`."""
     return cast(b, _selected(b, boxes, scores, count, overlap, least), DType.INT32)
 
 
@@ -73,7 +73,7 @@ def nms_v4(
     *,
     pad_to_max_output_size: bool = False,
 ) -> list[Value]:
-    """The indices of the boxes that are kept, padded by zeros if asked for, and their number."""
+    """Return the indices of the selected boxes, optionally padded by zeros, and their count."""
     found = _selected(b, boxes, scores, count, overlap, least)
     number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
     kept = _padded(b, found, as_vector(b, count)) if pad_to_max_output_size else found
@@ -92,7 +92,7 @@ def nms_v5(
     *,
     pad_to_max_output_size: bool = False,
 ) -> list[Value]:
-    """The same with the scores of the boxes that are kept, which `sigma` above 0 lowers."""
+    """Return indices, scores and count of the selected boxes; soft suppression if `sigma` is above 0."""
     if float_element(sigma) != 0:
         kept, lowered, number = by_tflite(
             b, "NON_MAX_SUPPRESSION_V5", boxes, scores, count, overlap, least, sigma, count=3

@@ -1,4 +1,4 @@
-"""Tensors made from numbers, in TensorFlow."""
+"""Import rules of operators that generate tensors."""
 
 from __future__ import annotations
 

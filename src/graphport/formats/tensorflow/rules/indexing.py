@@ -121,7 +121,7 @@ def scatter_sub(b: Builder, x: Value, indices: Value, updates: Value) -> Value:
 
 
 def _segments(b: Builder, x: Value, numbers: Value, count: Value, reduction: str, start: object) -> Value:
-    """Rows of `x` combined by their numbers, into `count` rows; rows of a negative number are dropped."""
+    """Reduce the rows of `x` by segment id, into `count` rows; rows with a negative id are dropped."""
     rank = len(b.dims(numbers))
     own = dtype_of(x)
     rest = b(Shape, x, start=rank)
@@ -149,12 +149,12 @@ def _start(dtype: DType, reduction: str) -> object:
 def _register_segments(name: str, reduction: str) -> None:
     @operator(f"UnsortedSegment{name}")
     def unsorted(b: Builder, x: Value, numbers: Value, count: Value) -> Value:
-        """Rows combined by their numbers; a segment without rows has the neutral element."""
+        """Reduce rows by segment id; a segment without rows has the neutral element."""
         return _segments(b, x, numbers, count, reduction, _start(dtype_of(x), reduction))
 
     @operator(f"Segment{name}", f"Segment{name}V2")
     def in_order(b: Builder, x: Value, numbers: Value, count: Value | None = None) -> Value:
-        """Rows combined by their numbers; a segment without rows is 0, or 1 for products."""
+        """Reduce rows by segment id; a segment without rows is 0, or 1 for products."""
         total = _count(b, numbers) if count is None else count
         found = _segments(b, x, numbers, total, reduction, _start(dtype_of(x), reduction))
         if reduction in ("add", "mul") or count is not None:
@@ -204,7 +204,7 @@ def _segment_mean(b: Builder, x: Value, numbers: Value, count: Value, *, root: b
 def _register_sparse_segments(name: str) -> None:
     @operator(f"SparseSegment{name}", f"SparseSegment{name}WithNumSegments")
     def rule(b: Builder, x: Value, indices: Value, numbers: Value, count: Value | None = None) -> Value:
-        """Rows of `x` at indices, combined by their numbers."""
+        """Reduce the rows of `x` at indices by segment id."""
         rows = b(Gather, x, as_int64(b, indices), axis=0)
         total = _count(b, numbers) if count is None else count
         if name == "Sum":
@@ -220,7 +220,7 @@ for _name in ("Sum", "Mean", "SqrtN"):
 
 @operator("Bincount", "DenseBincount")
 def bincount(b: Builder, x: Value, size: Value, weights: Value, *, binary_output: bool = False) -> Value:
-    """How often each number below `size` occurs, or the sum of its weights."""
+    """Count each integer below `size`, or sum its weights."""
     if len(b.dims(x)) != 1 or binary_output:
         message = "counts of each row"
         raise UnsupportedError(message)
@@ -251,7 +251,7 @@ def unique(b: Builder, x: Value, axis: Value | None = None, *, out_idx: DType = 
 
 @operator("DynamicPartition")
 def dynamic_partition(b: Builder, x: Value, numbers: Value, *, num_partitions: int) -> list[Value]:
-    """The rows of each number."""
+    """Return the rows of each partition."""
     rank = len(b.dims(numbers))
     if rank != 1:
         x = b(Reshape, x, b(Concat, vector(b, [-1]), b(Shape, x, start=rank), axis=0))
@@ -261,7 +261,7 @@ def dynamic_partition(b: Builder, x: Value, numbers: Value, *, num_partitions: i
 
 @operator("DynamicStitch", "ParallelDynamicStitch")
 def dynamic_stitch(b: Builder, *operands: Value) -> Value:
-    """Rows where indices say; of one index the last row."""
+    """Place rows at indices; the last row of an index overwrites the others."""
     half = len(operands) // 2
     rows, places = [], []
     for indices, x in zip(operands[:half], operands[half:], strict=True):
@@ -299,7 +299,7 @@ def _bound(b: Builder, x: Value, values: Value, out_type: DType, *, is_upper: bo
 
 @operator("MatrixBandPart")
 def matrix_band_part(b: Builder, x: Value, lower: Value, upper: Value) -> Value:
-    """Matrices with zeros beyond so many diagonals below and above the main one; all are kept for -1."""
+    """Matrices with zeros beyond so many diagonals below and above the main one; -1 keeps all diagonals."""
     rank = len(b.dims(x, at_least=2))
     rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), vector(b, [1]))
     columns = counted(b, extent(b, x, rank - 1))
@@ -330,7 +330,7 @@ def matrix_diag(
     (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
     rows, columns = _given(num_rows, -1), _given(num_cols, -1)
     least = n + max(-low, 0), n + max(low, 0)
-    # Without sizes the matrices are square; one size leaves the other as small as the diagonal allows.
+    # Without sizes the matrices are square; if only one size is set, the other is the minimum for the diagonal.
     whole = (max(least), max(least)) if rows == columns == -1 else least
     rows, columns = (whole[0] if rows == -1 else rows), (whole[1] if columns == -1 else columns)
     grid = np.arange(columns)[None, :] - np.arange(rows)[:, None] == low
@@ -445,7 +445,7 @@ def list_gather(b: Builder, x: Value, indices: Value) -> Value:
 
 @operator("TensorListScatter")
 def list_scatter(b: Builder, x: Value, indices: Value, size: Value | None = None) -> Value:
-    """Place the rows of a tensor at indices of a list; the other elements are zeros.
+    """Place the rows of a tensor at indices of a list; further elements are zeros.
 
     The list has `size` elements, or more if an index requires it.
     """

@@ -32,7 +32,7 @@ def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpo
 def batch_matmul(
     b: Builder, x: Value, y: Value, *, adj_x: bool = False, adj_y: bool = False, Tout: DType | None = None
 ) -> Value:
-    """Products of the last two axes; the others are broadcast."""
+    """Matrix products over the last two axes, with broadcast of the leading axes."""
     x, y = (turned(b, x) if adj_x else x), (turned(b, y) if adj_y else y)
     if Tout is not None and Tout is not dtype_of(x):
         x, y = cast(b, x, Tout), cast(b, y, Tout)

@@ -31,7 +31,7 @@ def fused_batch_norm(
     is_training: bool = True,
     exponential_avg_factor: float = 1.0,
 ) -> list[Value]:
-    """Normalized channels, then mean and variance: the given ones, or in training those of the batch."""
+    """Normalized channels, then mean and variance: the operands, or in training the statistics of the batch."""
     own = dtype_of(x)
     first = to_first(b, x, data_format)
     if not is_training:

@@ -31,7 +31,7 @@ def _pads(b: Builder, x: Value, paddings: Value) -> Value:
     if numbers is None:
         return b(Reshape, b(Transpose, as_int64(b, paddings), perm=(1, 0)), vector(b, [-1]))
     if len(numbers) != 2 * len(b.dims(x)):
-        message = f"padding {list(numbers)} of {len(b.dims(x))} axes"
+        message = f"padding {list(numbers)} for {len(b.dims(x))} axes"
         raise ShapeError(message, "two lengths for each axis")
     return vector(b, [*numbers[::2], *numbers[1::2]])
 

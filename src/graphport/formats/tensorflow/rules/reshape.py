@@ -74,7 +74,7 @@ def invert_permutation(b: Builder, x: Value) -> Value:
 
 @operator("Squeeze")
 def squeeze(b: Builder, x: Value, *, squeeze_dims: tuple[int, ...] = ()) -> Value:
-    """`x` without axes of length 1: the given ones, or all of them."""
+    """Remove axes of size 1: the listed axes, or all."""
     if squeeze_dims:
         return b(Squeeze, x, vector(b, squeeze_dims))
     dims = b.dims(x)
@@ -171,7 +171,7 @@ def split(b: Builder, axis: Value, x: Value, *, num_split: int) -> list[Value]:
 
 @operator("SplitV")
 def split_v(b: Builder, x: Value, lengths: Value, axis: Value, *, num_split: int) -> list[Value]:
-    """Pieces of given lengths along an axis; one of them may be -1, the rest."""
+    """Split along an axis into pieces of the sizes; one size may be -1, the remainder."""
     (place,) = needed(axis, "the axis")
     numbers = integers(lengths)
     if num_split == 1:
@@ -203,7 +203,7 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int, data_format: str = 
 
 @operator("SpaceToBatchND")
 def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value:
-    """Every so many elements of the image as images of their own."""
+    """Move blocks of spatial elements to the batch axis."""
     sizes, widths = needed(blocks, "the blocks"), integers(pads)
     count, axes = len(sizes), len(b.dims(x))
     if widths is None or any(widths):
@@ -257,7 +257,7 @@ def batch_to_space(b: Builder, x: Value, crops: Value, *, block_size: int) -> Va
 
 @operator("Roll")
 def roll(b: Builder, x: Value, shifts: Value, axes: Value) -> Value:
-    """Elements moved along axes; those that leave come in at the other end."""
+    """Roll elements along axes, with wrap-around."""
     offsets, places = integers(shifts), needed(axes, "the axes")
     numbers = as_vector(b, shifts)
     for index, axis in enumerate(places):

@@ -27,7 +27,7 @@ _LAST = "NHWC"
 
 
 def coordinates(*, align_corners: bool, half_pixel_centers: bool) -> str:
-    """ONNX's name for the places of the result's pixels."""
+    """Return the ONNX coordinate transformation mode."""
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
@@ -51,9 +51,9 @@ def resize_bilinear(
 def resize_nearest(
     b: Builder, x: Value, size: Value, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Value:
-    """The pixel below the place, or with aligned corners the nearest one, halves up."""
+    """Nearest pixel: rounded down, or with aligned corners half up."""
     places = coordinates(align_corners=align_corners, half_pixel_centers=half_pixel_centers)
-    # floor((i + 0.5) * s) is the pixel nearest to (i + 0.5) * s - 0.5, halves up.
+    # floor((i + 0.5) * s) is the pixel nearest to (i + 0.5) * s - 0.5, half up.
     nearest = "floor" if places == "asymmetric" else "round_prefer_ceil"
     return _resized(b, x, size, mode="nearest", coordinate_transformation_mode=places, nearest_mode=nearest)
 
@@ -64,7 +64,7 @@ def resize_bicubic(
 ) -> Value:
     """Cubic between the nearest pixels, with weights of a table of 1024 steps.
 
-    With centers at halves, pixels outside have no weight, and the others are scaled to a sum of 1.
+    With half-pixel centers, pixels outside have weight 0, and the weights are scaled to a sum of 1.
     """
     places = coordinates(align_corners=align_corners, half_pixel_centers=half_pixel_centers)
 
@@ -158,7 +158,7 @@ def resize_area(b: Builder, x: Value, size: Value, *, align_corners: bool = Fals
         scale = _spots(b, n, b(Add, m, _real(b, 0)), places)
         width = b(Div, n, m) if places == "asymmetric" else _second(b, scale, n)
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
-        # The last pixel stands for all beyond the border.
+        # Beyond the border the last pixel repeats.
         end = b(Where, b(Equal, columns, b(Sub, n, _real(b, 1))), _real(b, np.inf), b(Add, columns, _real(b, 1)))
         overlap = b(Sub, b(Min, b(Add, start, width), end), b(Max, start, columns))
         matrix = b(Div, b(Max, overlap, _real(b, 0)), width)
@@ -167,7 +167,7 @@ def resize_area(b: Builder, x: Value, size: Value, *, align_corners: bool = Fals
 
 
 def _second(b: Builder, spots: Value, n: Value) -> Value:
-    """The distance of two places; of a single one, the whole axis."""
+    """Return the distance of two pixels; the size of the axis for a single pixel."""
     padded = b(Concat, spots, n, axis=0)
     return b(Slice, padded, vector(b, [1]), vector(b, [2]))
 
@@ -211,5 +211,5 @@ def crop_and_resize(
 
 
 def _half_away(b: Builder, x: Value) -> Value:
-    """Numbers from 0 on, rounded to the nearest integer, halves up."""
+    """Round non-negative floats to the nearest integer, half up."""
     return b(Floor, b(Add, x, _real(b, 0.5)))
