@@ -103,7 +103,7 @@ class Building:
         self._constants: dict[tuple[int, str], Value] = {}
         self._left = budget.limit("tensorflow.nodes", MAX_NODES)
 
-    def filled(self, name: str) -> tuple[Storage, Storage] | None:
+    def table_contents(self, name: str) -> tuple[Storage, Storage] | None:
         """The keys and values of a table by the name of its handle."""
         return self.fills(name)
 
@@ -172,9 +172,9 @@ class Building:
         for name in self._order(frame, names, has_effects=has_effects):
             self._evaluate_node(frame, frame.body.nodes[name])
             frame.done.add(name)
-        return [self.item(frame, ref) for ref in refs]
+        return [self.resolve(frame, ref) for ref in refs]
 
-    def item(self, frame: Frame, ref: Ref) -> Any:
+    def resolve(self, frame: Frame, ref: Ref) -> Any:
         """Return the item of a tensor.
 
         Raises:
@@ -260,7 +260,7 @@ class Building:
             self.refuse("TF0206", f"{op_type}: {_CODE[op_type]}", f"node {record.name}", EXPORT)
         if control_flow.evaluate(self, frame, record):
             return
-        operands = [self.item(frame, ref) for ref in record.inputs]
+        operands = [self.resolve(frame, ref) for ref in record.inputs]
         results = self._results(frame, record, operands)
         for index, item in enumerate(results):
             frame.items[record.name, index] = item
@@ -367,7 +367,7 @@ class Building:
         found = self._constants.get(key)
         if found is not None:
             return found
-        stated = record.stated.get("value")
+        stated = record.attribute_messages.get("value")
         message = None if stated is None else stated.message("tensor")
         if message is None:
             self.refuse("TF0202", "a constant has no value", f"node {record.name}", "the graph is damaged")

@@ -36,7 +36,7 @@ _UNSAFE_KEY = re.compile(r"(^|/)\.\.(/|$)|^/|\\|\0")
 _DAMAGED = "the variables are damaged or of another model; copy the folder again"
 
 
-class Entry(NamedTuple):
+class BundleEntry(NamedTuple):
     """A tensor of the bundle."""
 
     dtype: DType
@@ -100,7 +100,7 @@ class Bundle:
         self._check_crc(file, entry, key)
         return FileStorage(file, entry.offset, entry.dtype, entry.shape)
 
-    def _check_crc(self, file: MappedFile, entry: Entry, key: str) -> None:
+    def _check_crc(self, file: MappedFile, entry: BundleEntry, key: str) -> None:
         self._left_to_check -= entry.size
         if self._left_to_check < 0:
             return
@@ -137,14 +137,14 @@ class Bundle:
     def _refuse(self, text: str) -> None:
         self.findings.refuse("TF0103", text, self.place, _DAMAGED)
 
-    def _read(self) -> dict[str, Entry]:
+    def _read(self) -> dict[str, BundleEntry]:
         data = self.data
         if len(data) < _FOOTER or data[-len(_MAGIC) :] != _MAGIC:
             self._refuse("it is no table of variables: the magic number at its end is wrong")
         at = len(data) - _FOOTER
         _, at = self._handle(at)
         index, _ = self._handle(at)
-        found: dict[str, Entry] = {}
+        found: dict[str, BundleEntry] = {}
         seen: set[tuple[int, int]] = set()
         for _, value in self._block(*index):
             document = Document(Bytes(value), self.findings.source)
@@ -157,7 +157,7 @@ class Bundle:
                 self._add(found, key, entry)
         return found
 
-    def _add(self, found: dict[str, Entry], key: bytes, value: bytes) -> None:
+    def _add(self, found: dict[str, BundleEntry], key: bytes, value: bytes) -> None:
         document = Document(Bytes(value), self.findings.source)
         if not key:
             header = document.root("BundleHeader")
@@ -170,17 +170,17 @@ class Bundle:
         name = key.decode("utf-8", "backslashreplace")
         if _UNSAFE_KEY.search(name):
             self.findings.refuse("TF0104", f"the key {name!r} leaves the model", self.place, _DAMAGED)
-        entry = self._entry(document.root("BundleEntry"), name)
+        entry = self._parse_entry(document.root("BundleEntry"), name)
         if entry is not None:
             found[name] = entry
 
-    def _entry(self, message: Message, name: str) -> Entry | None:
+    def _parse_entry(self, message: Message, name: str) -> BundleEntry | None:
         dtype = dtype_of(message.integer("dtype"))
         shape = shape_of(message.message("shape"), self.findings, f"variable {name}") or ()
         if dtype is None or min(shape, default=0) < 0:
             return None
-        crc = message.numbers("crc")
-        return Entry(
+        crc = message.numeric_elements("crc")
+        return BundleEntry(
             dtype,
             shape,
             message.integer("shard"),

@@ -12,7 +12,7 @@ from graphport.formats.tensorflow.container.findings import EXPORT
 from graphport.formats.tensorflow.container.items import DEAD, Dead, Frame, Table, TensorList, Variable
 from graphport.formats.tensorflow.container.loops import build_loop
 from graphport.formats.tensorflow.container.records import MAX_RESULTS, FunctionRef
-from graphport.formats.tensorflow.container.results import own, refuse_writes, states
+from graphport.formats.tensorflow.container.results import isolate_results, refuse_writes, states
 from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PASSING = frozenset({"Identity", "StopGradient", "RefIdentity"})
 _MALFORMED = "the control flow of the graph is malformed; freeze the model again"
 
 
-def _kind(record: Record) -> str:
+def _control_op_type(record: Record) -> str:
     return _ALIASES.get(record.op_type, record.op_type)
 
 
@@ -71,24 +71,24 @@ def _find_loops(building: Evaluator, body: Body) -> dict[str, LoopFrame]:
     of_enter: dict[str, LoopFrame] = {}
     of_merge: dict[str, tuple[LoopFrame, int]] = {}
     for record in body.nodes.values():
-        if _kind(record) == _ENTER:
+        if _control_op_type(record) == _ENTER:
             name = str(record.attribute("frame_name", building.findings))
             frame = frames.setdefault(name, LoopFrame(name))
             frame.enters.append(record)
             of_enter[record.name] = frame
     for record in body.nodes.values():
-        if _kind(record) == _MERGE:
+        if _control_op_type(record) == _MERGE:
             _add_merge(body, record, of_enter, of_merge)
     found: dict[str, LoopFrame] = {}
     for record in body.nodes.values():
-        if _kind(record) == _SWITCH and len(record.inputs) > 1:
+        if _control_op_type(record) == _SWITCH and len(record.inputs) > 1:
             source = _source(body, record.inputs[0])
             if source[0] in of_merge:
                 frame, index = of_merge[source[0]]
                 frame.switches[record.name] = index
                 frame.condition = record.inputs[1]
     for record in body.nodes.values():
-        if _kind(record) == _EXIT and record.inputs:
+        if _control_op_type(record) == _EXIT and record.inputs:
             for frame in frames.values():
                 if record.inputs[0][0] in frame.switches:
                     frame.exits[record.name] = frame.switches[record.inputs[0][0]]
@@ -101,7 +101,7 @@ def _add_merge(
 ) -> None:
     makers = [body.nodes.get(name) for name, _ in record.inputs]
     enter = next((each for each in makers if each is not None and each.name in of_enter), None)
-    following = next((each for each in makers if each is not None and _kind(each) == _NEXT), None)
+    following = next((each for each in makers if each is not None and _control_op_type(each) == _NEXT), None)
     if enter is None or following is None or not following.inputs:
         return
     frame = of_enter[enter.name]
@@ -123,7 +123,7 @@ def _source(body: Body, ref: Ref) -> Ref:
 
 def needs(building: Evaluator, frame: Frame, record: Record) -> list[str] | None:
     """The nodes that must be evaluated before a node of control flow; `None` for other nodes: all of its inputs."""
-    kind = _kind(record)
+    kind = _control_op_type(record)
     if kind == _EXIT:
         loop = _loop_frames(building, frame.body).get(record.name)
         return None if loop is None else [name for each in loop.enters for name, _ in each.inputs]
@@ -134,7 +134,7 @@ def needs(building: Evaluator, frame: Frame, record: Record) -> list[str] | None
 
 def evaluate(building: Evaluator, frame: Frame, record: Record) -> bool:
     """Evaluate a node of control flow; return whether it is one."""
-    kind = _kind(record)
+    kind = _control_op_type(record)
     if kind == _EXIT:
         _exit(building, frame, record)
     elif kind == _MERGE:
@@ -144,7 +144,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record) -> bool:
     elif kind in (_ENTER, _NEXT):
         building.refuse("TF0207", f"{record.op_type} is in no loop that ends", f"node {record.name}", _MALFORMED)
     elif kind == "LoopCond":
-        frame.items[record.name, 0] = building.item(frame, record.inputs[0])
+        frame.items[record.name, 0] = building.resolve(frame, record.inputs[0])
     elif kind in FUNCTIONAL:
         _functional(building, frame, record)
     else:
@@ -156,7 +156,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record) -> bool:
 
 
 def _functional(building: Evaluator, frame: Frame, record: Record) -> None:
-    operands = [building.item(frame, ref) for ref in record.inputs]
+    operands = [building.resolve(frame, ref) for ref in record.inputs]
     prefix = f"{frame.prefix}{record.name}/"
 
     def bodies(*names: str) -> list[Body]:
@@ -208,15 +208,15 @@ def _case(
     """The branch of an index; the last one for an index that has none."""
     number = building.value(index, record)
 
-    def rest(first: int) -> list[Any]:
+    def build_branches_from(first: int) -> list[Any]:
         if first == len(branches) - 1:
             return branches[first]()
         here = building.constant(np.array(first, np.int32))
         is_here = building.emit("Equal", [number, here], {}, f"{prefix}is_{first}")[0]
-        return build_if(building, record, prefix, is_here, branches[first], lambda: rest(first + 1))
+        return build_if(building, record, prefix, is_here, branches[first], lambda: build_branches_from(first + 1))
 
     with building.nested(record.name):
-        return rest(0)
+        return build_branches_from(0)
 
 
 def build_if(
@@ -260,7 +260,7 @@ def build_if(
         return results
     for place, graph in enumerate(graphs):
         with building.inside(graph):
-            graph.set_outputs(own(building, graph, [pair[place] for pair in pairs], prefix))
+            graph.set_outputs(isolate_results(building, graph, [pair[place] for pair in pairs], prefix))
     bodies = {"then_branch": graphs[0], "else_branch": graphs[1]}
     values = iter(building.emit("If", [condition], bodies, f"{prefix}if", len(pairs), dialect=""))
     for index, item in enumerate(results):
@@ -278,11 +278,11 @@ def _exit(building: Evaluator, frame: Frame, record: Record) -> None:
     loop = _loop_frames(building, frame.body).get(record.name)
     if loop is None:
         building.refuse("TF0207", "Exit is in no loop", f"node {record.name}", _MALFORMED)
-    constants = {each.name: building.item(frame, each.inputs[0]) for each in loop.enters if each not in loop.begins}
-    items = [building.item(frame, each.inputs[0]) for each in loop.begins]
+    constants = {each.name: building.resolve(frame, each.inputs[0]) for each in loop.enters if each not in loop.begins}
+    items = [building.resolve(frame, each.inputs[0]) for each in loop.begins]
 
-    def part(current: Sequence[Any], *, is_body: bool) -> Frame:
-        inner = frame.part()
+    def fork_frame(current: Sequence[Any], *, is_body: bool) -> Frame:
+        inner = frame.fork()
         for name, item in constants.items():
             inner.items[name, 0] = item
             inner.done.add(name)
@@ -300,8 +300,8 @@ def _exit(building: Evaluator, frame: Frame, record: Record) -> None:
         record,
         f"{frame.prefix}{loop.name}/",
         items,
-        lambda current: building.evaluate(part(current, is_body=False), [loop.condition])[0],
-        lambda current: building.evaluate(part(current, is_body=True), loop.nexts),
+        lambda current: building.evaluate(fork_frame(current, is_body=False), [loop.condition])[0],
+        lambda current: building.evaluate(fork_frame(current, is_body=True), loop.nexts),
     )
     for name, index in loop.exits.items():
         frame.items[name, 0] = results[index]
@@ -316,7 +316,7 @@ def _switch(building: Evaluator, frame: Frame, record: Record) -> None:
         building.refuse("TF0207", text, f"node {record.name}", _MALFORMED)
     stated = record.attribute("num_outs", building.findings)
     count = stated if isinstance(stated, int) and 0 < stated <= MAX_RESULTS else 2
-    item = building.item(frame, source)
+    item = building.resolve(frame, source)
     for index in range(max(count, side + 1)):
         frame.items[record.name, index] = item if index == side else DEAD
 
@@ -326,13 +326,13 @@ def _merge(building: Evaluator, frame: Frame, record: Record) -> None:
     known = frame.side(predicate)
     if known is not None:
         place = sides.index(known) if known in sides else len(sides) - 1
-        frame.items[record.name, 0] = building.evaluate(frame.part(), [record.inputs[place]])[0]
+        frame.items[record.name, 0] = building.evaluate(frame.fork(), [record.inputs[place]])[0]
         return
-    condition = building.value(building.item(frame, predicate), record)
+    condition = building.value(building.resolve(frame, predicate), record)
     prefix = f"{frame.prefix}{record.name}/"
 
     def branch(side: int) -> Callable[[], list[Any]]:
-        inner = frame.part()
+        inner = frame.fork()
         inner.taken[predicate] = side
         return lambda: building.evaluate(inner, [record.inputs[sides.index(side)]])
 
@@ -389,7 +389,7 @@ def _switches(body: Body, ref: Ref, *, is_near: bool) -> dict[Ref, int]:
         record = body.nodes.get(current[0])
         if record is None:
             continue
-        if _kind(record) == _SWITCH and len(record.inputs) > 1:
+        if _control_op_type(record) == _SWITCH and len(record.inputs) > 1:
             predicate = _source(body, record.inputs[1])
             side = current[1]
             found[predicate] = side if found.get(predicate, side) == side else -1

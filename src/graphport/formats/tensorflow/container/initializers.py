@@ -123,9 +123,9 @@ class Initializers:
 
     def _message(self, scope: Scope, ref: Ref) -> tuple[Record, Any] | None:
         found = self._trace(scope, ref)
-        if found is None or found[1].op_type != "Const" or "value" not in found[1].stated:
+        if found is None or found[1].op_type != "Const" or "value" not in found[1].attribute_messages:
             return None
-        return found[1], found[1].stated["value"].message("tensor")
+        return found[1], found[1].attribute_messages["value"].message("tensor")
 
     def _strings(self, scope: Scope, ref: Ref) -> list[str]:
         found = self._message(scope, ref)

@@ -101,6 +101,6 @@ class Frame:
             frame = frame.outer
         return None
 
-    def part(self) -> Frame:
+    def fork(self) -> Frame:
         """A frame in which other values can be bound."""
         return Frame(self.body, self.prefix, self)

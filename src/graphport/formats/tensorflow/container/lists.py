@@ -86,7 +86,7 @@ def zeros(building: Evaluator, found: TensorList, record: Record) -> Value:
     Raises:
         DiagnosticError: TF0207 the shape of an element is not known.
     """
-    if found.size is None or found.element_shape is None or not _is_whole(found.element_shape):
+    if found.size is None or found.element_shape is None or not _is_static(found.element_shape):
         text = f"{record.op_type}: the list has elements of an unknown shape"
         help = "give the tensor array the shape of its elements"
         building.refuse("TF0207", text, f"node {record.name}", help)
@@ -94,7 +94,7 @@ def zeros(building: Evaluator, found: TensorList, record: Record) -> Value:
     return building.emit("TensorListReserve", [found.size, found.element_shape, zero], {}, f"{record.name}/zeros")[0]
 
 
-def _is_whole(shape: Value) -> bool:
+def _is_static(shape: Value) -> bool:
     if shape.storage is None:
         return True
     dims = shape.storage.numpy().reshape(-1)
@@ -135,7 +135,7 @@ def _set(op: _Operation, found: int, index: int, element: int) -> list[Any]:
     if source.stacked is None and source.source is None:
         if source.is_loop_input:
             return [TensorList(source.dtype, source=source, index=at, element=item)]
-        if source.size is not None and (source.element_shape is None or not _is_whole(source.element_shape)):
+        if source.size is not None and (source.element_shape is None or not _is_static(source.element_shape)):
             shape = op.emit("Shape", item)
             source = TensorList(source.dtype, size=source.size, element_shape=shape)
     dense = stacked(op.building, source, op.record)
@@ -172,21 +172,21 @@ def _gather(op: _Operation, found: int, indices: int) -> list[Any]:
 def _scatter(op: _Operation, value: int, indices: int, count: int | None = None) -> list[Any]:
     """Make a list from the rows of a tensor. The operand `count` is the number of elements, -1 for no minimum."""
     at = op.value(indices)
-    number = None if count is None or _number(op.value(count)) == -1 else op.value(count)
+    number = None if count is None or _scalar(op.value(count)) == -1 else op.value(count)
     maker = at.producer
     if (
         number is None
         and maker is not None
         and maker.word == "Range"
-        and _number(maker.operand(0)) == 0
-        and _number(maker.operand(2)) == 1
+        and _scalar(maker.operand(0)) == 0
+        and _scalar(maker.operand(2)) == 1
     ):
         return [TensorList(op.dtype, stacked=op.value(value))]
     sizes = () if number is None else (number,)
     return [TensorList(op.dtype, stacked=op.emit("TensorListScatter", op.value(value), at, *sizes))]
 
 
-def _number(value: Value | None) -> Any:
+def _scalar(value: Value | None) -> Any:
     storage = None if value is None else value.storage
     return None if storage is None or storage.count != 1 else storage.numpy().reshape(-1)[0]
 

@@ -11,7 +11,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.tensorflow.container import lists
 from graphport.formats.tensorflow.container.items import Dead, TensorList
 from graphport.formats.tensorflow.container.lists import UnstackedError
-from graphport.formats.tensorflow.container.results import own, refuse_writes, states
+from graphport.formats.tensorflow.container.results import isolate_results, refuse_writes, states
 from graphport.ir.graph import Graph, Node, Value, walk
 
 if TYPE_CHECKING:
@@ -128,18 +128,18 @@ class _Loop:
     @staticmethod
     def _overwrites(source: TensorList, result: TensorList) -> bool:
         """Whether each iteration writes the only element of a list."""
-        return _number(source.size) == 1 and _number(result.index) == 0
+        return _scalar(source.size) == 1 and _scalar(result.index) == 0
 
     def _is_counter(self, value: Value, current: Sequence[Any], after: Sequence[Any]) -> bool:
         """Whether a value is the number of the iteration: a loop variable from 0 to which each iteration adds 1."""
         place = next((index for index, each in enumerate(current) if each is value), None)
-        if place is None or _number(self.items[place]) != 0:
+        if place is None or _scalar(self.items[place]) != 0:
             return False
         maker = after[place].producer if isinstance(after[place], Value) else None
         if maker is None or maker.word not in ("AddV2", "Add") or len(maker.inputs) != 2:
             return False
         one, two = maker.inputs
-        return (one is value and _number(two) == 1) or (two is value and _number(one) == 1)
+        return (one is value and _scalar(two) == 1) or (two is value and _scalar(one) == 1)
 
     def _finish(
         self,
@@ -160,7 +160,9 @@ class _Loop:
         begins = building.value(condition(list(self.items)), self.record)
         outputs = [again, *(results[index] for index in carried), *scans.values()]
         with building.inside(graph):
-            graph.set_outputs(own(building, graph, [moved.get(each, each) for each in outputs], self.prefix))
+            graph.set_outputs(
+                isolate_results(building, graph, [moved.get(each, each) for each in outputs], self.prefix)
+            )
         operands = [None, begins, *(self._value(self.items[index]) for index in carried)]
         count = len(carried) + len(scans)
         values = building.emit("Loop", operands, {"body": graph}, f"{self.prefix}loop", count, dialect="")
@@ -190,7 +192,7 @@ class _Loop:
 
     def _list_of(self, item: TensorList, written: TensorList, scanned: Value, begins: Value) -> TensorList:
         """The list after the loop; elements that no iteration wrote are zeros."""
-        if _number(item.size) == 1 and _number(written.index) == 0:
+        if _scalar(item.size) == 1 and _scalar(written.index) == 0:
             last = self.building.constant(np.array([-1], np.int64))
             stacked = self.building.emit("TensorListGather", [scanned, last], {}, f"{self.prefix}last")[0]
             return TensorList(item.dtype, stacked=stacked)
@@ -205,7 +207,7 @@ class _Loop:
         return self.building.value(item, self.record)
 
 
-def _number(item: Any) -> Any:
+def _scalar(item: Any) -> Any:
     storage = item.storage if isinstance(item, Value) else None
     return None if storage is None or storage.count != 1 else storage.numpy().reshape(-1)[0]
 
@@ -217,11 +219,11 @@ def _is_bounded_by(begins: Value, size: Value) -> bool:
         return False
     if maker.word == "Less":
         bound = maker.operand(1)
-        return _number(maker.operand(0)) == 0 and bound is not None and is_same(bound, size)
+        return _scalar(maker.operand(0)) == 0 and bound is not None and are_equal(bound, size)
     return all(_is_bounded_by(each, size) for each in maker.operands)
 
 
-def is_same(one: Value, two: Value) -> bool:
+def are_equal(one: Value, two: Value) -> bool:
     """Whether two values are equal because equal operators compute them from equal values."""
     stack, left = [(one, two)], _MAX_COMPARED
     while stack:

@@ -226,12 +226,12 @@ def _check_type(building: Building, name: str, storage: Storage) -> None:
 def _store_tables(building: Building) -> None:
     found: list[dict[str, tuple[Storage, Storage]]] = []
 
-    def filled(name: str) -> tuple[Storage, Storage] | None:
+    def stored_table(name: str) -> tuple[Storage, Storage] | None:
         if not found:
             found.append(Initializers(building).tables())
         return found[0].get(name)
 
-    building.fills = filled
+    building.fills = stored_table
 
 
 # Frozen graphs

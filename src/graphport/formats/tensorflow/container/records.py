@@ -41,7 +41,7 @@ class Record:
         self._attributes: dict[str, Message] | None = None
 
     @property
-    def stated(self) -> dict[str, Message]:
+    def attribute_messages(self) -> dict[str, Message]:
         """The attributes as the file has them."""
         if self._attributes is None:
             self._attributes = self.message.map("attributes")
@@ -49,7 +49,7 @@ class Record:
 
     def attribute(self, name: str, findings: Findings) -> Any:
         """One attribute; the default of the operator where the file leaves it out."""
-        found = self.stated.get(name)
+        found = self.attribute_messages.get(name)
         if found is not None:
             return _attribute(found, findings, self.name)
         known = operator(self.op_type)
@@ -59,7 +59,7 @@ class Record:
         """All attributes that have a value, without the private attributes that TensorFlow's passes add."""
         known = operator(self.op_type)
         found = {} if known is None else dict(known.defaults)
-        for name, message in self.stated.items():
+        for name, message in self.attribute_messages.items():
             if not name.startswith("_"):
                 found[name] = _attribute(message, findings, self.name)
         return {name: value for name, value in found.items() if value is not None}
@@ -104,7 +104,7 @@ def _attribute(message: Message, findings: Findings, place: str) -> Any:
     if message.has("i"):
         return message.integer("i")
     if message.has("f"):
-        return message.real("f")
+        return message.float_value("f")
     if message.has("b"):
         return bool(message.integer("b"))
     if message.has("type"):
@@ -119,13 +119,13 @@ def _list(message: Message, findings: Findings, place: str) -> tuple[Any, ...]:
     if message.has("s"):
         return tuple(message.strings("s"))
     if message.has("i"):
-        return tuple(map(int, message.numbers("i")))
+        return tuple(map(int, message.numeric_elements("i")))
     if message.has("f"):
-        return tuple(map(float, message.numbers("f")))
+        return tuple(map(float, message.numeric_elements("f")))
     if message.has("b"):
-        return tuple(bool(each) for each in message.numbers("b"))
+        return tuple(bool(each) for each in message.numeric_elements("b"))
     if message.has("type"):
-        return tuple(dtype_of(int(each)) for each in message.numbers("type"))
+        return tuple(dtype_of(int(each)) for each in message.numeric_elements("type"))
     if message.has("func"):
         return tuple(FunctionRef(each.string("name")) for each in message.messages("func"))
     return tuple(shape_of(each, findings, f"node {place}") for each in message.messages("shape"))

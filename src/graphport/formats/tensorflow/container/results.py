@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 
-def own(building: Evaluator, graph: Graph, values: Sequence[Value], prefix: str) -> list[Value]:
+def isolate_results(building: Evaluator, graph: Graph, values: Sequence[Value], prefix: str) -> list[Value]:
     """Values that the graph computes itself, each once: a body returns no others."""
     found: list[Value] = []
     for value in values:

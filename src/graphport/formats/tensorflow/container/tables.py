@@ -40,7 +40,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record, operands: list[A
 def _table(building: Evaluator, record: Record) -> Table:
     name = record.name
     if name not in building.tables:
-        found = building.filled(name)
+        found = building.table_contents(name)
         keys, values = (None, None) if found is None else found
         if keys is not None and values is not None and DType.STRING in (keys.dtype, values.dtype):
             help = "look the strings up before the model runs, and give it the numbers"

@@ -92,10 +92,10 @@ class Constant:
             if stop - start != wanted:
                 self._refuse(f"{stop - start} bytes for {self.count} elements of {self.dtype}, expected {wanted}")
             return FileStorage(self.message.document.file, start, self.dtype, self.shape), None
-        return self._values(self._numbers())
+        return self._values(self._elements())
 
-    def _numbers(self) -> np.ndarray[Any, Any]:
-        values = self.message.numbers(_FIELDS.get(self.dtype, "int_val"))
+    def _elements(self) -> np.ndarray[Any, Any]:
+        values = self.message.numeric_elements(_FIELDS.get(self.dtype, "int_val"))
         if self.dtype.kind == "c":
             if values.size % 2:
                 self._refuse("an odd number of parts of complex values")

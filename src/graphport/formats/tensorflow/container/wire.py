@@ -41,7 +41,7 @@ class Document:
         """The message that all bytes are."""
         return Message(self, kind, 0, len(self.data))
 
-    def damaged(self, offset: int, reason: str = "the field cannot be read") -> DiagnosticError:
+    def malformed(self, offset: int, reason: str = "the field cannot be read") -> DiagnosticError:
         """Return the error for malformed bytes."""
         span = Span(self.source, place=f"byte {offset}")
         remedy = "the file is damaged, truncated, or not written by TensorFlow; fetch it again"
@@ -62,7 +62,7 @@ class Document:
             number |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return number & _MASK, at + index + 1
-        raise self.damaged(at)
+        raise self.malformed(at)
 
     def scan(self, start: int, stop: int) -> Iterator[tuple[int, int, int, Extent]]:
         """The fields between two offsets: number, wire type, value of a varint, bytes of other values.
@@ -83,7 +83,7 @@ class Document:
                 if wire == LENGTH:
                     length, at = self.varint(at, stop)
                 if not 0 <= length <= stop - at or tag >> 3 == 0:
-                    raise self.damaged(begin)
+                    raise self.malformed(begin)
                 extent = Extent(at, at + length)
                 at += length
             yield tag >> 3, wire, number, extent
@@ -101,7 +101,7 @@ class Message:
         self.stop = stop
         self._found: dict[str, list[tuple[int, int, Extent]]] | None = None
 
-    def _entries(self, name: str) -> list[tuple[int, int, Extent]]:
+    def _fields(self, name: str) -> list[tuple[int, int, Extent]]:
         if self._found is None:
             known = schema.fields(self.kind)
             self._found = {}
@@ -113,7 +113,7 @@ class Message:
 
     def has(self, name: str) -> bool:
         """Whether the message has the field."""
-        return bool(self._entries(name))
+        return bool(self._fields(name))
 
     def extents(self, name: str) -> list[Extent]:
         """The bytes of each value of a field of bytes, strings or messages.
@@ -121,10 +121,10 @@ class Message:
         Raises:
             DiagnosticError: TF0101 the field has another wire type.
         """
-        found = self._entries(name)
+        found = self._fields(name)
         for wire, _, extent in found:
             if wire != LENGTH:
-                raise self.document.damaged(extent.start, f"field {name} has another type")
+                raise self.document.malformed(extent.start, f"field {name} has another type")
         return [extent for _, _, extent in found]
 
     def strings(self, name: str) -> list[str]:
@@ -163,15 +163,15 @@ class Message:
 
     def integer(self, name: str) -> int:
         """A signed number; 0 if there is none."""
-        found = self._entries(name)
+        found = self._fields(name)
         return _signed(found[-1][1]) if found else 0
 
-    def real(self, name: str) -> float:
+    def float_value(self, name: str) -> float:
         """A float; 0 if there is none."""
-        found = self.numbers(name)
+        found = self.numeric_elements(name)
         return float(found[-1]) if found.size else 0.0
 
-    def numbers(self, name: str) -> np.ndarray[Any, Any]:
+    def numeric_elements(self, name: str) -> np.ndarray[Any, Any]:
         """Return the elements of a repeated numeric field, packed or not.
 
         Raises:
@@ -182,12 +182,12 @@ class Message:
         data = self.document.data
         pieces: list[np.ndarray[Any, Any]] = []
         singles: list[int] = []
-        for wire, number, (start, stop) in self._entries(name):
+        for wire, number, (start, stop) in self._fields(name):
             if wire == VARINT == wire_type:
                 singles.append(_signed(number))
                 continue
             if wire not in (LENGTH, wire_type):
-                raise self.document.damaged(start, f"field {name} has another type")
+                raise self.document.malformed(start, f"field {name} has another type")
             if singles:
                 pieces.append(np.array(singles, np.int64))
                 singles = []
@@ -195,7 +195,7 @@ class Message:
                 pieces.append(_unpacked(self.document, start, stop))
                 continue
             if (stop - start) % _WIDTHS[wire_type]:
-                raise self.document.damaged(start)
+                raise self.document.malformed(start)
             pieces.append(np.frombuffer(data[start:stop], code))
         if singles:
             pieces.append(np.array(singles, np.int64))
@@ -215,7 +215,7 @@ def _unpacked(document: Document, start: int, stop: int) -> np.ndarray[Any, Any]
     ends = np.flatnonzero(is_end)
     starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
     if not is_end[-1] or int((ends - starts).max()) >= _MAX_VARINT_BYTES:
-        raise document.damaged(start)
+        raise document.malformed(start)
     places = np.arange(raw.size) - np.repeat(starts, ends - starts + 1)
     shifted = (raw & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
     return np.bitwise_or.reduceat(shifted, starts).view(np.int64)

@@ -79,13 +79,13 @@ def by_tflite(b: Builder, op_type: str, *operands: Value | None, count: int = 1,
         b.count = wanted
 
 
-def to_first(b: Builder, x: Value, data_format: str) -> Value:
+def to_channels_first(b: Builder, x: Value, data_format: str) -> Value:
     """`x` with its channels after the batch."""
     rank = len(b.dims(x))
     return x if data_format in CHANNELS_FIRST else transposed(b, x, (0, rank - 1, *range(1, rank - 1)))
 
 
-def to_given(b: Builder, x: Value, data_format: str) -> Value:
+def from_channels_first(b: Builder, x: Value, data_format: str) -> Value:
     """`x`, which has its channels after the batch, in the data format of the operator."""
     return x if data_format in CHANNELS_FIRST else transposed(b, x, (0, *range(2, len(b.dims(x))), 1))
 

@@ -36,16 +36,16 @@ def select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     rank = len(b.dims(x))
     if len(b.dims(condition)) == 1 and rank > 1:
         condition = reshaped(b, condition, (-1, *[1] * (rank - 1)))
-    return chosen(b, condition, x, y)
+    return select_by_mask(b, condition, x, y)
 
 
 @operator("SelectV2")
 def select_v2(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Elements of `x` where the condition holds, else of `y`, with broadcasting."""
-    return chosen(b, condition, x, y)
+    return select_by_mask(b, condition, x, y)
 
 
-def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+def select_by_mask(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Elements of `x` where the condition holds, else of `y`."""
     if dtype_of(x) is DType.BOOL:
         return b(Or, b(And, condition, x), b(And, b(Not, condition), y))

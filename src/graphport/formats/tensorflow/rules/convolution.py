@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import TensorFact
-from graphport.formats.tensorflow.rules.binding import CHANNELS_FIRST, operator, spatial, to_first, to_given
+from graphport.formats.tensorflow.rules.binding import (
+    CHANNELS_FIRST,
+    from_channels_first,
+    operator,
+    spatial,
+    to_channels_first,
+)
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, transposed, vector
@@ -76,7 +82,7 @@ def convolution(
     data_format: str = "NHWC",
 ) -> Value:
     """A convolution; the number of groups follows from the filters."""
-    x = to_first(b, x, data_format)
+    x = to_channels_first(b, x, data_format)
     rank = len(b.dims(x))
     w = transposed(b, w, (rank - 1, rank - 2, *range(rank - 2)))
     own, channels = b.dims(w)[1], b.dims(x)[1]
@@ -90,7 +96,7 @@ def convolution(
         padding,
         explicit_pads(explicit_paddings, data_format),
     )
-    return to_given(b, b(Conv, x, w, group=group if group != 1 else None, **attributes), data_format)
+    return from_channels_first(b, b(Conv, x, w, group=group if group != 1 else None, **attributes), data_format)
 
 
 @operator("DepthwiseConv2dNative")
@@ -106,7 +112,7 @@ def depthwise(
     data_format: str = "NHWC",
 ) -> Value:
     """A convolution of each channel by its own filters [height, width, channels, multiplier]."""
-    x = to_first(b, x, data_format)
+    x = to_channels_first(b, x, data_format)
     height, width, channels, multiplier = sizes(b.dims(w, 4), "the filters")
     w = reshaped(b, transposed(b, w, (2, 3, 0, 1)), (channels * multiplier, 1, height, width))
     attributes = window(
@@ -117,7 +123,7 @@ def depthwise(
         padding,
         explicit_pads(explicit_paddings, data_format),
     )
-    return to_given(b, b(Conv, x, w, group=channels if channels != 1 else None, **attributes), data_format)
+    return from_channels_first(b, b(Conv, x, w, group=channels if channels != 1 else None, **attributes), data_format)
 
 
 @operator("Conv2DBackpropInput", "Conv3DBackpropInputV2")
@@ -137,7 +143,7 @@ def transposed_convolution(
 
     The padding is that of the convolution that the result would be the input of.
     """
-    x = to_first(b, x, data_format)
+    x = to_channels_first(b, x, data_format)
     rank = len(b.dims(x))
     axes = rank - 2
     w = transposed(b, w, (rank - 1, rank - 2, *range(axes)))
@@ -167,7 +173,7 @@ def transposed_convolution(
     else:
         begins = vector(b, [0] * axes)
     if known is not None and all(isinstance(n, int) for n in own_dims):
-        return to_given(
+        return from_channels_first(
             b,
             _static(b, x, w, attributes, known, own_dims, full, steps, padding, explicit_paddings, data_format),
             data_format,
@@ -179,7 +185,7 @@ def transposed_convolution(
         vector(b, [0] * axes),
     )
     y = b(Pad, y, b(Concat, vector(b, [0] * (rank + 2)), behind, axis=0))
-    return to_given(b, b(Slice, y, begins, b(Add, begins, wanted), places), data_format)
+    return from_channels_first(b, b(Slice, y, begins, b(Add, begins, wanted), places), data_format)
 
 
 def _known_sizes(value: Value) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, operator
-from graphport.formats.tensorflow.rules.comparison import chosen
+from graphport.formats.tensorflow.rules.comparison import select_by_mask
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
@@ -138,7 +138,7 @@ def _segments(b: Builder, x: Value, numbers: Value, count: Value, reduction: str
     return b(Slice, found, vector(b, [0]), total, vector(b, [0]))
 
 
-def _start(dtype: DType, reduction: str) -> object:
+def _neutral_element(dtype: DType, reduction: str) -> object:
     """The result of a segment without rows."""
     if reduction in ("add", "mul"):
         return int(reduction == "mul")
@@ -150,13 +150,13 @@ def _register_segments(name: str, reduction: str) -> None:
     @operator(f"UnsortedSegment{name}")
     def unsorted(b: Builder, x: Value, numbers: Value, count: Value) -> Value:
         """Reduce rows by segment id; a segment without rows has the neutral element."""
-        return _segments(b, x, numbers, count, reduction, _start(dtype_of(x), reduction))
+        return _segments(b, x, numbers, count, reduction, _neutral_element(dtype_of(x), reduction))
 
     @operator(f"Segment{name}", f"Segment{name}V2")
     def in_order(b: Builder, x: Value, numbers: Value, count: Value | None = None) -> Value:
         """Reduce rows by segment id; a segment without rows is 0, or 1 for products."""
         total = _count(b, numbers) if count is None else count
-        found = _segments(b, x, numbers, total, reduction, _start(dtype_of(x), reduction))
+        found = _segments(b, x, numbers, total, reduction, _neutral_element(dtype_of(x), reduction))
         if reduction in ("add", "mul") or count is not None:
             return found
         return b(Where, _is_empty(b, x, numbers, total), b.like(x, 0), found)
@@ -310,7 +310,7 @@ def matrix_band_part(b: Builder, x: Value, lower: Value, upper: Value) -> Value:
         b(Or, b(Less, low, zero), b(LessOrEqual, b(Sub, rows, columns), low)),
         b(Or, b(Less, high, zero), b(LessOrEqual, b(Sub, columns, rows), high)),
     )
-    return chosen(b, is_kept, x, b.like(x, 0))
+    return select_by_mask(b, is_kept, x, b.like(x, 0))
 
 
 @operator("MatrixDiag", "BatchMatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
@@ -328,7 +328,7 @@ def matrix_diag(
         message = "several diagonals at once"
         raise UnsupportedError(message)
     (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
-    rows, columns = _given(num_rows, -1), _given(num_cols, -1)
+    rows, columns = _constant_size(num_rows, -1), _constant_size(num_cols, -1)
     least = n + max(-low, 0), n + max(low, 0)
     # Without sizes the matrices are square; if only one size is set, the other is the minimum for the diagonal.
     whole = (max(least), max(least)) if rows == columns == -1 else least
@@ -337,10 +337,10 @@ def matrix_diag(
     at = np.clip(np.arange(rows)[:, None] - max(-low, 0) + np.zeros((1, columns), np.int64), 0, n - 1)
     spread = b(Gather, x, b.constant(at.astype(np.int64)), axis=len(b.dims(x)) - 1)
     rest = b.like(x, 0) if padding is None else as_scalar(b, padding)
-    return chosen(b, b.constant(grid), spread, rest)
+    return select_by_mask(b, b.constant(grid), spread, rest)
 
 
-def _given(value: Value | None, default: int) -> int:
+def _constant_size(value: Value | None, default: int) -> int:
     number = default if value is None else needed(value, "a size")[0]
     return default if number == -1 else number
 
@@ -383,7 +383,7 @@ def matrix_set_diag(b: Builder, x: Value, diagonal: Value, k: Value | None = Non
     start = b(Sub, rows, scalar(b, max(-low, 0), DType.INT64))
     at = b(Max, b(Min, start, last), scalar(b, 0, DType.INT64))
     spread = b(Gather, diagonal, b(Squeeze, at, vector(b, [1])), axis=len(b.dims(diagonal)) - 1)
-    return chosen(b, is_here, b(Unsqueeze, spread, vector(b, [-1])), x)
+    return select_by_mask(b, is_here, b(Unsqueeze, spread, vector(b, [-1])), x)
 
 
 @operator("Diag")

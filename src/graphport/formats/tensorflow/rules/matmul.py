@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def turned(b: Builder, x: Value) -> Value:
+def swap_last_axes(b: Builder, x: Value) -> Value:
     """`x` with its last two axes exchanged."""
     rank = len(b.dims(x, at_least=2))
     return transposed(b, x, (*range(rank - 2), rank - 1, rank - 2))
@@ -25,7 +25,7 @@ def turned(b: Builder, x: Value) -> Value:
 @operator("MatMul")
 def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """The product of two matrices."""
-    return b(MatMul, turned(b, x) if transpose_a else x, turned(b, y) if transpose_b else y)
+    return b(MatMul, swap_last_axes(b, x) if transpose_a else x, swap_last_axes(b, y) if transpose_b else y)
 
 
 @operator("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
@@ -33,7 +33,7 @@ def batch_matmul(
     b: Builder, x: Value, y: Value, *, adj_x: bool = False, adj_y: bool = False, Tout: DType | None = None
 ) -> Value:
     """Matrix products over the last two axes, with broadcast of the leading axes."""
-    x, y = (turned(b, x) if adj_x else x), (turned(b, y) if adj_y else y)
+    x, y = (swap_last_axes(b, x) if adj_x else x), (swap_last_axes(b, y) if adj_y else y)
     if Tout is not None and Tout is not dtype_of(x):
         x, y = cast(b, x, Tout), cast(b, y, Tout)
     return b(MatMul, x, y)

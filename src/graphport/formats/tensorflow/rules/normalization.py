@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import operator, to_first, to_given
+from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, to_channels_first
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sqrt, Sub
 from graphport.ops.pages.normalization import LRN, BatchNormalization
@@ -33,10 +33,10 @@ def fused_batch_norm(
 ) -> list[Value]:
     """Normalized channels, then mean and variance: the operands, or in training the statistics of the batch."""
     own = dtype_of(x)
-    first = to_first(b, x, data_format)
+    first = to_channels_first(b, x, data_format)
     if not is_training:
         y = _normalized(b, first, scale, offset, mean, variance, epsilon)
-        found = [cast(b, to_given(b, y, data_format), own), mean, variance, mean, variance]
+        found = [cast(b, from_channels_first(b, y, data_format), own), mean, variance, mean, variance]
         return [*found, variance][: b.count]
     wide = cast(b, first, DType.FLOAT32)
     axes = vector(b, [axis for axis in range(len(b.dims(x))) if axis != 1])
@@ -50,7 +50,7 @@ def fused_batch_norm(
 
     unbiased = b(Mul, biased, b(Div, count, b(Max, b(Sub, count, b.like(count, 1)), b.like(count, 1))))
     moved = [_averaged(b, old, new, exponential_avg_factor) for old, new in ((mean, batch_mean), (variance, unbiased))]
-    return [cast(b, to_given(b, y, data_format), own), *moved, batch_mean, biased, biased][: b.count]
+    return [cast(b, from_channels_first(b, y, data_format), own), *moved, batch_mean, biased, biased][: b.count]
 
 
 def _averaged(b: Builder, old: Value, new: Value, factor: float) -> Value:
@@ -90,5 +90,5 @@ def lrn(
 ) -> Value:
     """Elements divided by (bias + alpha * the sum of squares of the channels around) ** beta."""
     size = 2 * depth_radius + 1
-    y = b(LRN, to_first(b, x, "NHWC"), alpha=alpha * size, beta=beta, bias=bias, size=size)
-    return to_given(b, y, "NHWC")
+    y = b(LRN, to_channels_first(b, x, "NHWC"), alpha=alpha * size, beta=beta, bias=bias, size=size)
+    return from_channels_first(b, y, "NHWC")

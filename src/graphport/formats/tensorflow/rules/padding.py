@@ -27,13 +27,13 @@ def pad(b: Builder, x: Value, paddings: Value, number: Value | None = None) -> V
 
 def _pads(b: Builder, x: Value, paddings: Value) -> Value:
     """The lengths before all axes, then those after them."""
-    numbers = integers(paddings)
-    if numbers is None:
+    widths = integers(paddings)
+    if widths is None:
         return b(Reshape, b(Transpose, as_int64(b, paddings), perm=(1, 0)), vector(b, [-1]))
-    if len(numbers) != 2 * len(b.dims(x)):
-        message = f"padding {list(numbers)} for {len(b.dims(x))} axes"
+    if len(widths) != 2 * len(b.dims(x)):
+        message = f"padding {list(widths)} for {len(b.dims(x))} axes"
         raise ShapeError(message, "two lengths for each axis")
-    return vector(b, [*numbers[::2], *numbers[1::2]])
+    return vector(b, [*widths[::2], *widths[1::2]])
 
 
 @operator("MirrorPad")
@@ -41,8 +41,8 @@ def mirror_pad(b: Builder, x: Value, paddings: Value, *, mode: str) -> Value:
     """`x` with its elements mirrored around it; in mode SYMMETRIC the border is repeated."""
     if mode == "REFLECT":
         return b(Pad, x, _pads(b, x, paddings), mode="reflect")
-    numbers = needed(paddings, "the padding")
-    for axis, (begin, end) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
+    widths = needed(paddings, "the padding")
+    for axis, (begin, end) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
         pieces = [_mirrored(b, x, axis, begin, is_front=True), x, _mirrored(b, x, axis, end, is_front=False)]
         kept = [each for each, count in zip(pieces, (begin, 1, end), strict=True) if count]
         x = kept[0] if len(kept) == 1 else b(Concat, *kept, axis=axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.tensorflow.rules.binding import operator, spatial, to_first, to_given
+from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, spatial, to_channels_first
 from graphport.formats.tensorflow.rules.convolution import explicit_pads, window
 from graphport.ops.lowering.operands import needed
 from graphport.ops.pages.pooling import AveragePool, MaxPool
@@ -25,7 +25,7 @@ def _pooled(
     explicit: tuple[int, ...],
     data_format: str,
 ) -> Value:
-    x = to_first(b, x, data_format)
+    x = to_channels_first(b, x, data_format)
     kernel = spatial(ksize, data_format)
     attributes = window(
         b.dims(x)[2:],
@@ -35,7 +35,7 @@ def _pooled(
         padding,
         explicit_pads(explicit, data_format),
     )
-    return to_given(b, b(page, x, **attributes), data_format)
+    return from_channels_first(b, b(page, x, **attributes), data_format)
 
 
 @operator("AvgPool", "AvgPool3D")

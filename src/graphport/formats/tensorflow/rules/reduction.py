@@ -40,14 +40,14 @@ _NARROW = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 
 def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
     """The axes, each once; `None` if there are none."""
-    numbers = integers(axes)
-    if numbers is None:
+    positions = integers(axes)
+    if positions is None:
         return as_vector(b, axes)
     rank = len(b.dims(x))
-    if any(not -rank <= axis < rank for axis in numbers):
-        message = f"axes {list(numbers)} of a tensor of rank {rank}"
+    if any(not -rank <= axis < rank for axis in positions):
+        message = f"axes {list(positions)} of a tensor of rank {rank}"
         raise ShapeError(message)
-    return vector(b, list(dict.fromkeys(axis % rank for axis in numbers))) if numbers else None
+    return vector(b, list(dict.fromkeys(axis % rank for axis in positions))) if positions else None
 
 
 def _reduced(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:

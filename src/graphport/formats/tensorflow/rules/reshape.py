@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, operator, to_first, to_given
+from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, from_channels_first, operator, to_channels_first
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import (
@@ -190,15 +190,15 @@ def split_v(b: Builder, x: Value, lengths: Value, axis: Value, *, num_split: int
 @operator("SpaceToDepth")
 def space_to_depth(b: Builder, x: Value, *, block_size: int, data_format: str = "NHWC") -> Value:
     """Squares of the image as channels."""
-    y = b(SpaceToDepth, to_first(b, x, data_format), blocksize=block_size)
-    return to_given(b, y, data_format)
+    y = b(SpaceToDepth, to_channels_first(b, x, data_format), blocksize=block_size)
+    return from_channels_first(b, y, data_format)
 
 
 @operator("DepthToSpace")
 def depth_to_space(b: Builder, x: Value, *, block_size: int, data_format: str = "NHWC") -> Value:
     """Channels as squares of the image."""
-    y = b(DepthToSpace, to_first(b, x, data_format), blocksize=block_size, mode="DCR")
-    return to_given(b, y, data_format)
+    y = b(DepthToSpace, to_channels_first(b, x, data_format), blocksize=block_size, mode="DCR")
+    return from_channels_first(b, y, data_format)
 
 
 @operator("SpaceToBatchND")

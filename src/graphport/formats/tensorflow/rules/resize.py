@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import operator, to_first, to_given
+from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, to_channels_first
 from graphport.ops.lowering.extents import counted, extent, joined, mixed
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, transposed, vector
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sub, Sum
@@ -32,9 +32,9 @@ def coordinates(*, align_corners: bool, half_pixel_centers: bool) -> str:
 
 
 def _resized(b: Builder, x: Value, size: Value, **attributes: Attribute) -> Value:
-    first = to_first(b, x, _LAST)
+    first = to_channels_first(b, x, _LAST)
     shape = joined(b, extent(b, first, 0), extent(b, first, 1), as_vector(b, size))
-    return to_given(b, b(Resize, first, None, None, shape, **attributes), _LAST)
+    return from_channels_first(b, b(Resize, first, None, None, shape, **attributes), _LAST)
 
 
 @operator("ResizeBilinear")
@@ -68,39 +68,39 @@ def resize_bicubic(
     """
     places = coordinates(align_corners=align_corners, half_pixel_centers=half_pixel_centers)
 
-    def shares(spot: Value, length: Value) -> list[tuple[Value, Value]]:
+    def cubic_weights(spot: Value, length: Value) -> list[tuple[Value, Value]]:
         first = b(Floor, spot)
-        steps = b(Div, b(Round, b(Mul, b(Sub, spot, first), _real(b, _TABLE))), _real(b, _TABLE))
+        steps = b(Div, b(Round, b(Mul, b(Sub, spot, first), _float32(b, _TABLE))), _float32(b, _TABLE))
         a = -0.5 if places == "half_pixel" else -0.75
         found = []
         for offset in (-1, 0, 1, 2):
-            gap = b(Abs, b(Sub, steps, _real(b, offset)))
-            found.append((b(Add, first, _real(b, offset)), _cubic(b, gap, a, is_far=offset in (-1, 2))))
-        last = b(Sub, length, _real(b, 1))
+            gap = b(Abs, b(Sub, steps, _float32(b, offset)))
+            found.append((b(Add, first, _float32(b, offset)), _cubic(b, gap, a, is_far=offset in (-1, 2))))
+        last = b(Sub, length, _float32(b, 1))
         if places != "half_pixel":
-            return [(b(Max, b(Min, at, last), _real(b, 0)), share) for at, share in found]
-        inside = [b(And, b(GreaterOrEqual, at, _real(b, 0)), b(LessOrEqual, at, last)) for at, _ in found]
-        kept = [b(Where, test, share, _real(b, 0)) for test, (_, share) in zip(inside, found, strict=True)]
+            return [(b(Max, b(Min, at, last), _float32(b, 0)), share) for at, share in found]
+        inside = [b(And, b(GreaterOrEqual, at, _float32(b, 0)), b(LessOrEqual, at, last)) for at, _ in found]
+        kept = [b(Where, test, share, _float32(b, 0)) for test, (_, share) in zip(inside, found, strict=True)]
         total = b(Sum, *kept)
         return [(at, b(Div, share, total)) for (at, _), share in zip(found, kept, strict=True)]
 
-    return _by_matrices(b, x, size, lambda n, m: _spots(b, n, m, places), shares)
+    return _by_matrices(b, x, size, lambda n, m: _spots(b, n, m, places), cubic_weights)
 
 
 _TABLE = 1024
 """Steps of TensorFlow's table of cubic weights."""
 
 
-def _real(b: Builder, number: float) -> Value:
+def _float32(b: Builder, number: float) -> Value:
     return b.constant(np.array(number, np.float32))
 
 
 def _cubic(b: Builder, x: Value, a: float, *, is_far: bool) -> Value:
     """Keys' kernel at distances below 1, or from 1 to 2."""
     terms = (a, -5 * a, 8 * a, -4 * a) if is_far else (a + 2, -(a + 3), 0.0, 1.0)
-    y = _real(b, terms[0])
+    y = _float32(b, terms[0])
     for term in terms[1:]:
-        y = b(Add, b(Mul, y, x), _real(b, term))
+        y = b(Add, b(Mul, y, x), _float32(b, term))
     return y
 
 
@@ -108,13 +108,13 @@ def _spots(b: Builder, n: Value, m: Value, places: str) -> Value:
     """The place in an axis of length `n` of each of `m` pixels, both float32 of rank 1."""
     steps = cast(b, counted(b, as_int64(b, m)), DType.FLOAT32)
     if places == "align_corners":
-        one = _real(b, 1)
+        one = _float32(b, 1)
         last = b(Sub, m, one)
         scale = b(Where, b(GreaterOrEqual, last, one), b(Div, b(Sub, n, one), b(Max, last, one)), b(Div, n, m))
         return b(Mul, steps, scale)
     scale = b(Div, n, m)
     if places == "half_pixel":
-        half = _real(b, 0.5)
+        half = _float32(b, 0.5)
         return b(Sub, b(Mul, b(Add, steps, half), scale), half)
     return b(Mul, steps, scale)
 
@@ -142,7 +142,7 @@ def _placed(b: Builder, at: Value, share: Value, columns: Value) -> Value:
     """A matrix with a share in the column of each row."""
     behind = vector(b, [1])
     is_here = b(Equal, b(Unsqueeze, at, behind), columns)
-    return b(Where, is_here, b(Unsqueeze, share, behind), _real(b, 0))
+    return b(Where, is_here, b(Unsqueeze, share, behind), _float32(b, 0))
 
 
 @operator("ResizeArea")
@@ -155,13 +155,15 @@ def resize_area(b: Builder, x: Value, size: Value, *, align_corners: bool = Fals
         n = cast(b, extent(b, x, axis), DType.FLOAT32)
         m = b(Slice, wanted, vector(b, [place]), vector(b, [place + 1]))
         start = b(Unsqueeze, _spots(b, n, m, places), vector(b, [1]))
-        scale = _spots(b, n, b(Add, m, _real(b, 0)), places)
+        scale = _spots(b, n, b(Add, m, _float32(b, 0)), places)
         width = b(Div, n, m) if places == "asymmetric" else _second(b, scale, n)
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
         # Beyond the border the last pixel repeats.
-        end = b(Where, b(Equal, columns, b(Sub, n, _real(b, 1))), _real(b, np.inf), b(Add, columns, _real(b, 1)))
+        end = b(
+            Where, b(Equal, columns, b(Sub, n, _float32(b, 1))), _float32(b, np.inf), b(Add, columns, _float32(b, 1))
+        )
         overlap = b(Sub, b(Min, b(Add, start, width), end), b(Max, start, columns))
-        matrix = b(Div, b(Max, overlap, _real(b, 0)), width)
+        matrix = b(Div, b(Max, overlap, _float32(b, 0)), width)
         y = mixed(b, y, axis, transposed(b, matrix, (1, 0)))
     return y
 
@@ -190,26 +192,26 @@ def crop_and_resize(
     for place, axis in enumerate((1, 2)):
         begin, end = (b(Slice, boxes, vector(b, [k]), vector(b, [k + 1]), vector(b, [1])) for k in (place, place + 2))
         count = b(Slice, wanted, vector(b, [place]), vector(b, [place + 1]))
-        last = b(Sub, cast(b, extent(b, x, axis), DType.FLOAT32), _real(b, 1))
+        last = b(Sub, cast(b, extent(b, x, axis), DType.FLOAT32), _float32(b, 1))
         gaps = cast(b, b(Sub, count, vector(b, [1])), DType.FLOAT32)
         steps = cast(b, counted(b, count), DType.FLOAT32)
-        scale = b(Div, b(Mul, b(Sub, end, begin), last), b(Max, gaps, _real(b, 1)))
+        scale = b(Div, b(Mul, b(Sub, end, begin), last), b(Max, gaps, _float32(b, 1)))
         many = b(Add, b(Mul, begin, last), b(Mul, steps, scale))
-        middle = b(Mul, b(Mul, _real(b, 0.5), b(Add, begin, end)), last)
-        spots = b(Where, b(GreaterOrEqual, gaps, _real(b, 1)), many, middle)
-        insides.append(b(And, b(GreaterOrEqual, spots, _real(b, 0)), b(LessOrEqual, spots, last)))
+        middle = b(Mul, b(Mul, _float32(b, 0.5), b(Add, begin, end)), last)
+        spots = b(Where, b(GreaterOrEqual, gaps, _float32(b, 1)), many, middle)
+        insides.append(b(And, b(GreaterOrEqual, spots, _float32(b, 0)), b(LessOrEqual, spots, last)))
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
-        spots = b(Max, b(Min, spots, last), _real(b, 0))
+        spots = b(Max, b(Min, spots, last), _float32(b, 0))
         at = b(Unsqueeze, spots if method == "bilinear" else _half_away(b, spots), vector(b, [2]))
         distance = b(Abs, b(Sub, at, columns))
-        matrices.append(b(Max, b(Sub, _real(b, 1), distance), _real(b, 0)))
+        matrices.append(b(Max, b(Sub, _float32(b, 1), distance), _float32(b, 0)))
     first = transposed(b, images, (0, 3, 1, 2))
     rows, columns = (b(Unsqueeze, each, vector(b, [1])) for each in matrices)
     y = b(MatMul, b(MatMul, rows, first), transposed(b, columns, (0, 1, 3, 2)))
     inside = b(And, b(Unsqueeze, insides[0], vector(b, [1, 3])), b(Unsqueeze, insides[1], vector(b, [1, 2])))
-    return transposed(b, b(Where, inside, y, _real(b, extrapolation_value)), (0, 2, 3, 1))
+    return transposed(b, b(Where, inside, y, _float32(b, extrapolation_value)), (0, 2, 3, 1))
 
 
 def _half_away(b: Builder, x: Value) -> Value:
     """Round non-negative floats to the nearest integer, half up."""
-    return b(Floor, b(Add, x, _real(b, 0.5)))
+    return b(Floor, b(Add, x, _float32(b, 0.5)))
