@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 import tf_keras
+from tf_keras.src.layers.core.tf_op_layer import TFOpLambda
 
 FOLDER = pathlib.Path(__file__).parent / "models"
 
@@ -80,6 +81,85 @@ def functions():
     return tf_keras.Model(x, tf.concat([y, tf.abs(y)], axis=-1))
 
 
+def merged_masks(k):
+    """Sums and concatenations along time of embeddings that have masks, the second one also with one that has none."""
+    layers = k.layers
+    one, other = (layers.Input((4,), dtype="int32", name=name) for name in ("one", "other"))
+    x, y = (layers.Embedding(9, 3, mask_zero=True)(each) for each in (one, other))
+    found = [layers.Add()([x, y]), layers.Concatenate(axis=1)([x, y]), layers.Concatenate()([x, y])]
+    # Keras 2 joins a mask with an input that has none only along the last axis.
+    found.append(layers.Concatenate(axis=1 if k is keras else -1)([x, layers.Embedding(9, 3)(other)]))
+    return k.Model([one, other], [layers.LSTM(2)(each) for each in found])
+
+
+def nested_masks():
+    """A sum of two models' results with masks: as the masks are made inside of the models, the file does not show them."""
+    layers = keras.layers
+    one, other = (layers.Input((4,), dtype="int32", name=name) for name in ("one", "other"))
+    x, y = (keras.Sequential([layers.Embedding(9, 3, mask_zero=True)])(each) for each in (one, other))
+    return keras.Model(
+        [one, other], [layers.LSTM(2)(layers.Add()([x, y])), layers.LSTM(2)(layers.Concatenate()([x, y]))]
+    )
+
+
+def backend_functions():
+    """Functions of `keras.backend` and `keras.activations` as layers of their own, as older versions of Keras 2 save them."""
+    x, y = tf_keras.layers.Input((5, 4), name="x"), tf_keras.layers.Input((4, 3), name="y")
+    relu, batch_dot = TFOpLambda(tf_keras.activations.relu), TFOpLambda(tf_keras.backend.batch_dot)
+    found = [batch_dot(x, y), batch_dot(x, y, axes=(2, 1)), batch_dot(x, x, axes=2)]
+    return tf_keras.Model([x, y], [*found, relu(x, 0.1, 1.0, 0.2)])
+
+
+def products():
+    """Products of tensors: `Dot` of all ranks, `Tensordot`, `Outer`."""
+    ops = keras.ops
+    x, y = keras.layers.Input((4, 5), batch_size=2, name="x"), keras.layers.Input((5, 4), batch_size=2, name="y")
+    row = ops.ones((5,)) * 0.5
+    found = [ops.dot(x, row), ops.dot(x, y), ops.dot(row, y), ops.dot(x, x[0, 0, 0]), ops.outer(x[0], y[1])]
+    found += [ops.tensordot(x, y, axes=each) for each in ([[1, 2], [2, 1]], [[0], [0]])]
+    found += [ops.tensordot(x, ops.transpose(y, (2, 1, 0)), axes=0), ops.tensordot(x, y[0], axes=1)]
+    return keras.Model([x, y], found)
+
+
+def gated():
+    """Activations with arguments, and rare unary operations."""
+    ops = keras.ops
+    x = keras.layers.Input((6, 4), name="x")
+    found = [ops.glu(x), ops.glu(x, axis=1), ops.threshold(x, 0.3, -2.0), ops.sparse_sigmoid(x), ops.erfc(x)]
+    found += [ops.hypot(x, x[:, ::-1]), ops.stop_gradient(x), ops.copy(x), ops.conjugate(x)]
+    found += [keras.activations.relu(x, 0.1, 1.0, 0.2), ops.relu(x)]
+    return keras.Model(x, found)
+
+
+def windows():
+    """Slices, extremes, running products, and tensors that are joined, parted and filled."""
+    ops = keras.ops
+    x = keras.layers.Input((4, 6), batch_size=2, name="x")
+    at = keras.layers.Input((4, 2), batch_size=2, dtype="int32", name="at")
+    found = [
+        ops.slice(x, (0, 1, 2), (2, 2, 3)),
+        ops.take_along_axis(x, at, axis=2),
+        ops.take_along_axis(x, at, axis=-1),
+    ]
+    found += [ops.amax(x), ops.amax(x, axis=(1, 2), keepdims=True), ops.amin(x, axis=-1)]
+    found += [ops.cumprod(x, axis=1), ops.cumprod(x), ops.cumsum(x), ops.cumsum(at, axis=2, dtype="float32")]
+    found += [ops.hstack([x, x[:, 1:]]), ops.vstack([x, x[:1, :]]), ops.hstack([x[0], x[1]])]
+    found += [*ops.unstack(x, 4, axis=1), *ops.unstack(x), ops.broadcast_to(x[:, :1], (3, 2, 4, 6))]
+    found += [ops.full_like(x, 1.5), ops.full_like(at, 3), ops.full_like(x, 2, dtype="int32")]
+    return keras.Model([x, at], found)
+
+
+def functions_with_defaults():
+    """Functions of TensorFlow whose default arguments differ from those of Keras 3."""
+    x, y = tf_keras.layers.Input((5, 4), name="x"), tf_keras.layers.Input((4, 3), name="y")
+    k = tf_keras.backend
+    found = [tf.cumsum(x), tf.cumsum(x, 1), tf.math.cumprod(x), *tf.unstack(x, axis=1), *tf.unstack(x, 4, -1)]
+    found += [k.batch_dot(x, y), k.batch_dot(x, y, axes=(2, 1)), k.batch_dot(x, x, axes=2), k.batch_dot(x, x[:, 0])]
+    found += [tf.tensordot(x, y[0], 1), tf.stop_gradient(x), tf.identity(x), tf.math.erfc(x)]
+    found += [tf.broadcast_to(x[:1], (3, 5, 4)), tf_keras.activations.relu(x, 0.1, 1.0, 0.2)]
+    return tf_keras.Model([x, y], found)
+
+
 def main():
     images, tokens = normal(2, 6, 8, 3), np.array([[1, 2, 0, 3, 0], [4, 5, 6, 7, 8]], "int32")
     for name, k in (("", keras), ("_keras2", tf_keras)):
@@ -92,7 +172,22 @@ def main():
         save(f"frozen_nested{name}", frozen_nested(k), [normal(2, 4)], ".h5")
     save("operations", operations(), [normal(2, 4, 6)], ".keras")
     save("functions_keras2", functions(), [normal(2, 5, 4)], ".h5")
+    rare()
     refused()
+
+
+def rare():
+    """Operations that few models have."""
+    tokens = [np.array([[1, 2, 0, 0], [4, 0, 0, 0]], "int32"), np.array([[1, 0, 3, 0], [4, 5, 6, 7]], "int32")]
+    save("merged_masks", merged_masks(keras), tokens, ".keras")
+    save("merged_masks_keras2", merged_masks(tf_keras), tokens, ".h5")
+    save("nested_masks", nested_masks(), tokens, ".keras")
+    save("backend_functions_keras2", backend_functions(), [normal(2, 5, 4), normal(2, 4, 3)], ".h5")
+    save("products", products(), [normal(2, 4, 5), normal(2, 5, 4) + 1], ".keras")
+    save("gated", gated(), [normal(2, 6, 4)], ".keras")
+    at = np.array([[[0, 5], [1, 1], [2, 4], [3, 0]]] * 2, "int32")
+    save("windows", windows(), [normal(2, 4, 6), at], ".keras")
+    save("functions_with_defaults_keras2", functions_with_defaults(), [normal(2, 5, 4), normal(2, 4, 3)], ".h5")
 
 
 def refused():

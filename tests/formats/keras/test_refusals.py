@@ -102,6 +102,12 @@ def test_a_configuration_is_refused(tmp_path, change, code):
     assert refusal(rewritten(tmp_path, change)).code == code
 
 
+@pytest.mark.parametrize("count", [10**12, 2**70])
+def test_a_huge_number_of_results_is_refused(tmp_path, count):
+    path = rewritten(tmp_path, lambda layers: layer(layers, "Unstack")["config"].update(num=count), "windows.keras")
+    assert refusal(path).code == "KERAS0405"
+
+
 @pytest.mark.parametrize("name", ["convolutions.keras", "convolutions_keras2.h5", "masked_recurrence.h5"])
 def test_a_file_cut_anywhere_is_diagnosed(tmp_path, name):
     data = (FOLDER / name).read_bytes()

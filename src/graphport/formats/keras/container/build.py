@@ -191,6 +191,11 @@ class GraphBuilder:
         for port, tensor in zip(ports, inputs, strict=True):
             results[port.layer, 0] = [tensor]
         calls = {each.name: read_calls(each.inbound, names) for each in model.layers}
+        outputs = self._ports(model, "output_layers")
+        for each in outputs:
+            self._check_name(model, each, names)
+        references = [each for listed in calls.values() for call in listed for each in call.references]
+        _count_slices(names, [*references, *outputs])
         shifts = self._shifts(model, calls)
         order = self._order(model, calls, shifts, set(results))
 
@@ -209,9 +214,6 @@ class GraphBuilder:
                 for each in (call.args, call.kwargs)
             )
             results[name, node] = self.call(names[name], Call(tuple(args), kwargs), scope)
-        outputs = self._ports(model, "output_layers")
-        for each in outputs:
-            self._check_name(model, each, names)
         return [resolve(each, is_port=True) for each in outputs]
 
     def _check_name(self, model: LayerConfig, reference: Reference, names: Mapping[str, LayerConfig]) -> None:
@@ -412,7 +414,7 @@ class GraphBuilder:
             DiagnosticError: KERAS0405 there are too many nodes.
         """
         limit = budget.limit("keras.nodes", MAX_NODES)
-        if len(self.graph) >= limit:
+        if len(self.graph) >= limit or count > limit:
             help = "GRAPHPORT_LIMITS=keras.nodes=N allows N"
             self._findings.refuse("KERAS0405", f"the model has more than {limit} nodes", place, help)
         found = list(operands)
@@ -581,6 +583,15 @@ class GraphBuilder:
             part.attributes = before
             states += found[1:]
         return [found[0], *(states if layer.options.get("return_state") else [])]
+
+
+def _count_slices(layers: Mapping[str, LayerConfig], references: Sequence[Reference]) -> None:
+    """Set the number of slices of each `Unstack` without one to the number that the model reads."""
+    for reference in references:
+        layer = layers.get(reference.layer)
+        if layer is not None and layer.class_name == "ops.Unstack" and not layer.options.get("num"):
+            count = layer.attributes.get("num")
+            layer.attributes["num"] = max(reference.index + 1, count if isinstance(count, int) else 1)
 
 
 def _pattern(value: Any) -> Any:

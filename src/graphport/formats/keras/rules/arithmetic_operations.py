@@ -101,7 +101,6 @@ _KEEPING: Mapping[str, Function] = MappingProxyType(
         "StopGradient": _of(Identity),
         "Array": _of(Identity),
         "Conjugate": _of(Identity),
-        "Conj": _of(Identity),
         "Real": _of(Identity),
     }
 )
@@ -152,7 +151,6 @@ _FLOATING: Mapping[str, Function] = MappingProxyType(
         "SparsePlus": ACTIVATIONS["sparse_plus"],
         "SparseSigmoid": ACTIVATIONS["sparse_sigmoid"],
         "TanhShrink": ACTIVATIONS["tanh_shrink"],
-        "Mish": ACTIVATIONS["mish"],
     }
 )
 """Operations of floats; integers become float32."""

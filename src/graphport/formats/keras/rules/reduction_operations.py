@@ -154,16 +154,16 @@ def argmin(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, ou
 
 @operation("Cumsum")
 def cumsum(b: Builder, x: Value, *, axis: Any = None, dtype: Any = None) -> Value:
-    """Running sums."""
-    del dtype
+    """Cumulative sums; of the flattened tensor without `axis`."""
+    x = x if dtype is None else cast(b, x, named_dtype(dtype))
     x = x if axis is not None else b(Reshape, x, vector(b, [-1]))
     return b(CumSum, x, index(b, axis or 0))
 
 
 @operation("Cumprod")
 def cumprod(b: Builder, x: Value, *, axis: Any = None, dtype: Any = None) -> Value:
-    """Running products."""
-    del dtype
+    """Cumulative products; of the flattened tensor without `axis`."""
+    x = x if dtype is None else cast(b, x, named_dtype(dtype))
     x = x if axis is not None else b(Reshape, x, vector(b, [-1]))
     return b(CumProd, x, index(b, axis or 0))
 

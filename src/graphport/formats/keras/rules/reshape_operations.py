@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import checked_axis
@@ -214,19 +213,15 @@ def split_sizes(b: Builder, x: Value, *, sizes: Any = 1, axis: int = 0) -> Seque
 
 
 def _unstacked(options: Mapping[str, Any]) -> int:
-    return int(options.get("num") or 1)
+    count = options.get("num")
+    return count if isinstance(count, int) else 1
 
 
 @operation("Unstack", count=_unstacked)
 def unstack(b: Builder, x: Value, *, num: Any = None, axis: int = 0) -> Sequence[Value]:
-    """The slices along an axis."""
+    """Slices along an axis: the first `num` of them, which may be fewer than the size of the axis."""
     place = axes_of(b, x, axis)[0]
-    count = num or b.dims(x)[place]
-    if not isinstance(count, int):
-        message = "slices of an axis whose size is open"
-        raise UnsupportedError(message)
-    parts = b.results(Split, count, x, axis=place, num_outputs=count)
-    return [squeezed(b, each, [place]) for each in parts]
+    return [b(Gather, x, b.constant(np.int64(index)), axis=place) for index in range(num or 1)]
 
 
 @operation("Tile")
@@ -443,16 +438,3 @@ def slice_of(b: Builder, inputs: Value, start_indices: Any, *, shape: Any = ()) 
         raise UnsupportedError(message)
     stops = [_LARGEST if n == -1 else start + n for start, n in zip(starts, shape, strict=True)]
     return b(Slice, inputs, vector(b, list(starts)), vector(b, stops))
-
-
-@operation("Arange")
-def arange(b: Builder, start: Any = 0, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Value:
-    """Numbers in equal steps."""
-    if not all(each is None or isinstance(each, int | float) for each in (start, stop, step)):
-        message = "limits that are computed"
-        raise UnsupportedError(message)
-    low, high = (0, start) if stop is None else (start, stop)
-    reserve(int((high - low) / step) + 1)
-    found = np.arange(low, high, step)
-    kind = named_dtype(dtype) if dtype is not None else DType.INT32 if found.dtype.kind == "i" else DType.FLOAT32
-    return b.constant(found.astype(kind.numpy), kind)
