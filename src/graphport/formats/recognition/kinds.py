@@ -338,7 +338,7 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("Jupyter notebook", keys("cells", "nbformat"), "run it, and give the model file that it saves"),
     FileKind(
         "Triton configuration",
-        text(r"(?:name|platform|backend|max_batch_size)\s*:\s*(?:\"[^\"]*\"|\d+)\s*\n"),
+        text(r"(?:name\s*:\s*\"[^\"]*\"\s*\n\s*)?(?:platform|backend|max_batch_size)\s*:\s*(?:\"[^\"]*\"|\d+)\s*\n"),
         "give the model beside it, such as 1/model.onnx",
     ),
     FileKind(
