@@ -95,7 +95,7 @@ def test_a_measure_of_ones_own(files, tmp_path):
 @pytest.mark.parametrize("least", ["0.9", "y=0.9"])
 def test_a_least_metric_without_a_metric_is_refused(files, least):
     assert "--metric MODULE:FUNCTION" in compare(*files, "--min-metric", least, code=2).output
-    with pytest.raises(ValueError, match="there is no metric"):
+    with pytest.raises(ValueError, match="no metric is defined"):
         gp.Limits(least_metric=0.9).difference("y", np.zeros(1), np.ones(1))
 
 

@@ -412,10 +412,10 @@ def _chains() -> Iterator[tuple[str, Seed]]:
                 for name, kind in formats.FORMATS.items():
                     if not kind.writes:
                         continue
-                    target = Path(folder) / name / f"m{kind.endings[0]}"
+                    target = Path(folder) / name / (f"m{kind.endings[0]}" if kind.endings else "m")
                     target.parent.mkdir(exist_ok=True)
                     try:
-                        gp.save(gp.load(source), target)
+                        gp.save(gp.load(source), target, format=name)
                     except gp.DiagnosticError:
                         continue
                     files = {path.name: path.read_bytes() for path in target.parent.iterdir()}

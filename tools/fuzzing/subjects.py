@@ -72,6 +72,11 @@ class Seed:
         return folder / self.name
 
 
+def _file(kind: Any) -> str:
+    """The name of a file, or of a folder, of a format."""
+    return f"m{kind.endings[0]}" if kind.endings else "m"
+
+
 def seeds(folder: Path) -> dict[str, list[Seed]]:
     """Seeds by the name of what they are: those of the tests, and what is written of them in other formats."""
     models = _models(folder)
@@ -198,7 +203,7 @@ def _verbs_of_model(path: Path, out: Path, turn: int | None) -> Iterator[Verb]:
         yield "shapes", lambda: list(map(str, model[0].shapes().values()))
         for place, (name, kind) in enumerate(formats.FORMATS.items()):
             if kind.writes and is_due(place, 4):
-                yield f"save {name}", lambda kind=kind: gp.save(model[0], out / f"m{kind.endings[0]}")
+                yield f"save {name}", lambda kind=kind: gp.save(model[0], out / _file(kind), format=kind.name)
         if is_due(3, 4):
             yield "save tract", lambda: gp.save(model[0], out / "tract.nnef.tgz", flavour=TRACT)
         if is_due(0, 3):
@@ -227,7 +232,7 @@ def _verbs_of_signature(path: Path, out: Path) -> Iterator[Verb]:
     yield "shapes", lambda: list(map(str, model[0].shapes().values()))
     for name, kind in formats.FORMATS.items():
         if kind.writes:
-            yield f"save {name}", lambda kind=kind: gp.save(model[0], out / f"m{kind.endings[0]}")
+            yield f"save {name}", lambda kind=kind: gp.save(model[0], out / _file(kind), format=kind.name)
     yield "save tract", lambda: gp.save(model[0], out / "tract.nnef.tgz", flavour=TRACT)
     yield "simplify", lambda: gp.simplify(model[0], verify=False)
     elements = _elements(model[0])
