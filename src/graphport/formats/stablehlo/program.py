@@ -92,7 +92,7 @@ class TensorType:
 
     @property
     def is_complex(self) -> bool:
-        """Whether the elements are complex numbers."""
+        """Whether the elements are complex."""
         return self.element.startswith("complex")
 
     @property
@@ -205,7 +205,7 @@ class Program:
     attributes: dict[str, Attribute] = field(default_factory=dict[str, Any])
     version: str = ""
 
-    def entry(self) -> Function:
+    def entry_function(self) -> Function:
         """The function `main`, or the only public one.
 
         Raises:

@@ -43,7 +43,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
     """The canonical graph of the entry function of a file.
 
     Raises:
-        DiagnosticError: SH0001 to SH0010 what is wrong with the file, or what a graph cannot express.
+        DiagnosticError: SH0001 to SH0010 the file is invalid, or a graph cannot represent it.
     """
     source = Source(str(path))
     try:
@@ -61,11 +61,11 @@ def read_bytes(data: bytes, name: str = "main") -> tuple[Graph, list[Diagnostic]
 @paused_collection()
 def _read(file: MappedFile | Bytes, source: Source, stem: str) -> tuple[Graph, list[Diagnostic]]:
     lines = _Lines(file, source)
-    reader: _Reader | None = None
+    reader: _GraphReader | None = None
     try:
         registry.load("stablehlo")
         program, exported = _program(file)
-        reader = _Reader(program, exported, stem, lines)
+        reader = _GraphReader(program, exported, stem, lines)
         return reader.graph(), []
     except RefusedError as refused:
         offset = refused.offset
@@ -115,7 +115,7 @@ class _Lines:
         return Span(self._source, place=f"line {bisect_right(self._starts, offset) + 1}")
 
 
-class _Reader:
+class _GraphReader:
     """Makes the graph of one program."""
 
     def __init__(self, program: Program, exported: Exported | None, stem: str, lines: _Lines) -> None:
@@ -123,7 +123,7 @@ class _Reader:
         self._exported = exported
         self._graph = Graph(stem or "main", opsets={"": OPSET})
         self._emitter = Emitter(self._graph, program, lines.span)
-        self._entry = program.entry()
+        self._entry = program.entry_function()
 
     @property
     def offset(self) -> int | None:
@@ -164,7 +164,7 @@ class _Reader:
             found.append(self._emitter.constant(exported.platform_index, DType.INT32))
             skipped = 1
         if exported is not None:
-            kept = exported.kept()
+            kept = exported.kept_arguments()
             if len(kept) == len(arguments) - skipped:
                 names[skipped:] = [
                     exported.argument_name(index) or name for index, name in zip(kept, names[skipped:], strict=True)

@@ -1,6 +1,6 @@
 """MLIR bytecode: sections, attributes, types and operations of the VHLO dialect in portable artifacts.
 
-Source: MLIR's BytecodeFormat document; the codes of VHLO are those of StableHLO's VhloBytecode.cpp.
+Source: MLIR's BytecodeFormat document; the codes of VHLO are defined in StableHLO's VhloBytecode.cpp.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def read_bytecode(file: MappedFile | Bytes, start: int, size: int) -> Program:
     Raises:
         RefusedError: SH0002 the file is damaged, or is bytecode of another dialect; SH0005 it has an unsupported type.
     """
-    return _Reader(file, start, size).program()
+    return _BytecodeReader(file, start, size).program()
 
 
-class _Reader:
+class _BytecodeReader:
     """Reads one module."""
 
     def __init__(self, file: MappedFile | Bytes, start: int, size: int) -> None:
@@ -58,7 +58,7 @@ class _Reader:
 
     def program(self) -> Program:
         cursor = self._cursor
-        if cursor.take(4) != MAGIC:
+        if cursor.read_bytes(4) != MAGIC:
             refuse("SH0002", "the file does not begin with the mark of MLIR bytecode")
         self._version = cursor.varint()
         producer = cursor.terminated()
@@ -98,7 +98,7 @@ class _Reader:
             self._strings.append((end - size, size - 1))
             end -= size
         self._strings.reverse()
-        # The lengths are those of the strings from the last one on.
+        # The file lists the string lengths in reverse order.
 
     def _string(self, index: int) -> str:
         if not 0 <= index < len(self._strings):
@@ -151,7 +151,7 @@ class _Reader:
         for _ in range(cursor.count()):
             size = cursor.varint()
             self._properties.append((cursor.position, size))
-            cursor.take(size)
+            cursor.read_bytes(size)
 
     # Operations
 
@@ -260,7 +260,7 @@ class _Reader:
         return Operation(name, operands, results, types, attributes, regions, offset)
 
     def _own_attributes(self, dialect: str, name: str, index: int) -> dict[str, Any]:
-        """The attributes of an operation of VHLO: their numbers, in the order of the names.
+        """Return the attributes of an operation of VHLO, stored as indices in the order of the names.
 
         Raises:
             RefusedError: SH0002 there are others than the operation has.
@@ -288,7 +288,7 @@ class _Reader:
     def _regions(self, cursor: Cursor, scope: list[int], depth: int) -> list[Block]:
         packed = cursor.varint()
         is_isolated = bool(packed & 1)
-        if packed >> 1 > cursor.left:
+        if packed >> 1 > cursor.remaining_bytes:
             refuse("SH0002", f"an operation has {packed >> 1} regions", offset=cursor.position)
         if is_isolated and self._version >= 2:
             code, cursor = cursor.section()
@@ -316,7 +316,7 @@ def _dictionaries(value: Any, count: int) -> list[dict[str, Any]]:
 
 
 def _skip_use_orders(cursor: Cursor, count: int) -> None:
-    """Skip the orders of the uses of `count` values; of one value, its number is left out."""
+    """Skip the use-list orders of `count` values. The index of the value is omitted if there is one value."""
     values = cursor.count() if count > 1 else 1
     for _ in range(values):
         if count > 1:

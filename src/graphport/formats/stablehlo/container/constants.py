@@ -92,13 +92,13 @@ def literal_dense(text: bytes, type: TensorType, offset: int) -> Dense:
     words = [word.strip() for word in text.decode("ascii", "replace").split(",")] if text.strip() else []
     if type.is_complex:
         part = DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64
-        parts = _numbers(words, part, offset)
+        parts = _parse_elements(words, part, offset)
         if parts.size % 2:
             refuse("SH0010", "a complex constant has an odd number of parts", offset=offset)
         array = (parts[0::2] + 1j * parts[1::2]).astype(dtype.numpy)
         array.real, array.imag = parts[0::2], parts[1::2]
     else:
-        array = _numbers(words, dtype, offset)
+        array = _parse_elements(words, dtype, offset)
     count = type.count
     if not is_nested and array.size == 1 and count != 1:
         return Dense(type, ArrayStorage(array.reshape(()), dtype), is_splat=True)
@@ -107,7 +107,7 @@ def literal_dense(text: bytes, type: TensorType, offset: int) -> Dense:
     return Dense(type, ArrayStorage(array.reshape(shape), dtype))
 
 
-def _numbers(words: list[str], dtype: DType, offset: int) -> np.ndarray[Any, Any]:
+def _parse_elements(words: list[str], dtype: DType, offset: int) -> np.ndarray[Any, Any]:
     try:
         if dtype is DType.BOOL:
             return np.array([_boolean(word) for word in words], np.bool_)
@@ -118,11 +118,11 @@ def _numbers(words: list[str], dtype: DType, offset: int) -> np.ndarray[Any, Any
         refuse("SH0010", f"a literal of a constant is no {dtype}: {error}", offset=offset)
 
 
-def _boolean(word: str) -> bool:
-    if word not in ("true", "false", "0", "1", "-1"):
-        message = f"{word[:40]!r}"
+def _boolean(literal: str) -> bool:
+    if literal not in ("true", "false", "0", "1", "-1"):
+        message = f"{literal[:40]!r}"
         raise ValueError(message)
-    return word not in ("false", "0")
+    return literal not in ("false", "0")
 
 
 def _integers(numbers: list[int], dtype: DType) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""Read the numbers of MLIR bytecode from a range of a mapped file."""
+"""Read the integers of MLIR bytecode from a range of a mapped file."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Cursor:
         self.data = file.view(0, file.size)
 
     @property
-    def left(self) -> int:
-        """Bytes that are left."""
+    def remaining_bytes(self) -> int:
+        """Number of remaining bytes."""
         return self.end - self.position
 
     @property
     def is_done(self) -> bool:
-        """Whether no byte is left."""
+        """Whether no bytes remain."""
         return self.position >= self.end
 
-    def take(self, size: int) -> bytes:
+    def read_bytes(self, size: int) -> bytes:
         """The next bytes.
 
         Raises:
@@ -42,9 +42,11 @@ class Cursor:
 
     def skip(self, size: int) -> int:
         """Skip bytes; return where they begin."""
-        if size < 0 or size > self.left:
+        if size < 0 or size > self.remaining_bytes:
             help = "the file is cut or damaged"
-            refuse("SH0002", f"{size} bytes are expected, {self.left} are left", help=help, offset=self.position)
+            refuse(
+                "SH0002", f"{size} bytes are expected, {self.remaining_bytes} are left", help=help, offset=self.position
+            )
         start = self.position
         self.position += size
         return start
@@ -59,9 +61,9 @@ class Cursor:
         if first & 1:
             return first >> 1
         if first == 0:
-            return int.from_bytes(self.take(8), "little")
+            return int.from_bytes(self.read_bytes(8), "little")
         more = (first & -first).bit_length() - 1
-        return (first | int.from_bytes(self.take(more), "little") << 8) >> (more + 1)
+        return (first | int.from_bytes(self.read_bytes(more), "little") << 8) >> (more + 1)
 
     def signed(self) -> int:
         """A signed number, zigzag encoded."""
@@ -72,12 +74,12 @@ class Cursor:
         """A number of items, each of which takes a byte or more.
 
         Raises:
-            RefusedError: SH0002 they do not fit the bytes that are left.
+            RefusedError: SH0002 they exceed the remaining bytes.
         """
         number = self.varint()
-        if number > self.left:
+        if number > self.remaining_bytes:
             help = "the file is cut or damaged"
-            refuse("SH0002", f"{number} items do not fit {self.left} bytes", help=help, offset=self.position)
+            refuse("SH0002", f"{number} items do not fit {self.remaining_bytes} bytes", help=help, offset=self.position)
         return number
 
     def terminated(self) -> str:

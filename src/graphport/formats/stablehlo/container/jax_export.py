@@ -41,12 +41,12 @@ class _Table:
     def __init__(self, data: memoryview, position: int) -> None:
         self._data = data
         self._position = position
-        self._fields = position - self.number(position, 4, signed=True)
-        self._size = self.number(self._fields, 2)
+        self._fields = position - self.integer(position, 4, signed=True)
+        self._size = self.integer(self._fields, 2)
         if self._size < 4:
             refuse("SH0003", "a table of the flatbuffer has no fields", offset=position)
 
-    def number(self, position: int, size: int, *, signed: bool = False) -> int:
+    def integer(self, position: int, size: int, *, signed: bool = False) -> int:
         """A number at a position of the file."""
         if not 0 <= position <= len(self._data) - size:
             refuse("SH0003", "an offset of the flatbuffer is outside the file", help="the file is cut or damaged")
@@ -55,37 +55,37 @@ class _Table:
     def _field(self, index: int) -> int | None:
         """The position of a field, `None` where it is absent."""
         entry = 4 + 2 * index
-        offset = self.number(self._fields + entry, 2) if entry + 2 <= self._size else 0
+        offset = self.integer(self._fields + entry, 2) if entry + 2 <= self._size else 0
         return self._position + offset if offset else None
 
     def scalar(self, index: int, size: int, default: int = 0) -> int:
         """A number."""
         position = self._field(index)
-        return default if position is None else self.number(position, size)
+        return default if position is None else self.integer(position, size)
 
     def vector(self, index: int, size: int) -> tuple[int, int] | None:
         """Where a vector of items of `size` bytes begins, and its length."""
         position = self._field(index)
         if position is None:
             return None
-        start = position + self.number(position, 4)
-        count = self.number(start, 4)
+        start = position + self.integer(position, 4)
+        count = self.integer(start, 4)
         if start + 4 + count * size > len(self._data):
             refuse("SH0003", f"a vector of {count} items is longer than the file", help="the file is cut or damaged")
         return start + 4, count
 
-    def numbers(self, index: int, size: int) -> list[int] | None:
-        """A vector of numbers."""
+    def integers(self, index: int, size: int) -> list[int] | None:
+        """Return the integers of a vector."""
         found = self.vector(index, size)
         if found is None:
             return None
         start, count = found
-        return [self.number(start + size * k, size) for k in range(count)]
+        return [self.integer(start + size * k, size) for k in range(count)]
 
     def table(self, index: int) -> _Table | None:
         """A table inside."""
         position = self._field(index)
-        return None if position is None else _Table(self._data, position + self.number(position, 4))
+        return None if position is None else _Table(self._data, position + self.integer(position, 4))
 
     def tables(self, index: int) -> list[_Table] | None:
         """A vector of tables."""
@@ -94,7 +94,7 @@ class _Table:
             return None
         start, count = found
         places = [start + 4 * k for k in range(count)]
-        return [_Table(self._data, place + self.number(place, 4)) for place in places]
+        return [_Table(self._data, place + self.integer(place, 4)) for place in places]
 
     def strings(self, index: int) -> list[str]:
         """A vector of strings."""
@@ -105,8 +105,8 @@ class _Table:
         return [self._string(start + 4 * k) for k in range(count)]
 
     def _string(self, place: int) -> str:
-        start = place + self.number(place, 4)
-        size = self.number(start, 4)
+        start = place + self.integer(place, 4)
+        size = self.integer(start, 4)
         if start + 4 + size > len(self._data):
             refuse("SH0003", "a string is longer than the file", help="the file is cut or damaged")
         return bytes(self._data[start + 4 : start + 4 + size]).decode("utf-8", "replace")
@@ -130,9 +130,9 @@ class Exported:
 
     def has_platform_argument(self, count: int) -> bool:
         """Whether a function of `count` arguments has the index of the platform as its first one."""
-        return len(self.platforms) > 1 and count == len(self.kept()) + 1
+        return len(self.platforms) > 1 and count == len(self.kept_arguments()) + 1
 
-    def kept(self) -> list[int]:
+    def kept_arguments(self) -> list[int]:
         """The arguments that the module has: unused ones are dropped."""
         return list(range(len(self.shapes))) if self.kept_indices is None else list(self.kept_indices)
 
@@ -172,14 +172,14 @@ def read_export(file: MappedFile | Bytes) -> Exported:
     if module is None or bytes(data[module[0] : module[0] + 4]) != MAGIC:
         refuse("SH0003", "the file has no module in MLIR bytecode", help="jax.export.export(...)(...).serialize()")
     avals = root.tables(_FIELDS["in_avals"])
-    indices = root.numbers(_FIELDS["in_avals_indices"], 4)
+    indices = root.integers(_FIELDS["in_avals_indices"], 4)
     unique = root.tables(_FIELDS["unique_avals"])
     if unique is not None and indices is not None:
         if any(index >= len(unique) for index in indices):
             refuse("SH0003", f"an argument has a type beyond the {len(unique)} of the file")
         avals = [unique[index] for index in indices]
     shapes = tuple(tuple(aval.strings(1)) if aval.vector(1, 4) is not None else () for aval in avals or [])
-    kept = root.numbers(_FIELDS["kept"], 2)
+    kept = root.integers(_FIELDS["kept"], 2)
     if kept is not None and (any(index >= len(shapes) for index in kept) or len(set(kept)) != len(kept)):
         refuse("SH0003", f"the kept arguments {kept[:8]} are not among the {len(shapes)} of the function")
     tree = root.table(_FIELDS["in_tree"])

@@ -66,26 +66,26 @@ class Lexer:
         return bytes(self.data[self.start : min(self.end, self.start + 40)]).decode("utf-8", "replace")
 
     def at(self, text: str) -> bool:
-        """Whether the current token is the word or sign `text`."""
+        """Whether the current token is the identifier or punctuation `text`."""
         return self.text == text and self.kind in ("sign", "word")
 
     def accept(self, text: str) -> bool:
-        """Skip the word or sign `text` if it is the current token."""
+        """Skip the identifier or punctuation `text` if it is the current token."""
         if not self.at(text):
             return False
         self.advance()
         return True
 
     def expect(self, text: str) -> None:
-        """Skip the word or sign `text`, which must be there.
+        """Skip the identifier or punctuation `text`, which is required.
 
         Raises:
-            RefusedError: SH0001 another token is there.
+            RefusedError: SH0001 the current token differs.
         """
         if not self.accept(text):
             self.fail(repr(text))
 
-    def take(self, *kinds: Kind) -> str:
+    def take_token(self, *kinds: Kind) -> str:
         """The text of the current token, which must be of one of the kinds; strings are decoded."""
         if self.kind not in kinds:
             self.fail(" or ".join(f"a {kind}" for kind in kinds))

@@ -131,7 +131,7 @@ class TextReader:
             self._skip_angles()
 
     def _skip_angles(self) -> None:
-        """Skip `<...>`, whose contents may be no tokens: dims stand without spaces."""
+        """Skip `<...>`, whose contents may not be tokens: dims are printed without spaces."""
         lexer = self._lexer
         depth, position, data = 0, lexer.start, lexer.data
         for found in re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>]').finditer(data, position):
@@ -177,7 +177,7 @@ class TextReader:
         while lexer.kind == "word":
             is_public = lexer.text != "private"
             lexer.advance()
-        name = _symbol(lexer.take("symbol"))
+        name = _symbol(lexer.take_token("symbol"))
         self._scopes.append({})
         arguments: list[tuple[int, Type]] = []
         names: list[str | None] = []
@@ -234,7 +234,7 @@ class TextReader:
 
     def _read_generic_top_level(self) -> None:
         lexer, offset = self._lexer, self._lexer.start
-        name = lexer.take("string")
+        name = lexer.take_token("string")
         if name not in ("builtin.module", "func.func"):
             refuse("SH0001", f"expected a module or a function, found {name!r}", offset=offset)
         lexer.expect("(")
@@ -351,7 +351,7 @@ class TextReader:
             lexer.advance()
             count = 1
             if lexer.accept(":"):
-                count = int(lexer.take("number"))
+                count = int(lexer.take_token("number"))
                 if not 0 < count <= 100_000:
                     refuse("SH0001", f"{name} cannot have {count} results", offset=offset)
             names.append((name, count))
@@ -382,7 +382,7 @@ class TextReader:
 
     def _generic(self) -> Operation:
         lexer = self._lexer
-        name = _short(lexer.take("string"))
+        name = _short(lexer.take_token("string"))
         operands = self._operands()
         if lexer.at("["):
             refuse("SH0005", f"{name} has successor blocks", offset=lexer.start)
@@ -419,7 +419,7 @@ class TextReader:
         lexer = self._lexer
         if not lexer.accept("<{"):
             return {}
-        found = self._entries("}>")
+        found = self._dictionary_body("}>")
         lexer.expect("}>")
         return found
 
@@ -462,7 +462,7 @@ class TextReader:
         if lexer.at("dense"):
             operation.attributes["value"] = self._attribute()
         while lexer.accept(",") or lexer.accept("{"):
-            self._entries("}")
+            self._dictionary_body("}")
             lexer.accept("}")
         while lexer.accept(":") or lexer.accept(","):
             self._type()
@@ -476,7 +476,7 @@ class TextReader:
         return operation
 
     def _arguments(self, operation: Operation) -> None:
-        """Operands, `key = attribute`, words, symbols and dictionaries up to the colon in front of the types."""
+        """Operands, `key = attribute`, identifiers, symbols and dictionaries up to the colon before the types."""
         lexer = self._lexer
         keys = _KEYS.get(operation.name, {})
         attributes = operation.attributes
@@ -489,7 +489,7 @@ class TextReader:
                     attributes["callee"] = Symbol(_symbol(lexer.text))
                     lexer.advance()
                 case "string":
-                    attributes["name"] = lexer.take("string")
+                    attributes["name"] = lexer.take_token("string")
                 case "word" if lexer.text in ("dense", "array", "dense_resource"):
                     attributes["value"] = self._attribute()
                 case "word":
@@ -512,18 +512,18 @@ class TextReader:
         _name_words(operation, words)
 
     def _listed_pair(self) -> Any:
-        """An attribute, or `[0] x [1]` as a pair; words stand for themselves."""
+        """An attribute, or `[0] x [1]` as a pair; an identifier is returned as a string."""
         lexer = self._lexer
         if lexer.kind == "word" and lexer.text not in _ATTRIBUTE_WORDS:
-            return lexer.take("word")
+            return lexer.take_token("word")
         if lexer.at("<"):
             return self._angled()
         if lexer.kind == "number":
-            # A colon behind it begins the types of the operation.
-            text = lexer.take("number")
+            # The next colon begins the types of the operation.
+            text = lexer.take_token("number")
             return float(text) if "." in text else int(text, 0)
         if lexer.kind == "string":
-            return lexer.take("string")
+            return lexer.take_token("string")
         first = self._attribute()
         if lexer.at("x"):
             lexer.advance()
@@ -569,7 +569,7 @@ class TextReader:
         else:
             operation.result_types = types
 
-    # Pretty forms of their own
+    # Operation-specific pretty forms
 
     def _pretty_return(self, name: str) -> Operation:
         lexer = self._lexer
@@ -617,7 +617,7 @@ class TextReader:
             if not lexer.accept(","):
                 break
         operation = Operation(name, [*inputs, *initial], [], [], {})
-        applied = _short(lexer.take("word")) if lexer.accept("applies") else ""
+        applied = _short(lexer.take_token("word")) if lexer.accept("applies") else ""
         lexer.expect("across")
         lexer.expect("dimensions")
         lexer.expect("=")
@@ -638,7 +638,7 @@ class TextReader:
         return operation
 
     def _reducer(self, count: int) -> Block:
-        """`reducer(%a: T, %b: T) (%c: U, %d: U) {...}`: all left arguments come first in a block."""
+        """`reducer(%a: T, %b: T) (%c: U, %d: U) {...}`: the block has all left arguments, then all right ones."""
         lexer = self._lexer
         lexer.expect("reducer")
         self._scopes.append({})
@@ -648,7 +648,7 @@ class TextReader:
             lexer.expect("(")
             for side in (left, right):
                 name = lexer.text
-                lexer.take("value")
+                lexer.take_token("value")
                 lexer.expect(":")
                 side.append((self._define(name), self._type()))
                 self._skip_location()
@@ -662,7 +662,7 @@ class TextReader:
         return block
 
     def _pretty_while(self, name: str) -> Operation:
-        """`(%a = %x, ...) : types cond {...} do {...}`: both regions have the same arguments."""
+        """`(%a = %x, ...) : types cond {...} do {...}`: both regions have equal arguments."""
         lexer = self._lexer
         names: list[str] = []
         operation = Operation(name, [], [], [], {})
@@ -706,7 +706,7 @@ class TextReader:
             if lexer.at("{"):
                 attributes |= self._dictionary()
                 continue
-            key = lexer.take("word")
+            key = lexer.take_token("word")
             lexer.expect("=")
             if key == "dim_numbers":
                 attributes["dimension_numbers"] = self._convolution_dims()
@@ -730,7 +730,7 @@ class TextReader:
         found: dict[str, Any] = {}
         lexer.expect("{")
         while not lexer.at("}"):
-            key = lexer.take("word")
+            key = lexer.take_token("word")
             lexer.expect("=")
             found[names.get(key, key)] = self._attribute()
             if not lexer.accept(","):
@@ -755,7 +755,7 @@ class TextReader:
         while not lexer.at("]"):
             if lexer.at("?"):
                 lexer.fail("a dimension")
-            found.append(lexer.take("word", "number"))
+            found.append(lexer.take_token("word", "number"))
             if not lexer.accept(","):
                 break
         lexer.expect("]")
@@ -771,7 +771,7 @@ class TextReader:
             if lexer.at("("):
                 given, results = self._signature()
                 return OtherType("function", tuple(given), tuple(results))
-            word = lexer.take("word")
+            word = lexer.take_token("word")
             if word == "tensor":
                 return self._tensor()
             if word == "tuple":
@@ -808,7 +808,7 @@ class TextReader:
         return OtherType(name.rpartition(".")[2])
 
     def _alias(self, name: str, known: dict[str, Any], read: Callable[[], Any]) -> Any:
-        """The meaning of an alias; the current token stays."""
+        """The attribute or type of an alias; the current token does not change."""
         if name in known:
             return known[name]
         lexer = self._lexer
@@ -840,10 +840,10 @@ class TextReader:
         if lexer.kind == "type":
             quantization, element = self._quantization()
         else:
-            element = lexer.take("word")
+            element = lexer.take_token("word")
             if element == "complex":
                 lexer.expect("<")
-                element = f"complex<{lexer.take('word')}>"
+                element = f"complex<{lexer.take_token('word')}>"
                 lexer.expect(">")
         is_bounded = False
         if lexer.accept(","):
@@ -872,7 +872,7 @@ class TextReader:
             highest = _integer(lexer)
             lexer.expect(">")
         lexer.expect(":")
-        expressed = lexer.take("word")
+        expressed = lexer.take_token("word")
         if lexer.accept(":"):
             if lexer.at("{"):
                 refuse("SH0005", "sub-channel quantization is not supported", offset=lexer.start)
@@ -882,7 +882,7 @@ class TextReader:
         scales: list[float] = []
         zero_points: list[int] = []
         while True:
-            scales.append(float(lexer.take("number")))
+            scales.append(float(lexer.take_token("number")))
             zero_points.append(_integer(lexer) if lexer.accept(":") else 0)
             if not several or not lexer.accept(","):
                 break
@@ -905,16 +905,16 @@ class TextReader:
         lexer = self._lexer
         match lexer.kind:
             case "string":
-                found = lexer.take("string")
+                found = lexer.take_token("string")
                 if lexer.accept(":"):
                     self._type()
                 return found
             case "number":
-                return self._number()
+                return self._numeric_attribute()
             case "symbol":
-                found = Symbol(_symbol(lexer.take("symbol")))
+                found = Symbol(_symbol(lexer.take_token("symbol")))
                 while lexer.accept("::"):
-                    lexer.take("symbol")
+                    lexer.take_token("symbol")
                 return found
             case "hash":
                 return self._named_attribute()
@@ -932,12 +932,12 @@ class TextReader:
             return self._type()
         if lexer.at("-"):
             lexer.advance()
-            return -float(lexer.take("word"))
+            return -float(lexer.take_token("word"))
         return lexer.fail("an attribute")
 
-    def _number(self) -> Any:
+    def _numeric_attribute(self) -> Any:
         lexer = self._lexer
-        text = lexer.take("number")
+        text = lexer.take_token("number")
         if not lexer.accept(":"):
             return float(text) if "." in text or ("e" in text.lower() and "x" not in text) else int(text, 0)
         type = self._type()
@@ -950,7 +950,7 @@ class TextReader:
         lexer = self._lexer
         match lexer.text:
             case "true" | "false":
-                return lexer.take("word") == "true"
+                return lexer.take_token("word") == "true"
             case "unit":
                 lexer.advance()
                 return True
@@ -976,14 +976,14 @@ class TextReader:
         lexer.expect("[")
         found: list[Any] = []
         while not lexer.at("]"):
-            found.append(lexer.take("word") if self._is_bare_word() else self._attribute())
+            found.append(lexer.take_token("word") if self._is_identifier() else self._attribute())
             if not lexer.accept(","):
                 break
         lexer.expect("]")
         return found
 
-    def _is_bare_word(self) -> bool:
-        """Whether the token is a word like `DEFAULT`, which the pretty form has for enumerations."""
+    def _is_identifier(self) -> bool:
+        """Whether the token is an identifier like `DEFAULT`, as the pretty form prints enumerations."""
         return self._lexer.kind == "word" and self._lexer.text.isupper()
 
     def _array(self) -> list[Any]:
@@ -991,11 +991,11 @@ class TextReader:
         lexer = self._lexer
         lexer.advance()
         lexer.expect("<")
-        kind = lexer.take("word")
+        kind = lexer.take_token("word")
         found: list[Any] = []
         if lexer.accept(":"):
             while not lexer.at(">"):
-                text = lexer.take("number", "word")
+                text = lexer.take_token("number", "word")
                 if kind == "i1":
                     found.append(text == "true")
                 else:
@@ -1008,17 +1008,17 @@ class TextReader:
     def _dictionary(self) -> dict[str, Any]:
         lexer = self._lexer
         lexer.expect("{")
-        found = self._entries("}")
+        found = self._dictionary_body("}")
         if lexer.at("}>"):
             lexer.fail("'}'")
         lexer.expect("}")
         return found
 
-    def _entries(self, closing: str) -> dict[str, Any]:
+    def _dictionary_body(self, closing: str) -> dict[str, Any]:
         lexer = self._lexer
         found: dict[str, Any] = {}
         while not lexer.at(closing):
-            key = lexer.take("word", "string")
+            key = lexer.take_token("word", "string")
             found[key] = self._attribute() if lexer.accept("=") else True
             if not lexer.accept(","):
                 break
@@ -1044,11 +1044,11 @@ class TextReader:
         return raw_dense(self.file, start + 2, (end - start - 2) // 2, type, is_hex=True)
 
     def _resource(self) -> Any:
-        """`dense_resource<name> : type`; its bytes stand at the end of the file behind four bytes of alignment."""
+        """`dense_resource<name> : type`; its bytes are at the end of the file, after four bytes of alignment."""
         lexer, offset = self._lexer, self._lexer.start
         lexer.advance()
         lexer.expect("<")
-        name = lexer.take("word", "string")
+        name = lexer.take_token("word", "string")
         lexer.expect(">")
         lexer.expect(":")
         type = self._type()
@@ -1077,7 +1077,7 @@ class TextReader:
         return self._angled()
 
     def _angled(self) -> Any:
-        """The contents of an attribute of StableHLO: dimension numbers, `key = value` pairs or an enumeration."""
+        """The contents of an attribute of StableHLO: `dimension_numbers`, `key = value` pairs or an enumeration."""
         lexer = self._lexer
         lexer.expect("<")
         if lexer.at("["):
@@ -1088,7 +1088,7 @@ class TextReader:
         pairs: dict[str, Any] = {}
         while not lexer.at(">"):
             if lexer.kind in ("word", "number", "symbol"):
-                word = lexer.take("word", "number", "symbol")
+                word = lexer.take_token("word", "number", "symbol")
                 if lexer.accept("="):
                     pairs[word] = self._listed_pair()
                 else:
@@ -1169,7 +1169,7 @@ def _symbol(text: str) -> str:
 
 
 def _integer(lexer: Lexer) -> int:
-    text = lexer.take("number")
+    text = lexer.take_token("number")
     if not re.fullmatch(r"-?(\d+|0x[0-9A-Fa-f]+)", text):
         refuse("SH0001", f"expected an integer, found {text[:40]}", offset=lexer.start)
     return int(text, 0)
@@ -1200,32 +1200,32 @@ def sized(type: OtherType) -> OtherType:
 
 
 def convolution_dims(left: list[str], right: list[str], result: list[str]) -> dict[str, Any]:
-    """The dimension numbers of a convolution from the letters of its operands and result."""
+    """The `dimension_numbers` of a convolution from the letters of its operands and result."""
 
     def spatial(letters: list[str]) -> list[int]:
         numbered = sorted((int(letter), index) for index, letter in enumerate(letters) if letter.isdigit())
         return [index for _, index in numbered]
 
-    def place(letters: list[str], letter: str) -> int:
+    def letter_index(letters: list[str], letter: str) -> int:
         if letters.count(letter) != 1:
             refuse("SH0007", f"the dimensions {letters} have no single {letter!r}")
         return letters.index(letter)
 
     return {
-        "input_batch_dimension": place(left, "b"),
-        "input_feature_dimension": place(left, "f"),
+        "input_batch_dimension": letter_index(left, "b"),
+        "input_feature_dimension": letter_index(left, "f"),
         "input_spatial_dimensions": spatial(left),
-        "kernel_input_feature_dimension": place(right, "i"),
-        "kernel_output_feature_dimension": place(right, "o"),
+        "kernel_input_feature_dimension": letter_index(right, "i"),
+        "kernel_output_feature_dimension": letter_index(right, "o"),
         "kernel_spatial_dimensions": spatial(right),
-        "output_batch_dimension": place(result, "b"),
-        "output_feature_dimension": place(result, "f"),
+        "output_batch_dimension": letter_index(result, "b"),
+        "output_feature_dimension": letter_index(result, "f"),
         "output_spatial_dimensions": spatial(result),
     }
 
 
 def _name_words(operation: Operation, words: list[str]) -> None:
-    """Attributes that the pretty form has as bare words: a direction of comparison and its type."""
+    """Attributes that the pretty form prints as bare identifiers: comparison direction and type."""
     for word in words:
         if word in _COMPARISONS:
             operation.attributes["comparison_direction"] = word
@@ -1234,7 +1234,7 @@ def _name_words(operation: Operation, words: list[str]) -> None:
 
 
 def _normalized(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes in one form: pairs of lists split, nested dimension numbers kept as dictionaries."""
+    """Attributes in one form: pairs of lists split, nested `dimension_numbers` kept as dictionaries."""
     found = dict(attributes)
     if "call_target_name" in found:
         found["callee"] = found["call_target_name"]

@@ -82,7 +82,7 @@ _WIDTHS = {"i1": 1, "i2": 2, "ui2": 2, "i4": 4, "ui4": 4, "i8": 8, "ui8": 8, "i1
 
 
 class VhloReader:
-    """Reads attributes and types by their numbers, each once."""
+    """Reads attributes and types by index, each once."""
 
     def __init__(self, string: Callable[[int], str]) -> None:
         self.attribute_places: list[tuple[str, bool, Cursor]] = []
@@ -274,7 +274,7 @@ class VhloReader:
 
 
 class _QuantizedElement(OtherType):
-    """A quantized element type; it stands in tensor types alone."""
+    """A quantized element type, which only occurs in tensor types."""
 
     __slots__ = ("quantization",)
 
@@ -335,8 +335,8 @@ _GROUPS = {
 
 
 def stablehlo_attributes(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of VHLO, which are flat, as StableHLO has them: dimension numbers in a dictionary, lists as lists."""
-    found = {key: _plain(key, value) for key, value in attributes.items()}
+    """Convert the flat attributes of VHLO to StableHLO: `dimension_numbers` as a dictionary, lists as lists."""
+    found = {key: _to_stablehlo_attribute(key, value) for key, value in attributes.items()}
     if name in _GROUPS:
         group, keys = _GROUPS[name]
         found[group] = {key: found.pop(key) for key in keys if key in found}
@@ -350,7 +350,7 @@ def stablehlo_attributes(name: str, attributes: dict[str, Any]) -> dict[str, Any
     return found
 
 
-def _plain(key: str, value: Any) -> Any:
+def _to_stablehlo_attribute(key: str, value: Any) -> Any:
     """Integers and booleans of a constant as a list; of pairs, one list."""
     if not isinstance(value, Dense) or key == "value":
         return value

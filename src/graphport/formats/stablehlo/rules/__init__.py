@@ -1,7 +1,7 @@
 """Import rules: operations of StableHLO and CHLO as canonical operators, a module per family.
 
 The rules make nodes with an `Emitter` while a program is read. The dialect itself has three operators, which have no
-canonical form: a complex tensor made of its parts, and the parts of one.
+canonical form: construction of a complex tensor, and its real and imaginary part.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def make_complex(real: Any, imaginary: Any) -> Any:
 
 
 @meaning("stablehlo", "real")
-def take_real(x: Any) -> Any:
+def real_component(x: Any) -> Any:
     """Return the real parts of a complex tensor."""
     return np.array(x.real)
 
 
 @meaning("stablehlo", "imag")
-def take_imaginary(x: Any) -> Any:
+def imaginary_component(x: Any) -> Any:
     """Return the imaginary parts of a complex tensor."""
     return np.array(x.imag)

@@ -93,7 +93,7 @@ def complex_factors(e: Emitter, op: Operation, *xs: Pair) -> Held:
 
 
 def _feature_shape(e: Emitter, op: Operation, x: Value) -> tuple[list[int], list[int]]:
-    """The shape of a value per feature beside x, and the axes of all other dims."""
+    """The shape that broadcasts a per-feature value to x, and the axes of all other dims."""
     axis = int(op.attributes["feature_index"])
     checked_axes(e, [axis], e.rank(x), op)
     rank = e.rank(x)

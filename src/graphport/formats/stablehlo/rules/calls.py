@@ -69,7 +69,7 @@ def _all_equal(e: Emitter, *xs: Held) -> Value:
 
 
 def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> list[Held]:
-    """A reduction of windows whose numbers are operands, which must be constant."""
+    """A reduction of windows whose sizes, strides and padding are operands, which must be constant."""
     count = (len(xs) - 5) // 2
     names = elements_of(op.attributes.get("called_computations"))
     function = e.program.functions.get(str(names[0])) if names else None

@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real tensors, and Fourier transforms."""
+"""Complex tensors as pairs of real tensors, and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_complex(e: Emitter, op: Operation, real: Value, imaginary: Value) -> Pa
 
 
 @rule("real", takes_codes=True)
-def real_part(e: Emitter, op: Operation, x: Held) -> Held:
+def real_component(e: Emitter, op: Operation, x: Held) -> Held:
     """The real parts."""
     del e, op
     return x.real if isinstance(x, Pair) else x
@@ -38,7 +38,7 @@ def real_part(e: Emitter, op: Operation, x: Held) -> Held:
 
 @rule("imag", takes_codes=True)
 def imaginary_part(e: Emitter, op: Operation, x: Held) -> Held:
-    """The imaginary parts; of real numbers 0."""
+    """The imaginary parts; 0 for a real tensor."""
     del op
     if isinstance(x, Pair):
         return x.imaginary
@@ -53,12 +53,12 @@ def _zeros(e: Emitter, x: Value) -> Value:
 
 
 class _Complex:
-    """Formulas of complex numbers."""
+    """Formulas of complex functions."""
 
     def __init__(self, e: Emitter) -> None:
         self.e = e
 
-    def number(self, x: Pair, value: complex) -> Pair:
+    def constant(self, x: Pair, value: complex) -> Pair:
         dtype = x.real.dtype
         return Pair(self.e.constant(value.real, dtype), self.e.constant(value.imag, dtype))
 
@@ -116,7 +116,7 @@ class _Complex:
         return Pair(self.e("Log", self.size(x)), self.angle(x))
 
     def sqrt(self, x: Pair) -> Pair:
-        """Take the root whose real part u is not negative; u^2 = (|z| + |a|) / 2, and the other part is b / (2 u)."""
+        """Take the root with a real part u >= 0: u^2 = (|z| + |a|) / 2; the imaginary part is b / (2 u)."""
         e = self.e
         size = self.size(x)
         u = e("Sqrt", e("Mul", e("Add", size, e("Abs", x.real)), 0.5))
@@ -206,11 +206,11 @@ _unary("cosine")(_Complex.cosine)
 _unary("tanh")(_Complex.tanh)
 _unary("tan", "chlo.tan")(_Complex.tan)
 _unary("sign")(_Complex.sign)
-_unary("rsqrt")(lambda c, x: c.divide(c.number(x, 1), c.sqrt(x)))
-_unary("cbrt")(lambda c, x: c.power(x, c.number(x, 1 / 3)))
-_unary("exponential_minus_one")(lambda c, x: c.subtract(c.exp(x), c.number(x, 1)))
-_unary("log_plus_one")(lambda c, x: c.log(c.add(x, c.number(x, 1))))
-_unary("logistic")(lambda c, x: c.divide(c.number(x, 1), c.add(c.exp(c.negate(x)), c.number(x, 1))))
+_unary("rsqrt")(lambda c, x: c.divide(c.constant(x, 1), c.sqrt(x)))
+_unary("cbrt")(lambda c, x: c.power(x, c.constant(x, 1 / 3)))
+_unary("exponential_minus_one")(lambda c, x: c.subtract(c.exp(x), c.constant(x, 1)))
+_unary("log_plus_one")(lambda c, x: c.log(c.add(x, c.constant(x, 1))))
+_unary("logistic")(lambda c, x: c.divide(c.constant(x, 1), c.add(c.exp(c.negate(x)), c.constant(x, 1))))
 _unary("chlo.square")(lambda c, x: c.multiply(x, x))
 _unary("chlo.conj")(lambda c, x: Pair(x.real, c.e("Neg", x.imaginary)))
 _unary("chlo.sinh")(lambda c, x: c.scale(c.subtract(c.exp(x), c.exp(c.negate(x))), 0.5))
@@ -261,7 +261,7 @@ _real_convert = RULES["convert"]
 
 @rule("convert")
 def convert_any(e: Emitter, op: Operation, x: Value) -> Held:
-    """Convert real numbers, also to complex ones."""
+    """Convert real elements, also to a complex type."""
     found = _real_convert(e, op, x)
     type = op.result_types[0]
     if isinstance(type, TensorType) and type.is_complex:
@@ -274,13 +274,13 @@ def convert_any(e: Emitter, op: Operation, x: Value) -> Held:
 
 @rule("fft")
 def real_fft(e: Emitter, op: Operation, x: Value) -> Held:
-    """The transform of real numbers."""
+    """The transform of a real tensor."""
     return _transformed(e, op, Pair(x, _zeros(e, x)), is_real=True)
 
 
 @complex_rule("fft")
 def complex_fft(e: Emitter, op: Operation, x: Pair) -> Held:
-    """The transform of complex numbers."""
+    """The transform of a complex tensor."""
     return _transformed(e, op, x, is_real=False)
 
 
@@ -308,7 +308,7 @@ def _transformed(e: Emitter, op: Operation, x: Pair, *, is_real: bool) -> Held:
 
 
 def _mirrored(e: Emitter, x: Pair, axis: int, length: int) -> Pair:
-    """The whole spectrum of real numbers: the upper half is the conjugate of the lower one, backwards."""
+    """The whole spectrum of a real tensor: the upper half is the conjugate of the lower one, backwards."""
     half = length // 2 + 1
     kept = [e.slice(v, axis, 0, half) for v in (x.real, x.imaginary)]
     rest = length - half

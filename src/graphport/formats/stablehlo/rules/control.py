@@ -63,12 +63,12 @@ def case(e: Emitter, op: Operation, index: Held) -> list[Held]:
     if known is not None:
         return e.block(op.regions[int(known) if 0 <= known < last else last], [])
 
-    def choose(place: int) -> list[Held]:
+    def branch(place: int) -> list[Held]:
         if place == last:
             return e.block(op.regions[place], [])
-        return _branches(e, e("Equal", index, place), lambda: e.block(op.regions[place], []), lambda: choose(place + 1))
+        return _branches(e, e("Equal", index, place), lambda: e.block(op.regions[place], []), lambda: branch(place + 1))
 
-    return choose(0)
+    return branch(0)
 
 
 def _branches(e: Emitter, condition: Value, *branches: Callable[[], list[Held]]) -> list[Held]:
@@ -139,7 +139,7 @@ def while_(e: Emitter, op: Operation, *initial: Held) -> list[Held]:
 
 
 def _carried_fact(value: Value) -> TensorFact:
-    """What holds of a carried value in every iteration: its element type and shape."""
+    """The fact of a carried value in every iteration: its element type and shape."""
     fact = value.fact
     return TensorFact(fact.dtype, fact.shape) if isinstance(fact, TensorFact) else TensorFact(None, None)
 

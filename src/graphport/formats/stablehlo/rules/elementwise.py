@@ -1,4 +1,4 @@
-"""Element-wise operations of numbers and booleans: arithmetic, comparisons, bits, conversions."""
+"""Element-wise operations of numeric and boolean tensors: arithmetic, comparisons, bits, conversions."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def negate(e: Emitter, x: Value) -> Value:
 
 @elementwise("abs")
 def absolute(e: Emitter, x: Value) -> Value:
-    """The absolute value; the lowest integer stays."""
+    """The absolute value; the lowest integer is unchanged."""
     return x if e.dtype(x).kind == "u" else e("Abs", x)
 
 
@@ -173,7 +173,7 @@ def divide(e: Emitter, x: Value, y: Value) -> Value:
 
 def _is_plain_divisor(e: Emitter, y: Value) -> bool:
     """Whether a divisor is constant, and neither 0 nor -1."""
-    known = e.known(y)
+    known = e.constant_elements(y)
     return known is not None and not bool(np.isin(known.astype(np.float64), (0, -1)).any())
 
 
@@ -193,7 +193,7 @@ def remainder(e: Emitter, x: Value, y: Value) -> Value:
 
 @elementwise("sign")
 def sign(e: Emitter, x: Value) -> Value:
-    """-1, 0 or 1; zeros keep their sign, NaN stays."""
+    """-1, 0 or 1; zeros keep their sign, NaN is unchanged."""
     dtype = e.dtype(x)
     if not dtype.is_floating:
         return e("Sign", x)
@@ -240,7 +240,7 @@ def tan(e: Emitter, x: Value) -> Value:
 
 @elementwise("round_nearest_afz")
 def round_away(e: Emitter, x: Value) -> Value:
-    """Round to the nearest integer, halves away from zero."""
+    """Round to the nearest integer, ties away from zero."""
     size = e("Abs", x)
     low = e("Floor", size)
     up = e("GreaterOrEqual", e("Sub", size, low), 0.5)
@@ -402,7 +402,7 @@ def popcnt(e: Emitter, op: Operation, x: Value) -> Value:
 
 @rule("count_leading_zeros")
 def count_leading_zeros(e: Emitter, op: Operation, x: Value) -> Value:
-    """Count the zeros above the highest one: fill all bits below it, and count the ones."""
+    """Count the zeros above the highest one: fill all bits below it, and count the set bits."""
     del op
     wide = _as_uint64(e, x)
     for count in (1, 2, 4, 8, 16, 32):
@@ -475,7 +475,7 @@ def clamp(e: Emitter, op: Operation, lowest: Value, x: Value, highest: Value) ->
 
 @rule("convert", takes_codes=False)
 def convert(e: Emitter, op: Operation, x: Value) -> Value:
-    """Convert elements; floats saturate to integers and NaN becomes 0, integers wrap around."""
+    """Convert elements; floats saturate to integers, NaN converts to 0, integers wrap around."""
     return converted(e, x, element_type(op.result_types[0], e.dtype(x)))
 
 
@@ -536,7 +536,7 @@ def bitcast_convert(e: Emitter, op: Operation, x: Any) -> Value:
 
 
 def _resized_bits(e: Emitter, x: Value, wanted: DType) -> Value:
-    """Split elements into narrower ones along a new last axis, or join those of the last axis; low bits first."""
+    """Split elements into narrower ones along a new last axis, or join the last axis; low bits first."""
     source = e.dtype(x)
     if min(source.bits, wanted.bits) < 8 or DType.BOOL in (source, wanted):
         refuse("SH0006", f"unsupported: bitcast_convert from {source} to {wanted}")
@@ -584,25 +584,25 @@ def reduced_precision(e: Emitter, x: Value, exponent: int, mantissa: int) -> Val
     wide = DType.UINT64
     bits = e.cast(e("BitCast", x, to=bits_type), wide)
 
-    def number(value: int) -> Value:
+    def bit_constant(value: int) -> Value:
         return e.constant(np.uint64(value), wide)
 
     all_bits = (1 << dtype.bits) - 1
     if mantissa < own[1]:
         drop = own[1] - mantissa
-        last = e("BitwiseAnd", e("BitShift", bits, number(drop), direction="RIGHT"), number(1))
-        bias = e("Add", last, number((1 << (drop - 1)) - 1))
-        rounded = e("BitwiseAnd", e("Add", bits, bias), number(all_bits & ~((1 << drop) - 1)))
+        last = e("BitwiseAnd", e("BitShift", bits, bit_constant(drop), direction="RIGHT"), bit_constant(1))
+        bias = e("Add", last, bit_constant((1 << (drop - 1)) - 1))
+        rounded = e("BitwiseAnd", e("Add", bits, bias), bit_constant(all_bits & ~((1 << drop) - 1)))
     else:
         rounded = bits
-    sign = e("BitwiseAnd", bits, number(1 << (dtype.bits - 1)))
-    size = e("BitwiseAnd", rounded, number(all_bits >> 1))
+    sign = e("BitwiseAnd", bits, bit_constant(1 << (dtype.bits - 1)))
+    size = e("BitwiseAnd", rounded, bit_constant(all_bits >> 1))
     if exponent < own[0]:
         own_bias, bias = (1 << (own[0] - 1)) - 1, (1 << (exponent - 1)) - 1
         highest = (own_bias + bias + 1) << own[1]
         lowest = (own_bias - bias + 1) << own[1]
         infinity = ((1 << own[0]) - 1) << own[1]
-        size = e("Where", e("GreaterOrEqual", size, number(highest)), number(infinity), size)
-        size = e("Where", e("Less", size, number(lowest)), number(0), size)
+        size = e("Where", e("GreaterOrEqual", size, bit_constant(highest)), bit_constant(infinity), size)
+        size = e("Where", e("Less", size, bit_constant(lowest)), bit_constant(0), size)
     found = e("BitCast", e.cast(e("BitwiseOr", sign, size), bits_type), to=dtype)
     return e("Where", e("IsNaN", e.cast(x, DType.FLOAT32) if dtype is DType.BFLOAT16 else x), x, found)

@@ -93,7 +93,7 @@ _WRAPPING: dict[str, dict[DType | None, DType]] = {
 
 
 class Emitter:
-    """Makes nodes at the end of the current graph; `values` maps the keys of a program to what they are."""
+    """Makes nodes at the end of the current graph; `values` maps the keys of a program to canonical values."""
 
     def __init__(self, graph: Graph, program: Program, locate: Callable[[int | None], Span]) -> None:
         self.root = self.graph = graph
@@ -114,7 +114,7 @@ class Emitter:
     # Nodes
 
     def __call__(self, op_type: str, *operands: Value | float | None, **attributes: Attribute) -> Value:
-        """The first result of a canonical operator; numbers become constants of the first tensor's type."""
+        """The first result of a canonical operator; a Python scalar is a constant of the first tensor's type."""
         return self.results(op_type, 1, *operands, **attributes)[0]
 
     def results(
@@ -160,7 +160,7 @@ class Emitter:
         return x if x.dtype is dtype else self("Cast", x, to=dtype)
 
     def at(self, operation: Operation) -> None:
-        """New nodes come from `operation`."""
+        """Set `operation` as the origin of new nodes."""
         self.last_offset = operation.offset if operation.offset is not None else self.last_offset
         origin = self._locate(self.last_offset)
         stem = operation.name.rpartition(".")[2]
@@ -212,14 +212,14 @@ class Emitter:
         """A dim that must be known.
 
         Raises:
-            RefusedError: SH0009 it is open.
+            RefusedError: SH0009 the dim is symbolic.
         """
         found = self.dims(x)[axis]
         if not isinstance(found, int):
             refuse("SH0009", f"dim {axis} of %{x.name} must be known here, it is {found}")
         return found
 
-    def known(self, x: Held) -> np.ndarray[Any, Any] | None:
+    def constant_elements(self, x: Held) -> np.ndarray[Any, Any] | None:
         """The elements of a small tensor that depends on constants alone; `None` of any other."""
         if not isinstance(x, Value):
             return None
@@ -237,7 +237,7 @@ class Emitter:
 
     def scalar(self, x: Held) -> Any:
         """The only element of a known tensor, as a Python number; `None` where it is not known."""
-        found = self.known(x)
+        found = self.constant_elements(x)
         return found.reshape(()).item() if found is not None and found.size == 1 else None
 
     def must_know(self, x: Held, name: str) -> list[int]:
@@ -246,7 +246,7 @@ class Emitter:
         Raises:
             RefusedError: SH0009 they are computed at run time.
         """
-        found = self.known(x)
+        found = self.constant_elements(x)
         if found is None:
             refuse("SH0009", f"the operand {name} must be constant", help="export the function with fixed sizes")
         return [int(n) for n in found.reshape(-1)]
@@ -254,7 +254,7 @@ class Emitter:
     # Shapes
 
     def shape(self, parts: Sequence[int | Value]) -> Value:
-        """An int64 vector of numbers and vectors of one element."""
+        """An int64 vector of integers and vectors of one element."""
         if all(isinstance(part, int) for part in parts):
             return self.ints(*[part for part in parts if isinstance(part, int)])
         groups: list[Value] = []
@@ -308,7 +308,7 @@ class Emitter:
         return self.cast(x, DType.INT64)
 
     def sizes(self, x: Value) -> list[int | Value]:
-        """All dims: numbers, or vectors of one element."""
+        """All dims: integers, or vectors of one element."""
         return [self.dim(x, axis) for axis in range(self.rank(x))]
 
     # Operations
@@ -367,7 +367,7 @@ class Emitter:
         """The results of an operation for operands.
 
         Raises:
-            RefusedError: SH0006 there is no rule, or it does not take these operands.
+            RefusedError: SH0006 there is no rule, or it does not support the operands.
         """
         name = operation.name
         function = RULES.get(name)
@@ -405,7 +405,7 @@ class Emitter:
         ]
 
     def checked(self, operation: Operation, held: Held, type: Type) -> Held:
-        """A result whose shape and element type are those declared; open dims get the declared numbers.
+        """A result whose shape and element type are those declared; open dims get the declared sizes.
 
         Raises:
             RefusedError: SH0007 they differ.
@@ -441,17 +441,17 @@ class Emitter:
         type = dense.type
         if type.is_complex:
             array = dense.storage.numpy()
-            parts = [self._filled(np.array(x), dense) for x in (array.real, array.imag)]
+            parts = [self._splat_or_constant(np.array(x), dense) for x in (array.real, array.imag)]
             return Pair(*parts)
         if dense.is_splat:
-            value = self._filled(dense.storage.numpy(), dense)
+            value = self._splat_or_constant(dense.storage.numpy(), dense)
         elif dense.storage.count <= 64:
             value = self.constant(dense.storage.numpy(), type.dtype)
         else:
             value = self._builder.constant(dense.storage)
         return value if type.quantization is None else Quantized(value, type.quantization)
 
-    def _filled(self, array: np.ndarray[Any, Any], dense: Dense) -> Value:
+    def _splat_or_constant(self, array: np.ndarray[Any, Any], dense: Dense) -> Value:
         if not dense.is_splat:
             return self.constant(array)
         shape = tuple(dim or 0 for dim in dense.type.shape)
@@ -466,7 +466,7 @@ class Emitter:
         return self("Expand", self.constant(array.reshape(())), self.ints(*shape))
 
     def dequantize(self, x: Quantized) -> Value:
-        """The floats that quantized elements stand for."""
+        """Dequantize: the floats that quantized elements represent."""
         q = x.parameters
         dtype = TensorType(q.expressed, ()).dtype
         codes = self.cast(x.codes, DType.FLOAT32)

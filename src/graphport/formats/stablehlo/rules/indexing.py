@@ -1,4 +1,4 @@
-"""Slices at computed places, gather and scatter, by index arithmetic."""
+"""Slices at computed offsets, gather and scatter, by index arithmetic."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def clamped(e: Emitter, start: Value, dim: int | Value, size: int | Value) -> Value:
-    """A start such that `size` entries fit into `dim`: int64, in [0, dim - size]."""
-    known = e.known(start)
+    """The start, clamped so that `size` entries fit into `dim`: int64, in [0, dim - size]."""
+    known = e.constant_elements(start)
     if isinstance(dim, int) and isinstance(size, int):
         if size > dim:
             refuse("SH0007", f"a slice of {size} entries of an axis of {dim}")
@@ -92,7 +92,7 @@ def dynamic_update_slice(e: Emitter, op: Operation, x: Value, update: Value, *st
 def _joined_indices(e: Emitter, parts: Sequence[Value], sizes: Sequence[int | Value]) -> Value:
     """Indices of each axis, broadcast to one shape and joined along a new last axis."""
     rank = len(sizes)
-    known = [e.known(part) for part in parts]
+    known = [e.constant_elements(part) for part in parts]
     if all(isinstance(size, int) for size in sizes) and all(part is not None for part in known):
         numbers = [size for size in sizes if isinstance(size, int)]
         if prod(numbers) * len(parts) <= 1 << 16:
@@ -103,8 +103,8 @@ def _joined_indices(e: Emitter, parts: Sequence[Value], sizes: Sequence[int | Va
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """Dimension numbers of a gather or a scatter."""
+class _DimensionNumbers:
+    """The `dimension_numbers` of a gather or a scatter."""
 
     offset: list[int]
     collapsed: list[int]
@@ -114,13 +114,13 @@ class _Numbers:
     vector_dim: int
 
 
-def _numbers(op: Operation, group: str, names: Sequence[str]) -> _Numbers:
+def _dimension_numbers(op: Operation, group: str, names: Sequence[str]) -> _DimensionNumbers:
     found = dictionary(op.attributes[group])
     offset, collapsed, operand_batch, indices_batch, start_map = (
         ints_of(found.get(name) or [], name) for name in names
     )
     vector_dim = int(found.get("index_vector_dim", 0))
-    return _Numbers(offset, collapsed, operand_batch, indices_batch, start_map, vector_dim)
+    return _DimensionNumbers(offset, collapsed, operand_batch, indices_batch, start_map, vector_dim)
 
 
 _GATHER = (
@@ -139,15 +139,21 @@ _SCATTER = (
 )
 
 
-class _Places:
-    """Indices of the windows of a gather or a scatter, in an operand whose indexed axes come first.
+class _WindowIndices:
+    """Indices of the windows of a gather or a scatter, in an operand transposed to begin with the indexed axes.
 
-    `axes` are the indexed axes; the others are taken whole. `windows` are those indexed axes that windows extend
-    along. The indices have the axes of the batch, then those of `windows`.
+    `axes` are the indexed axes; other axes are complete. `windows` are those indexed axes that windows extend
+    along. The indices have the axes of the batch, then the axes `windows`.
     """
 
     def __init__(
-        self, e: Emitter, op: Operation, x: Value, indices: Value, numbers: _Numbers, sizes: Sequence[int | Value]
+        self,
+        e: Emitter,
+        op: Operation,
+        x: Value,
+        indices: Value,
+        numbers: _DimensionNumbers,
+        sizes: Sequence[int | Value],
     ) -> None:
         rank = e.rank(x)
         self.e = e
@@ -163,25 +169,25 @@ class _Places:
         self.batch_sizes = [e.dim(indices, k) for k in range(e.rank(indices)) if k != numbers.vector_dim]
         self.sizes = list(sizes)
         self.skipped = [*numbers.collapsed, *numbers.operand_batch]
-        self.starts = self._starts(indices, numbers)
+        self.starts = self._axis_starts(indices, numbers)
         self.axes = [
             axis
             for axis in range(rank)
             if axis in numbers.operand_batch
-            or (axis in numbers.start_map and not self._is_whole(x, axis))
+            or (axis in numbers.start_map and not self._is_full_axis(x, axis))
             or axis in numbers.collapsed
-            or not self._is_whole(x, axis)
+            or not self._is_full_axis(x, axis)
         ]
         self.windows = [axis for axis in self.axes if axis not in self.skipped]
         self.whole = [axis for axis in range(rank) if axis not in self.axes]
         self.numbers = numbers
         self.x = x
 
-    def _is_whole(self, x: Value, axis: int) -> bool:
+    def _is_full_axis(self, x: Value, axis: int) -> bool:
         size = self.sizes[axis]
         return axis not in self.skipped and isinstance(size, int) and size == self.e.dims(x)[axis]
 
-    def _starts(self, indices: Value, numbers: _Numbers) -> dict[int, Value]:
+    def _axis_starts(self, indices: Value, numbers: _DimensionNumbers) -> dict[int, Value]:
         """The column of starts for each axis of the operand, in the shape of the batch."""
         e = self.e
         if numbers.vector_dim == e.rank(indices):
@@ -192,7 +198,7 @@ class _Places:
             columns[axis] = e("Squeeze", column, e.ints(numbers.vector_dim))
         return columns
 
-    def start(self, axis: int) -> Value:
+    def start_indices(self, axis: int) -> Value:
         """The starts along an indexed axis, as int64 in the shape of the batch."""
         e = self.e
         if axis in self.numbers.operand_batch:
@@ -220,7 +226,7 @@ class _Places:
         return _joined_indices(e, parts, [*self.batch_sizes, *(self.sizes[axis] for axis in self.windows)])
 
     def window_order(self) -> list[int]:
-        """Axes of windows in the order of the operand, by their places in [batch, windows, whole axes]."""
+        """Axes of windows in the order of the operand, by their positions in [batch, windows, whole axes]."""
         places = {axis: self.batch_rank + k for k, axis in enumerate([*self.windows, *self.whole])}
         return [places[axis] for axis in sorted(places)]
 
@@ -236,14 +242,14 @@ class _Places:
 
 @rule("gather", moves=True)
 def gather(e: Emitter, op: Operation, x: Value, indices: Value) -> Value:
-    """Take windows at computed places, which are moved so that the windows fit."""
+    """Take windows at computed offsets, which are moved so that the windows fit."""
     return _gathered(e, op, x, indices, list(ints_of(op.attributes["slice_sizes"], "slice_sizes")))
 
 
 @rule("dynamic_gather", moves=True)
 def dynamic_gather(e: Emitter, op: Operation, x: Value, indices: Value, sizes: Value) -> Value:
-    """Take windows of computed sizes at computed places."""
-    known = e.known(sizes)
+    """Take windows of computed sizes at computed offsets."""
+    known = e.constant_elements(sizes)
     if known is not None:
         return _gathered(e, op, x, indices, [int(n) for n in known.reshape(-1)])
     wanted = e.index(sizes)
@@ -267,7 +273,7 @@ _WHOLE = -1
 
 
 def _gathered(e: Emitter, op: Operation, x: Value, indices: Value, sizes: list[int | Value]) -> Value:
-    numbers = _numbers(op, "dimension_numbers", _GATHER)
+    numbers = _dimension_numbers(op, "dimension_numbers", _GATHER)
     if len(sizes) != e.rank(x):
         refuse("SH0007", f"gather: {len(sizes)} sizes for an operand of rank {e.rank(x)}")
     for axis, size in enumerate(sizes):
@@ -278,12 +284,12 @@ def _gathered(e: Emitter, op: Operation, x: Value, indices: Value, sizes: list[i
             refuse("SH0007", f"gather: windows of {size} entries of an axis of {dim}")
         if axis in (*numbers.collapsed, *numbers.operand_batch) and size not in (0, 1):
             refuse("SH0007", f"gather: axis {axis} is left out, but windows have {size} entries of it")
-    places = _Places(e, op, x, indices, numbers, sizes)
+    places = _WindowIndices(e, op, x, indices, numbers, sizes)
     order = places.result_order(numbers.offset)
     if not places.axes:
         found = e.expand(e.unsqueeze(x, *range(places.batch_rank)), [*places.batch_sizes, *e.sizes(x)])
         return e.transpose(found, order)
-    starts = {axis: _fitting(e, places, x, axis) for axis in places.axes}
+    starts = {axis: _clamped_start(e, places, x, axis) for axis in places.axes}
     if len(places.axes) == 1 and not places.windows:
         (axis,) = places.axes
         taken = e("Gather", x, starts[axis], axis=axis)
@@ -295,8 +301,8 @@ def _gathered(e: Emitter, op: Operation, x: Value, indices: Value, sizes: list[i
     return e.transpose(e("GatherND", moved, places.joined(starts)), order)
 
 
-def _fitting(e: Emitter, places: _Places, x: Value, axis: int) -> Value:
-    start = places.start(axis)
+def _clamped_start(e: Emitter, places: _WindowIndices, x: Value, axis: int) -> Value:
+    start = places.start_indices(axis)
     if axis in places.numbers.operand_batch:
         return start
     return clamped(e, start, e.dim(x, axis), places.sizes[axis])
@@ -331,7 +337,7 @@ def _update_of(block: Block, count: int) -> list[str] | None:
 @rule("scatter")
 @complex_rule("scatter")
 def scatter(e: Emitter, op: Operation, *operands: Any) -> list[Held]:
-    """Combine windows of operands at computed places with updates; windows that do not fit are skipped."""
+    """Combine windows of operands at computed offsets with updates; windows that do not fit are skipped."""
     count = (len(operands) - 1) // 2
     if count < 1 or len(operands) != 2 * count + 1 or len(op.regions) != 1:
         refuse("SH0007", "scatter: expected operands, indices, as many updates and a region")
@@ -382,11 +388,11 @@ def _scattered(e: Emitter, op: Operation, x: Value, indices: Value, update: Valu
         wide = DType.INT64 if dtype.bits > 16 and dtype is not DType.INT32 else DType.INT32
         if dtype is DType.UINT64 and name in ("maximum", "minimum"):
             wide = dtype
-    found = _written(e, op, e.cast(x, wide), indices, e.cast(update, wide), _COMBINED.get(name, "none"))
+    found = _scatter_nd(e, op, e.cast(x, wide), indices, e.cast(update, wide), _COMBINED.get(name, "none"))
     return e.cast(found, dtype)
 
 
-def _written(e: Emitter, op: Operation, x: Value, indices: Value, update: Value, reduction: str) -> Value:
+def _scatter_nd(e: Emitter, op: Operation, x: Value, indices: Value, update: Value, reduction: str) -> Value:
     places, windows = _scatter_places(e, op, x, indices, update)
     if not places.axes:
         refuse("SH0006", "unsupported: scatter of whole operands")
@@ -400,9 +406,9 @@ def _written(e: Emitter, op: Operation, x: Value, indices: Value, update: Value,
     return e.transpose(_skipping(e, places, moved, starts, fits, windows, mode), back)
 
 
-def _scatter_places(e: Emitter, op: Operation, x: Value, indices: Value, update: Value) -> tuple[_Places, Value]:
-    """The places of windows, and the updates in the order [batch, windows, whole axes]."""
-    numbers = _numbers(op, "scatter_dimension_numbers", _SCATTER)
+def _scatter_places(e: Emitter, op: Operation, x: Value, indices: Value, update: Value) -> tuple[_WindowIndices, Value]:
+    """The indices of windows, and the updates in the order [batch, windows, whole axes]."""
+    numbers = _dimension_numbers(op, "scatter_dimension_numbers", _SCATTER)
     rank = e.rank(x)
     skipped = [*numbers.collapsed, *numbers.operand_batch]
     checked_axes(e, numbers.offset, e.rank(update), op)
@@ -416,22 +422,22 @@ def _scatter_places(e: Emitter, op: Operation, x: Value, indices: Value, update:
         if isinstance(size, int) and isinstance(dim, int) and size > dim:
             refuse("SH0007", f"scatter: windows of {size} entries of an axis of {dim}")
         sizes[axis] = dim if isinstance(dim, int) and e.dims(update)[place] == dim else size
-    places = _Places(e, op, x, indices, numbers, sizes)
+    places = _WindowIndices(e, op, x, indices, numbers, sizes)
     order = places.result_order(sorted(numbers.offset))
     return places, e.transpose(update, [int(n) for n in np.argsort(order)])
 
 
-def _scatter_starts(e: Emitter, places: _Places, x: Value) -> tuple[dict[int, Value], Value | None]:
+def _scatter_starts(e: Emitter, places: _WindowIndices, x: Value) -> tuple[dict[int, Value], Value | None]:
     """Starts of windows, and whether each window fits; `None` if all do."""
     starts: dict[int, Value] = {}
     fits: Value | None = None
     for axis in places.axes:
-        start = places.start(axis)
+        start = places.start_indices(axis)
         starts[axis] = e.index(start)
         if axis not in places.starts:
             continue
         dim, size = e.dim(x, axis), places.sizes[axis]
-        known = e.known(start)
+        known = e.constant_elements(start)
         if known is not None and isinstance(dim, int) and isinstance(size, int) and _all_within(known, dim - size):
             continue
         last = e("Sub", *[e.ints(n) if isinstance(n, int) else n for n in (dim, size)])
@@ -442,13 +448,13 @@ def _scatter_starts(e: Emitter, places: _Places, x: Value) -> tuple[dict[int, Va
 
 
 def _all_within(known: np.ndarray[Any, Any], last: int) -> bool:
-    """Whether all numbers are in [0, last]."""
+    """Whether all indices are in [0, last]."""
     return bool(((known >= 0) & (known.astype(np.float64) <= last)).all())
 
 
 def _skipping(
     e: Emitter,
-    places: _Places,
+    places: _WindowIndices,
     moved: Value,
     starts: dict[int, Value],
     fits: Value,
@@ -492,13 +498,13 @@ def _scattered_once(e: Emitter, op: Operation, xs: list[Any], indices: Value, up
             refuse("SH0006", "unsupported: scatter with a region of several operations on complex tensors")
         places, window = _scatter_places(e, op, x, indices, update)
         moved = e.transpose(x, [*places.axes, *places.whole])
-        starts = {axis: _fitting(e, places, x, axis) for axis in places.axes}
+        starts = {axis: _clamped_start(e, places, x, axis) for axis in places.axes}
         old.append(e("GatherND", moved, places.joined(starts)))
         windows.append(window)
     combined = e.vectorized(op.regions[0], [*old, *windows])
     for x, update, value in zip(xs, updates, combined, strict=True):
         places, _ = _scatter_places(e, op, x, indices, update)
-        order = places.result_order(sorted(_numbers(op, "scatter_dimension_numbers", _SCATTER).offset))
+        order = places.result_order(sorted(_dimension_numbers(op, "scatter_dimension_numbers", _SCATTER).offset))
         if isinstance(value, Value):
             found.append(_scattered(e, op, x, indices, e.transpose(value, order), "none"))
     return found

@@ -12,7 +12,7 @@ from graphport.formats.stablehlo.program import Dense
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import converted, widened
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, element_type, rule
-from graphport.formats.stablehlo.rules.shapes import checked_axes, ints_of, padded, reversed_axes, spread
+from graphport.formats.stablehlo.rules.shapes import checked_axes, insert_gaps, ints_of, padded, reversed_axes
 from graphport.formats.stablehlo.rules.values import Pair
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _flags(value: Any, count: int) -> list[bool]:
     return found if len(found) == count else [False] * count
 
 
-def _numbers(op: Operation, name: str, count: int) -> list[int]:
+def _spatial_attribute(op: Operation, name: str, count: int) -> list[int]:
     value = op.attributes.get(name)
     found = [1] * count if value is None else ints_of(value, name)
     if len(found) != count or min(found, default=1) < 1:
@@ -218,13 +218,13 @@ def _windows_convolved(
     count: int,
 ) -> Value:
     """A convolution of operands in the order of ONNX: batch, features, spatial dims."""
-    strides = _numbers(op, "window_strides", count)
-    base, dilations = _numbers(op, "lhs_dilation", count), _numbers(op, "rhs_dilation", count)
+    strides = _spatial_attribute(op, "window_strides", count)
+    base, dilations = _spatial_attribute(op, "lhs_dilation", count), _spatial_attribute(op, "rhs_dilation", count)
     reversal = _flags(op.attributes.get("window_reversal"), count)
     w = reversed_axes(e, w, [axis + 2 for axis, flag in enumerate(reversal) if flag])
     zero = e.constant(0, x.dtype)
     for axis, factor in enumerate(base):
-        x = spread(e, x, zero, axis + 2, factor - 1)
+        x = insert_gaps(e, x, zero, axis + 2, factor - 1)
     cuts = [(min(low, 0), min(high, 0)) for low, high in padding]
     if any(low or high for low, high in cuts):
         x = padded(e, x, zero, [0, 0, *(low for low, _ in cuts)], [0, 0, *(high for _, high in cuts)])

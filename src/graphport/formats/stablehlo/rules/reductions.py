@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import wide_type
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, rule
-from graphport.formats.stablehlo.rules.shapes import checked_axes, ints_of, padded, spread
+from graphport.formats.stablehlo.rules.shapes import checked_axes, insert_gaps, ints_of, padded
 from graphport.formats.stablehlo.rules.values import Held, Pair
 from graphport.ir.graph import Value
 
@@ -58,7 +58,7 @@ def reduce(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     if not xs or len(operands) % 2 or len(op.regions) != 1:
         refuse("SH0007", "reduce: expected pairs of operands and a region")
     axes = ints_of(op.attributes["dimensions"], "dimensions")
-    checked_axes(e, axes, e.rank(_first(xs[0])), op)
+    checked_axes(e, axes, e.rank(_as_tensor(xs[0])), op)
     names = binary_of(op.regions[0], count)
     if names is not None and all(isinstance(x, Value) for x in operands):
         found = [_known_reduction(e, name, x, axes) for name, x in zip(names, xs, strict=True) if isinstance(x, Value)]
@@ -74,7 +74,7 @@ def reduce(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     return _tree(e, op.regions[0], xs, initial, axes)
 
 
-def _first(x: Held) -> Value:
+def _as_tensor(x: Held) -> Value:
     if isinstance(x, Pair):
         return x.real
     return x if isinstance(x, Value) else refuse("SH0007", "an operand is no tensor")
@@ -107,7 +107,7 @@ _NEUTRAL = {"add": 0.0, "multiply": 1.0, "and": 1.0, "or": 0.0, "xor": 0.0}
 
 def is_neutral(e: Emitter, name: str, start: Held) -> bool:
     """Whether a known initial value does not change a reduction."""
-    known = e.known(start)
+    known = e.constant_elements(start)
     if known is None or not isinstance(start, Value):
         return False
     number = known.reshape(-1)[0]
@@ -149,7 +149,7 @@ def _argument_of_extreme(
         return None
     axis = axes[0]
     dim = e.dims(x)[axis]
-    known = e.known(positions)
+    known = e.constant_elements(positions)
     is_counted = (
         known is not None
         and isinstance(dim, int)
@@ -224,12 +224,12 @@ def _extreme_direction(block: Block) -> str | None:
 def _map_parts(x: Held, function: Callable[[Value], Value]) -> Held:
     if isinstance(x, Pair):
         return Pair(function(x.real), function(x.imaginary))
-    return function(_first(x))
+    return function(_as_tensor(x))
 
 
 def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: list[int]) -> list[Held]:
-    """Apply the region to halves of the axes until one entry is left, then to the initial values."""
-    first = _first(xs[0])
+    """Apply the region to two parts of the axes until one entry remains, then to the initial values."""
+    first = _as_tensor(xs[0])
     rank = e.rank(first)
     kept = [axis for axis in range(rank) if axis not in axes]
     length = 1
@@ -240,7 +240,7 @@ def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: l
     def flat(value: Value) -> Value:
         return e.reshape(e.transpose(value, [*kept, *axes]), [*sizes, length])
 
-    def part(current: list[Held], begin: int, end: int) -> list[Held]:
+    def slice_values(current: list[Held], begin: int, end: int) -> list[Held]:
         return [_map_parts(x, lambda v: e("Slice", v, e.ints(begin), e.ints(end), e.ints(place))) for x in current]
 
     values = [_map_parts(x, flat) for x in xs]
@@ -249,9 +249,9 @@ def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: l
         return [_map_parts(start, lambda v: e.expand(v, sizes)) for start in initial]
     while length > 1:
         half = length // 2
-        joined = e.vectorized(block, [*part(values, 0, half), *part(values, half, 2 * half)])
+        joined = e.vectorized(block, [*slice_values(values, 0, half), *slice_values(values, half, 2 * half)])
         if length % 2:
-            rest = part(values, 2 * half, length)
+            rest = slice_values(values, 2 * half, length)
             joined = [_concatenated(e, a, b, place) for a, b in zip(joined, rest, strict=True)]
         values, length = joined, half + length % 2
     ends = [_map_parts(x, lambda v: e("Squeeze", v, e.ints(place))) for x in values]
@@ -261,7 +261,7 @@ def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: l
 def _concatenated(e: Emitter, a: Held, b: Held, axis: int) -> Held:
     if isinstance(a, Pair) and isinstance(b, Pair):
         return Pair(e("Concat", a.real, b.real, axis=axis), e("Concat", a.imaginary, b.imaginary, axis=axis))
-    return e("Concat", _first(a), _first(b), axis=axis)
+    return e("Concat", _as_tensor(a), _as_tensor(b), axis=axis)
 
 
 # Windows
@@ -299,7 +299,7 @@ def reduce_window(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     """Reduce the elements of each window."""
     count = len(operands) // 2
     xs, initial = list(operands[:count]), list(operands[count:])
-    rank = e.rank(_first(xs[0]))
+    rank = e.rank(_as_tensor(xs[0]))
     return windows_reduced(e, op.regions[0], xs, initial, window_numbers(op, rank))
 
 
@@ -313,7 +313,7 @@ def windows_reduced(
         found = _pooled(e, names[0], xs[0], initial[0], window) or _running(e, names[0], xs[0], initial[0], window)
         if found is not None:
             return [found]
-    rank = e.rank(_first(xs[0]))
+    rank = e.rank(_as_tensor(xs[0]))
     values = [_padded_for_windows(e, x, start, window) for x, start in zip(xs, initial, strict=True)]
     for axis in range(rank):
         values = _axis_windows(e, block, values, axis, window)
@@ -327,27 +327,27 @@ def windows_reduced(
 def _padded_for_windows(e: Emitter, x: Held, start: Held, window: dict[str, list[int]]) -> Held:
     def pad(value: Value, number: Value) -> Value:
         for axis, factor in enumerate(window["base_dilations"]):
-            value = spread(e, value, number, axis, factor - 1)
+            value = insert_gaps(e, value, number, axis, factor - 1)
         return padded(e, value, number, window["low"], window["high"])
 
     if isinstance(x, Pair) and isinstance(start, Pair):
         return Pair(pad(x.real, start.real), pad(x.imaginary, start.imaginary))
-    return pad(_first(x), _first(start))
+    return pad(_as_tensor(x), _as_tensor(start))
 
 
 def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, window: dict[str, list[int]]) -> list[Held]:
-    """Reduce windows along one axis: windows of 2^n elements from two of 2^(n-1), and the rest from their sums."""
+    """Reduce windows along one axis: windows of 2^n elements from two of 2^(n-1), and other sizes from their sums."""
     size, stride, dilation = (
         window[name][axis] for name in ("window_dimensions", "window_strides", "window_dilations")
     )
-    length = e.static(_first(values[0]), axis)
+    length = e.static(_as_tensor(values[0]), axis)
     windows = length - (size - 1) * dilation
     if windows <= 0:
         return [_map_parts(x, lambda v: e("Slice", v, e.ints(0), e.ints(0), e.ints(axis))) for x in values]
     if size == 1 and stride == 1:
         return values
 
-    def part(current: list[Held], begin: int, many: int) -> list[Held]:
+    def slice_values(current: list[Held], begin: int, many: int) -> list[Held]:
         return [_map_parts(x, lambda v: e.slice(v, axis, begin, begin + many)) for x in current]
 
     powers, width, total = values, 1, length
@@ -355,13 +355,15 @@ def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, windo
     offset, left = 0, size
     while left:
         if left & 1:
-            piece = part(powers, offset * dilation, windows)
+            piece = slice_values(powers, offset * dilation, windows)
             done = piece if done is None else e.vectorized(block, [*done, *piece])
             offset += width
         left >>= 1
         if left:
             total -= width * dilation
-            powers = e.vectorized(block, [*part(powers, 0, total), *part(powers, width * dilation, total)])
+            powers = e.vectorized(
+                block, [*slice_values(powers, 0, total), *slice_values(powers, width * dilation, total)]
+            )
             width *= 2
     found = values if done is None else done
     if stride == 1:
@@ -379,7 +381,7 @@ def _pooled(e: Emitter, name: str, x: Value, start: Held, window: dict[str, list
     others_padded = any(window[side][axis] for side in ("low", "high") for axis in range(rank) if axis not in spatial)
     if name not in ("maximum", "add") or dtype is not DType.FLOAT32 or not plain or others_padded:
         return None
-    if not 1 <= len(spatial) <= 3 or not is_neutral(e, name, start) or e.known(x) is not None:
+    if not 1 <= len(spatial) <= 3 or not is_neutral(e, name, start) or e.constant_elements(x) is not None:
         return None
     pads = [window[side][axis] for side in ("low", "high") for axis in spatial]
     kernel = [sizes[axis] for axis in spatial]
@@ -464,7 +466,7 @@ def select_and_scatter(e: Emitter, op: Operation, x: Value, source: Value, start
     for index, offset in enumerate(offsets[1:], 1):
         value, there = at(filled, offset), at(present, offset)
         keeps = e.vectorized(op.regions[0], [best, value])[0]
-        takes = e("And", there, e("Not", e("And", has, _first(keeps))))
+        takes = e("And", there, e("Not", e("And", has, _as_tensor(keeps))))
         best, has = e("Where", takes, value, best), e("Or", has, there)
         chosen = e("Where", takes, e.constant(index, DType.INT64), chosen)
     zero = e.constant(0, source.dtype)
@@ -472,7 +474,7 @@ def select_and_scatter(e: Emitter, op: Operation, x: Value, source: Value, start
     for index, offset in enumerate(offsets):
         part = e("Where", e("Equal", chosen, index), source, zero)
         for axis in range(rank):
-            part = spread(e, part, zero, axis, strides[axis] - 1)
+            part = insert_gaps(e, part, zero, axis, strides[axis] - 1)
         after = [lengths[axis] - offset[axis] - ((counts[axis] - 1) * strides[axis] + 1) for axis in range(rank)]
         part = padded(e, part, zero, offset, after)
         total = part if total is None else e("Add", total, part)

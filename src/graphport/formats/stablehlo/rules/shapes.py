@@ -86,7 +86,7 @@ def reshape(e: Emitter, op: Operation, x: Value) -> Value:
 @rule("dynamic_reshape", moves=True)
 def dynamic_reshape(e: Emitter, op: Operation, x: Value, shape: Value) -> Value:
     """The same elements in a shape that a run computes."""
-    known = e.known(shape)
+    known = e.constant_elements(shape)
     if known is not None:
         return e.reshape(x, [int(n) for n in known.reshape(-1)])
     declared = result_shape(op)
@@ -106,7 +106,7 @@ def aligned(e: Emitter, op: Operation, x: Value, axes: list[int], rank: int) -> 
 
 @rule("broadcast_in_dim", moves=True)
 def broadcast_in_dim(e: Emitter, op: Operation, x: Value) -> Value:
-    """Broadcast to a shape; `broadcast_dimensions` has the axes of the result for those of the operand."""
+    """Broadcast to a shape; `broadcast_dimensions` has an axis of the result for each axis of the operand."""
     if e.is_vectorized:
         return x
     axes = ints_of(op.attributes.get("broadcast_dimensions", []), "broadcast_dimensions")
@@ -128,7 +128,7 @@ def dynamic_broadcast_in_dim(e: Emitter, op: Operation, x: Value, shape: Value) 
     axes = ints_of(op.attributes.get("broadcast_dimensions", []), "broadcast_dimensions")
     rank = e.static(shape, 0)
     found = aligned(e, op, x, axes, rank)
-    known = e.known(shape)
+    known = e.constant_elements(shape)
     if known is not None:
         return e.expand(found, [int(n) for n in known.reshape(-1)])
     return e("Expand", found, e.index(shape))
@@ -205,7 +205,7 @@ def reversed_axes(e: Emitter, x: Value, axes: Sequence[int]) -> Value:
 
 @rule("pad", moves=True)
 def pad(e: Emitter, op: Operation, x: Value, number: Value) -> Value:
-    """Pad the edges, negative numbers cut, and put elements between elements."""
+    """Pad the edges and between elements; negative padding removes elements."""
     low, high = (ints_of(op.attributes[f"edge_padding_{side}"], "padding") for side in ("low", "high"))
     interior = ints_of(op.attributes.get("interior_padding", [0] * len(low)), "interior_padding")
     if not len(low) == len(high) == len(interior) == e.rank(x) or min(interior, default=0) < 0:
@@ -223,7 +223,7 @@ def padded(
 ) -> Value:
     """`x` with elements added at the edges (or cut) and between elements."""
     for axis, gap in enumerate(interior or []):
-        x = spread(e, x, number, axis, gap)
+        x = insert_gaps(e, x, number, axis, gap)
     before, after = [max(n, 0) for n in low], [max(n, 0) for n in high]
     if any(before) or any(after):
         x = e("Pad", x, e.ints(*before, *after), number)
@@ -233,7 +233,7 @@ def padded(
     return x
 
 
-def spread(e: Emitter, x: Value, number: Value, axis: int, gap: int) -> Value:
+def insert_gaps(e: Emitter, x: Value, number: Value, axis: int, gap: int) -> Value:
     """`x` with `gap` elements between the elements along an axis."""
     if not gap or e.dims(x)[axis] in (0, 1):
         return x
@@ -248,15 +248,15 @@ def spread(e: Emitter, x: Value, number: Value, axis: int, gap: int) -> Value:
 
 @rule("dynamic_pad", moves=True)
 def dynamic_pad(e: Emitter, op: Operation, x: Value, number: Value, low: Value, high: Value, interior: Value) -> Value:
-    """Pad by numbers that a run computes."""
+    """Pad by sizes that are computed at run time."""
     del op
     gaps = e.must_know(interior, "interior_padding")
-    edges = [e.known(low), e.known(high)]
+    edges = [e.constant_elements(low), e.constant_elements(high)]
     if edges[0] is not None and edges[1] is not None:
         first, last = ([int(n) for n in edge.reshape(-1)] for edge in edges if edge is not None)
         return padded(e, x, number, first, last, gaps)
     for axis, gap in enumerate(gaps):
-        x = spread(e, x, number, axis, gap)
+        x = insert_gaps(e, x, number, axis, gap)
     before, after = e.index(low), e.index(high)
     x = e("Pad", x, e("Concat", e("Max", before, 0), e("Max", after, 0), axis=0), number)
     if all(edge is not None and (edge >= 0).all() for edge in edges):
@@ -282,7 +282,7 @@ def iota(e: Emitter, op: Operation) -> Held:
 def dynamic_iota(e: Emitter, op: Operation, shape: Value) -> Held:
     """Count along an axis of a shape that a run computes."""
     axis = int(op.attributes["iota_dimension"])
-    known = e.known(shape)
+    known = e.constant_elements(shape)
     if known is not None:
         return _counted(e, op, axis, [int(n) for n in known.reshape(-1)], None)
     wanted = e.index(shape)

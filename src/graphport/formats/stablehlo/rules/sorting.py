@@ -24,9 +24,9 @@ MAX_COMPARED = 2048
 
 @rule("sort")
 @complex_rule("sort")
-def sort(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
+def sort_tensors(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
     """Sort along an axis by a region that compares two elements of each operand."""
-    first = _real(xs[0])
+    first = _as_tensor(xs[0])
     rank = e.rank(first)
     axis = int(op.attributes.get("dimension", -1))
     axis = axis + rank if axis < 0 else axis
@@ -41,25 +41,25 @@ def sort(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
         order = _order_by_key(e, operand, axis, key[1], is_total=key[2], is_canonical=key[3])
     if order is None:
         order = _order_by_pairs(e, op.regions[0], xs, axis)
-    return [_taken(e, x, order, axis) for x in xs]
+    return [_gather_elements(e, x, order, axis) for x in xs]
 
 
-def _real(x: Held) -> Value:
+def _as_tensor(x: Held) -> Value:
     if isinstance(x, Pair):
         return x.real
     return x if isinstance(x, Value) else refuse("SH0007", "sort: an operand is no tensor")
 
 
-def _taken(e: Emitter, x: Held, order: Value, axis: int) -> Held:
+def _gather_elements(e: Emitter, x: Held, order: Value, axis: int) -> Held:
     if isinstance(x, Pair):
         return Pair(e("GatherElements", x.real, order, axis=axis), e("GatherElements", x.imaginary, order, axis=axis))
-    return e("GatherElements", _real(x), order, axis=axis)
+    return e("GatherElements", _as_tensor(x), order, axis=axis)
 
 
 def _simple_comparator(block: Block) -> tuple[int, str, bool, bool] | None:
     """A comparator that is `<` or `>` of one operand: its place, the direction, whether the order is total.
 
-    The last flag says that zeros are made positive and NaNs equal beforehand, as JAX does.
+    The last flag is true if zeros are normalized to +0 and NaNs to one NaN first, as JAX does.
     """
     made = {key: op for op in block.operations for key in op.results}
     places = {key: place for place, (key, _) in enumerate(block.arguments)}
@@ -77,7 +77,7 @@ def _simple_comparator(block: Block) -> tuple[int, str, bool, bool] | None:
 
 
 def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
-    """The argument behind `select(x != x, NaN, select(x == 0, 0, x))`, and whether there is such."""
+    """The argument x of `select(x != x, NaN, select(x == 0, 0, x))`, and whether the pattern matches."""
     outer = made.get(key)
     if outer is None or outer.name != "select":
         return key, False
@@ -86,7 +86,7 @@ def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
         return key, False
     x = inner.operands[2]
     tests = [made.get(outer.operands[0]), made.get(inner.operands[0])]
-    constants = [_number(made.get(outer.operands[1])), _number(made.get(inner.operands[1]))]
+    constants = [_scalar_constant(made.get(outer.operands[1])), _scalar_constant(made.get(inner.operands[1]))]
     fits = (
         tests[0] is not None
         and tests[1] is not None
@@ -94,7 +94,7 @@ def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
         and tests[0].operands == [x, x]
         and tests[1].attributes.get("comparison_direction") == "EQ"
         and tests[1].operands[0] == x
-        and _number(made.get(tests[1].operands[1])) == 0
+        and _scalar_constant(made.get(tests[1].operands[1])) == 0
         and constants[0] is not None
         and np.isnan(constants[0])
         and constants[1] == 0
@@ -102,7 +102,7 @@ def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
     return (x, True) if fits else (key, False)
 
 
-def _number(op: Operation | None) -> float | None:
+def _scalar_constant(op: Operation | None) -> float | None:
     value = None if op is None or op.name != "constant" else op.attributes.get("value")
     return float(value.array().reshape(-1)[0]) if isinstance(value, Dense) else None
 
@@ -133,7 +133,7 @@ def _order_by_key(
 
 
 def _top(e: Emitter, x: Value, axis: int, largest: int) -> Value:
-    """The order of all elements; of equal ones the first comes first."""
+    """The stable order of all elements."""
     length = e.dim(x, axis)
     count = e.ints(length) if isinstance(length, int) else length
     return e.results("TopK", 2, x, count, axis=axis, largest=largest)[1]
@@ -144,22 +144,22 @@ def _order_by_pairs(e: Emitter, block: Block, xs: tuple[Held, ...], axis: int) -
 
     The place of an element is the number of elements before it: those less than it, and equal ones with a lower index.
     """
-    first = _real(xs[0])
+    first = _as_tensor(xs[0])
     rank = e.rank(first)
     length = e.static(first, axis)
     if length > MAX_COMPARED:
         refuse("SH0006", f"unsupported: sort of {length} elements by a region that is no simple comparison")
     order = [*(k for k in range(rank) if k != axis), axis]
 
-    def spread(x: Held, place: int) -> Held:
+    def insert_axis(x: Held, place: int) -> Held:
         if isinstance(x, Pair):
             return Pair(*[e.unsqueeze(e.transpose(v, order), place) for v in (x.real, x.imaginary)])
-        return e.unsqueeze(e.transpose(_real(x), order), place)
+        return e.unsqueeze(e.transpose(_as_tensor(x), order), place)
 
-    # Rows are elements, columns those that they are compared with.
-    pairs = [[spread(x, rank), spread(x, rank - 1)] for x in xs]
-    forward = _real(e.vectorized(block, [v for row, column in pairs for v in (column, row)])[0])
-    backward = _real(e.vectorized(block, [v for row, column in pairs for v in (row, column)])[0])
+    # Rows are elements, columns the elements to compare with.
+    pairs = [[insert_axis(x, rank), insert_axis(x, rank - 1)] for x in xs]
+    forward = _as_tensor(e.vectorized(block, [v for row, column in pairs for v in (column, row)])[0])
+    backward = _as_tensor(e.vectorized(block, [v for row, column in pairs for v in (row, column)])[0])
     lower = e.constant(np.tri(length, k=-1, dtype=bool), DType.BOOL)
     equal = e("Not", e("Or", forward, backward))
     before = e("Or", forward, e("And", equal, lower))

@@ -1,4 +1,4 @@
-"""Operations of CHLO: special functions, broadcasting arithmetic, top_k; composites with a rule of their own."""
+"""Operations of CHLO: special functions, broadcasting arithmetic, top_k; composites that have an import rule."""
 
 from __future__ import annotations
 

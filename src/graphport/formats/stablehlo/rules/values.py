@@ -1,4 +1,4 @@
-"""What an SSA value of StableHLO is in the canonical graph: a tensor, the parts of a complex tensor, or integers."""
+"""Canonical counterparts of an SSA value of StableHLO: a tensor, the parts of a complex tensor, or integers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def flattened(held: Held) -> list[Value]:
 
 
 def rebuilt(like: Held, values: list[Value]) -> Held:
-    """A value with the structure of `like`, of tensors that are taken from the front of `values`."""
+    """A value with the structure of `like`, of tensors removed from the front of `values`."""
     match like:
         case Pair():
             return Pair(values.pop(0), values.pop(0))

@@ -1,4 +1,4 @@
-"""Functions of two numbers that canonical operators lack."""
+"""Binary functions without a canonical operator."""
 
 from __future__ import annotations
 
