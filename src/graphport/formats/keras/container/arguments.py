@@ -26,7 +26,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a layer: arguments with `Reference`s in the places of tensors."""
+    """A call of a layer: arguments with a `Reference` for each tensor."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

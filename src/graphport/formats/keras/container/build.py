@@ -47,7 +47,7 @@ _TRAINS = ("Dropout", "SpatialDropout", "Gaussian", "AlphaDropout", "BatchNormal
 
 
 class Mask:
-    """A mask of a tensor, which becomes a node when a layer reads it."""
+    """A mask of a tensor; its node is created when a layer reads it."""
 
     def __init__(self, make: Callable[[], Value]) -> None:
         self._make = make
@@ -94,7 +94,7 @@ class GraphBuilder:
         """The graph of a model.
 
         Raises:
-            DiagnosticError: KERAS0401 to KERAS0405, what is wrong with the calls of its layers.
+            DiagnosticError: KERAS0401 to KERAS0405, the calls of its layers are invalid.
         """
         self.graph.name = model.name
         inputs = [self._input(each) for each in self._input_layers(model)]
@@ -103,7 +103,7 @@ class GraphBuilder:
         for tensor, name in zip(outputs, named, strict=True):
             value = tensor.value
             if value.is_output or value.producer is None:
-                value = self.emit(_IDENTITY, [(X, value)], {}, name, model.place)[0]
+                value = self.emit(_IDENTITY, [(X, value)], {}, name, model.location)[0]
             if value.name != name:
                 self.graph.rename(value, self.graph.fresh(name))
             self.graph.add_output(value)
@@ -117,7 +117,7 @@ class GraphBuilder:
             by_name = {each.name: each for each in model.layers}
             found = [by_name.get(each.layer) for each in self._ports(model, "input_layers")]
             if not found or any(each is None for each in found):
-                self._findings.refuse("KERAS0401", f"{model.name!r} has no inputs", model.place, _HELP)
+                self._findings.refuse("KERAS0401", f"{model.name!r} has no inputs", model.location, _HELP)
             return [each for each in found if each is not None]
         first = model.layers[0] if model.layers else None
         if first is not None and first.class_name == INPUT:
@@ -129,7 +129,9 @@ class GraphBuilder:
             return self._input_layers(first)
         if shape is None:
             message = f"{model.name!r} does not declare the shape of its input"
-            self._findings.refuse("KERAS0401", message, model.place, "call the model once on data before it is saved")
+            self._findings.refuse(
+                "KERAS0401", message, model.location, "call the model once on data before it is saved"
+            )
         dtype = options.get("dtype") if isinstance(options.get("dtype"), str) else "float32"
         if first is not None and first.class_name == "Embedding":
             dtype = "float32" if self._version < 3 else "int32"
@@ -142,12 +144,12 @@ class GraphBuilder:
         dtype = options.get("dtype") or "float32"
         if options.get("sparse") or options.get("ragged"):
             message = f"unsupported: the input {layer.name!r} is sparse or ragged"
-            self._findings.refuse("KERAS0402", message, layer.place, "save the model with dense inputs")
+            self._findings.refuse("KERAS0402", message, layer.location, "save the model with dense inputs")
         if not isinstance(dtype, str) or dtype not in DTYPES:
             message = f"unsupported: the input {layer.name!r} is of type {dtype!r}"
-            self._findings.refuse("KERAS0402", message, layer.place, EXPORT)
+            self._findings.refuse("KERAS0402", message, layer.location, EXPORT)
         if not is_sequence(shape):
-            self._findings.refuse("KERAS0402", f"the input {layer.name!r} has no shape", layer.place, _HELP)
+            self._findings.refuse("KERAS0402", f"the input {layer.name!r} has no shape", layer.location, _HELP)
         dims: list[Dim] = []
         for axis, dim in enumerate(shape):
             if dim is None:
@@ -156,9 +158,9 @@ class GraphBuilder:
                 dims.append(dim)
             else:
                 message = f"dim {axis} of the input {layer.name!r} is {str(dim)[:40]}"
-                self._findings.refuse("KERAS0402", message, layer.place, f"dims are integers from 1 to {_MAX_DIM}")
+                self._findings.refuse("KERAS0402", message, layer.location, f"dims are integers from 1 to {_MAX_DIM}")
         fact = TensorFact(DTYPES[dtype], tuple(dims))
-        return Tensor(self.graph.add_input(layer.name, fact, origin=self._findings.span(layer.place)))
+        return Tensor(self.graph.add_input(layer.name, fact, origin=self._findings.span(layer.location)))
 
     def _ports(self, model: LayerConfig, key: str) -> list[Reference]:
         return [each for each in flatten(read_ports(model.options.get(key))) if isinstance(each, Reference)]
@@ -185,8 +187,8 @@ class GraphBuilder:
         names = {each.name: each for each in model.layers}
         ports = self._ports(model, "input_layers")
         if len(ports) != len(inputs):
-            message = f"{model.name!r} has {len(ports)} inputs, and is given {len(inputs)}"
-            self._findings.refuse("KERAS0403", message, model.place, _HELP)
+            message = f"{model.name!r} has {len(ports)} inputs, but the call passes {len(inputs)}"
+            self._findings.refuse("KERAS0403", message, model.location, _HELP)
         results: dict[tuple[str, int], list[Tensor]] = {}
         for port, tensor in zip(ports, inputs, strict=True):
             results[port.layer, 0] = [tensor]
@@ -204,7 +206,7 @@ class GraphBuilder:
             found = results.get((reference.layer, node), [])
             if not 0 <= reference.index < len(found):
                 message = f"{reference.layer!r} has no result {reference.index} of call {reference.node}"
-                self._findings.refuse("KERAS0403", message, model.place, _HELP)
+                self._findings.refuse("KERAS0403", message, model.location, _HELP)
             return found[reference.index]
 
         for name, node in order:
@@ -219,7 +221,7 @@ class GraphBuilder:
     def _check_name(self, model: LayerConfig, reference: Reference, names: Mapping[str, LayerConfig]) -> None:
         if reference.layer not in names:
             message = f"{model.name!r} reads the layer {reference.layer!r}, which it does not have"
-            self._findings.refuse("KERAS0403", message, model.place, _HELP)
+            self._findings.refuse("KERAS0403", message, model.location, _HELP)
 
     def _shifts(self, model: LayerConfig, calls: Mapping[str, list[Call]]) -> dict[str, int]:
         """The index of the first call of each model inside of a model: Keras 2 counts its construction as call 0."""
@@ -251,7 +253,7 @@ class GraphBuilder:
         shifts: Mapping[str, int],
         given: set[tuple[str, int]],
     ) -> list[tuple[str, int]]:
-        """The calls of a model, each behind those that it reads."""
+        """The calls of a model in topological order."""
         names = {each.name: each for each in model.layers}
         waiting: dict[tuple[str, int], set[tuple[str, int]]] = {}
         readers: dict[tuple[str, int], list[tuple[str, int]]] = {}
@@ -278,7 +280,7 @@ class GraphBuilder:
         if len(order) < len(waiting):
             name = next(key for key, needed in waiting.items() if needed)[0]
             message = f"the call of {name!r} reads its own result, or a result that {model.name!r} does not have"
-            self._findings.refuse("KERAS0403", message, names[name].place, _HELP)
+            self._findings.refuse("KERAS0403", message, names[name].location, _HELP)
         return order
 
     # Layers
@@ -334,17 +336,17 @@ class GraphBuilder:
         operands += [(role, self._constant(layer, role)) for role in layer.weights]
         effective = {**known.options, **options}
         values = self.emit(
-            layer.class_name, operands, options, f"{scope}{layer.name}", layer.place, known.count(effective)
+            layer.class_name, operands, options, f"{scope}{layer.name}", layer.location, known.count(effective)
         )
         return self._with_masks(layer, known, bound, values, effective)
 
     def _bind(self, layer: LayerConfig, known: LayerType, call: Call) -> _Bound:
         """The arguments of a call by name: tensors, and options of the call."""
         if len(call.args) > len(known.call) and not layer.class_name.startswith(OPERATION):
-            # A merge of Keras 3 in a legacy file has its operands as arguments of their own.
+            # A merge of Keras 3 in a legacy file passes each operand as a separate argument.
             call = Call(([*call.args],), call.kwargs)
         if layer.class_name == f"{OPERATION}Einsum" and layer.function is None:
-            # Its operands are arguments of their own.
+            # Each operand is a separate argument.
             call = Call(([each for each in flatten(call.args) if isinstance(each, Tensor)],), call.kwargs)
         bound = _Bound()
         function = layer.function
@@ -369,7 +371,7 @@ class GraphBuilder:
                     bound.options["given_masks"] = tuple(isinstance(each, Tensor) for each in value)
             else:
                 message = f"unsupported: the argument {name!r} of the class {layer.class_name!r}"
-                self._findings.refuse("KERAS0404", message, layer.place, EXPORT)
+                self._findings.refuse("KERAS0404", message, layer.location, EXPORT)
         bound.options = {
             key: value for key, value in bound.options.items() if self._is_known_option(layer, known, key, value)
         }
@@ -381,21 +383,21 @@ class GraphBuilder:
         if value is None or value is False or key in _UNUSED:
             return False
         message = f"unsupported: the argument {key!r} of the class {layer.class_name!r}"
-        return self._findings.refuse("KERAS0404", message, layer.place, EXPORT)
+        return self._findings.refuse("KERAS0404", message, layer.location, EXPORT)
 
     def _check_training(self, layer: LayerConfig, value: Any) -> None:
         """Refuse a call that always trains: in Keras 3 the mode of the model prevails over that of the call."""
         if self._version >= 3 or value not in (True, 1) or not layer.class_name.startswith(_TRAINS):
             return
         message = f"unsupported: {layer.name!r} is called with training=True, as in training"
-        self._findings.refuse("KERAS0404", message, layer.place, "call the layer without training=True")
+        self._findings.refuse("KERAS0404", message, layer.location, "call the layer without training=True")
 
     def _constant(self, layer: LayerConfig, role: str) -> Value:
         key = (id(layer), role)
         if key not in self._constants:
             storage = layer.weights[role]
             name = f"{layer.name}.{role.replace('/', '.')}"
-            origin = self._findings.span(layer.place)
+            origin = self._findings.span(layer.location)
             self._constants[key] = self.graph.add_constant(name, TensorFact.of(storage), storage, origin=origin)
         return self._constants[key]
 
@@ -461,13 +463,13 @@ class GraphBuilder:
             case "concatenate":
                 mask = self._concatenated(layer, inputs, options)
             case "make":
-                mask = self._made(layer, inputs[0], options)
+                mask = self._source_mask(layer, inputs[0], options)
             case _:
                 pass
         return [Tensor(values[0], mask), *(Tensor(value) for value in values[1:])]
 
-    def _made(self, layer: LayerConfig, x: Tensor, options: Mapping[str, Any]) -> Mask | None:
-        """The mask that `Masking` and `Embedding` make of their input."""
+    def _source_mask(self, layer: LayerConfig, x: Tensor, options: Mapping[str, Any]) -> Mask | None:
+        """The mask that `Masking` and `Embedding` compute from their input."""
         if layer.class_name == "Embedding" and not options.get("mask_zero"):
             return None
         kept = {key: options[key] for key in ("mask_value",) if key in options}
@@ -507,22 +509,22 @@ class GraphBuilder:
     ) -> Mask:
         def make() -> Value:
             given = operands() if callable(operands) else operands
-            return self.emit(word, given, options, f"{layer.name}/mask", layer.place)[0]
+            return self.emit(word, given, options, f"{layer.name}/mask", layer.location)[0]
 
         return Mask(make)
 
     # Wrappers
 
     def _time_distributed(self, layer: LayerConfig, call: Call, scope: str) -> list[Tensor]:
-        """The wrapped layer on every step: steps are folded into the batch."""
+        """The wrapped layer, with the time dim folded into the batch."""
         x = next((each for each in flatten(call.args) if isinstance(each, Tensor)), None)
         if x is None:
-            self._findings.refuse("KERAS0403", f"{layer.name!r} has no input", layer.place, _HELP)
-        folded = self.emit("TimeDistributed.fold", [(X, x.value)], {}, f"{scope}fold", layer.place)[0]
+            self._findings.refuse("KERAS0403", f"{layer.name!r} has no input", layer.location, _HELP)
+        folded = self.emit("TimeDistributed.fold", [(X, x.value)], {}, f"{scope}fold", layer.location)[0]
         results = self.call(layer.parts["layer"], Call((Tensor(folded),), {}), scope)
         found = [
             self.emit(
-                "TimeDistributed.unfold", [(X, each.value), ("like", x.value)], {}, f"{scope}unfold", layer.place
+                "TimeDistributed.unfold", [(X, each.value), ("like", x.value)], {}, f"{scope}unfold", layer.location
             )[0]
             for each in results
         ]
@@ -547,7 +549,7 @@ class GraphBuilder:
             return [results[0][0], first, *states]
         operands = [(X, results[0][0].value), (X, first.value)]
         value = self.emit(
-            "Bidirectional.merge", operands, {"merge_mode": freeze(mode)}, scope.rstrip("/"), layer.place
+            "Bidirectional.merge", operands, {"merge_mode": freeze(mode)}, scope.rstrip("/"), layer.location
         )[0]
         return [Tensor(value, results[0][0].mask), *states]
 
@@ -595,7 +597,7 @@ def _count_slices(layers: Mapping[str, LayerConfig], references: Sequence[Refere
 
 
 def _pattern(value: Any) -> Any:
-    """A list of tensors and numbers: tensors are empty places."""
+    """A list of tensors and Python scalars with `None` for each tensor."""
     return [None if isinstance(each, Tensor) else each for each in value]
 
 

@@ -107,12 +107,12 @@ class LayerConfig:
         return bool(self.saved_class) or not self.class_name.startswith(OPERATION)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The layer in a message."""
         return f"layer {self.name!r} ({self.class_name})"
 
     def walk(self) -> Iterator[LayerConfig]:
-        """The layer and all layers inside of it."""
+        """The layer and all nested layers."""
         pending: list[LayerConfig] = [self]
         while pending:
             found = pending.pop()
@@ -160,12 +160,12 @@ class ConfigReader:
         model = self._layer(data, 0)
         if not model.is_model:
             message = f"unsupported: the class {model.class_name!r} is neither Functional nor Sequential"
-            self.findings.refuse("KERAS0201", message, model.place, EXPORT)
+            self.findings.refuse("KERAS0201", message, model.location, EXPORT)
         self.findings.raise_errors()
         return model
 
     def _layer(self, data: Any, depth: int) -> LayerConfig:
-        """A layer and the layers inside of it; one that cannot be read is recorded."""
+        """A layer and its nested layers; a layer that cannot be read is recorded."""
         if depth > MAX_NESTING:
             message = f"layers are nested more than {MAX_NESTING} levels deep"
             self.findings.refuse("KERAS0204", message, "the configuration", "no network of Keras is nested so deeply")
@@ -177,7 +177,7 @@ class ConfigReader:
         config = data.get("config")
         options = {"layers": config} if is_sequence(config) else _object(config)
         name = data.get("name") or options.get("name") or class_name.lower()
-        found = LayerConfig(self._word(data, class_name, options), str(name), options, data.get("inbound_nodes"))
+        found = LayerConfig(self._op_type(data, class_name, options), str(name), options, data.get("inbound_nodes"))
         found.is_trainable = options.get("trainable") is not False
         self._read_function(found)
         if not self._check_class(found, data):
@@ -192,7 +192,7 @@ class ConfigReader:
             found.attributes = self._attributes(found)
         return found
 
-    def _word(self, data: dict[str, Any], class_name: str, options: dict[str, Any]) -> str:
+    def _op_type(self, data: dict[str, Any], class_name: str, options: dict[str, Any]) -> str:
         """The op type of a layer: operations of Keras 3 and functions of TensorFlow have a prefix."""
         module = str(data.get("module") or "")
         is_operation = module.startswith(("keras.src.ops", "keras.ops"))
@@ -208,7 +208,7 @@ class ConfigReader:
         return {"Model": "Functional"}.get(class_name, class_name)
 
     def _read_function(self, found: LayerConfig) -> None:
-        """Read a layer that calls a function of TensorFlow as the operation of Keras 3 that is the same."""
+        """Read a layer that calls a function of TensorFlow as the equivalent operation of Keras 3."""
         if not found.class_name.startswith(FUNCTION):
             return
         found.function = FUNCTIONS.get(found.class_name.removeprefix(FUNCTION))
@@ -224,7 +224,7 @@ class ConfigReader:
         is_custom |= isinstance(module, str) and module.split(".")[0] not in _MODULES
         if found.class_name in _REFUSED and not is_custom:
             message = f"unsupported: the class {found.class_name!r}: {_REFUSED[found.class_name]}"
-        elif is_custom or not self._is_known(found):
+        elif is_custom or not self._is_supported(found):
             kind = "custom class" if is_custom or "." not in found.class_name else "operation"
             shown = registered if ">" in registered else found.class_name
             message = f"unsupported: the {kind} {shown!r} is not part of Keras, or is not known"
@@ -232,10 +232,10 @@ class ConfigReader:
             message = f"unsupported: {found.name!r} is a subclassed model, whose computation is Python code"
         else:
             return True
-        self.findings.error("KERAS0201", message, found.place, EXPORT)
+        self.findings.error("KERAS0201", message, found.location, EXPORT)
         return False
 
-    def _is_known(self, found: LayerConfig) -> bool:
+    def _is_supported(self, found: LayerConfig) -> bool:
         name = found.class_name
         return name in LAYERS or name in WRAPPERS or name in (*MODELS, INPUT, "RNN")
 
@@ -244,7 +244,7 @@ class ConfigReader:
         names = [each.name for each in found.layers]
         if len(set(names)) != len(names):
             message = f"two layers of {found.name!r} have one name"
-            self.findings.error("KERAS0204", message, found.place, "save the model again with Keras")
+            self.findings.error("KERAS0204", message, found.location, "save the model again with Keras")
 
     def _wrapper(self, found: LayerConfig, depth: int) -> None:
         options = found.options
@@ -255,7 +255,7 @@ class ConfigReader:
             found.parts = {"forward_layer": inner, "backward_layer": self._layer(data, depth + 1)}
 
     def _rnn(self, found: LayerConfig, depth: int) -> None:
-        """Read `RNN` as the layer of its cell, or as a stack of such layers."""
+        """Read `RNN` as the layer of its cell, or as a stack of layers."""
         cell = found.options.get("cell")
         cell = cast("dict[str, Any]", cell) if isinstance(cell, dict) else {}
         found.saved_class = "RNN"
@@ -272,7 +272,7 @@ class ConfigReader:
         is_custom = isinstance(module, str) and module.split(".")[0] not in _MODULES
         if class_name is None or is_custom:
             message = f"unsupported: RNN has a cell of the custom class {str(cell.get('class_name'))!r}"
-            self.findings.error("KERAS0201", message, found.place, EXPORT)
+            self.findings.error("KERAS0201", message, found.location, EXPORT)
             return
         found.class_name = class_name
         found.options = {**cast("dict[str, Any]", cell.get("config") or {}), **outer}
@@ -292,10 +292,10 @@ class ConfigReader:
                 attributes[key] = self._activation(found, value) if is_activation else freeze(value)
             elif key not in known and value and not _is_ignored(found, key):
                 message = f"unsupported: the option {key!r} of the class {found.class_name!r} is not known"
-                self.findings.error("KERAS0203", message, found.place, EXPORT)
+                self.findings.error("KERAS0203", message, found.location, EXPORT)
         if found.options.get("sparse") is True or found.options.get("ragged") is True:
             message = f"unsupported: {found.name!r} makes sparse or ragged tensors"
-            self.findings.error("KERAS0203", message, found.place, "set sparse=False and ragged=False")
+            self.findings.error("KERAS0203", message, found.location, "set sparse=False and ragged=False")
         return attributes
 
     def _compute_type(self, found: LayerConfig) -> str:
@@ -307,13 +307,13 @@ class ConfigReader:
             name = cast("dict[str, Any]", config).get("name") if isinstance(config, dict) else None
             if policy.get("class_name") not in ("DTypePolicy", "Policy", "FloatDTypePolicy"):
                 message = f"unsupported: the dtype policy {str(policy.get('class_name'))!r} of quantized layers"
-                self.findings.error("KERAS0203", message, found.place, EXPORT)
+                self.findings.error("KERAS0203", message, found.location, EXPORT)
             policy = name
         text = str(policy or "float32").removeprefix("mixed_")
         text = {"string": "float32", "float": "float32"}.get(text, text)
         if text not in DTYPES:
             message = f"unsupported: the dtype policy {text!r}"
-            self.findings.error("KERAS0203", message, found.place, EXPORT)
+            self.findings.error("KERAS0203", message, found.location, EXPORT)
             return "float32"
         return text
 
@@ -339,7 +339,7 @@ class ConfigReader:
             return KERAS_2[str(name)]
         if not isinstance(name, str) or name not in ACTIVATIONS:
             message = f"unsupported: the activation {str(name)!r} is a custom function"
-            self.findings.error("KERAS0202", message, found.place, EXPORT)
+            self.findings.error("KERAS0202", message, found.location, EXPORT)
             return "linear"
         return name
 
@@ -357,7 +357,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _reversed(data: Any) -> Any:
-    """The configuration of a recurrent layer that runs in the other direction."""
+    """The configuration of a recurrent layer that runs in the opposite direction."""
     data = _object(data)
     config = _object(data.get("config"))
     return {**data, "config": {**config, "go_backwards": not config.get("go_backwards", False)}}

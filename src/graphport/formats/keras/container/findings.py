@@ -19,7 +19,7 @@ class Findings:
         self.diagnostics: list[Diagnostic] = []
 
     def span(self, place: str) -> Span:
-        """A place in the file, in words."""
+        """A location in the file, described in text."""
         return Span(self.source, place=place)
 
     def error(self, code: str, message: str, place: str, help: str) -> None:

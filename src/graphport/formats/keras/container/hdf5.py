@@ -90,12 +90,12 @@ class Hdf5(Hdf5Bytes):
             self.refuse("it is no HDF5 file: the signature is missing")
         cursor = Cursor(self, self.file.view(self.start, min(self.size, 128)), "the superblock")
         cursor.skip(8)
-        version = cursor.number(1)
+        version = cursor.read_int(1)
         if version > 3:
             self.refuse(f"superblock version {version} is not read", "KERAS0102")
         if version < 2:
             cursor.skip(4)
-        self.offset_size, self.length_size = cursor.number(1), cursor.number(1)
+        self.offset_size, self.length_size = cursor.read_int(1), cursor.read_int(1)
         if self.offset_size not in (2, 4, 8) or self.length_size not in (2, 4, 8):
             self.refuse(f"offsets of {self.offset_size} and lengths of {self.length_size} bytes", "KERAS0102")
         cursor.skip(1 if version >= 2 else 9 if version == 0 else 13)
@@ -134,21 +134,21 @@ class Object:
     def _messages_1(self, place: str) -> Iterator[Message]:
         file = self.file
         head = file.cursor(self.address, 16, place)
-        if head.number(1) != 1:
+        if head.read_int(1) != 1:
             file.refuse(f"{place} has no version that is known")
         head.skip(1)
-        count = head.number(2)
+        count = head.read_int(2)
         head.skip(4)
-        blocks = [(self.address + 16, head.number(4))]
+        blocks = [(self.address + 16, head.read_int(4))]
         while blocks and count > 0:
             file.count()
             cursor = file.cursor(*blocks.pop(0), place)
-            while cursor.rest >= 8 and count > 0:
+            while cursor.remaining >= 8 and count > 0:
                 file.count()
                 count -= 1
-                kind, size, flags = cursor.number(2), cursor.number(2), cursor.number(1)
+                kind, size, flags = cursor.read_int(2), cursor.read_int(2), cursor.read_int(1)
                 cursor.skip(3)
-                data = cursor.take(size)
+                data = cursor.read_bytes(size)
                 if kind == _CONTINUATION:
                     inner = Cursor(file, data, place)
                     blocks.append((inner.offset(), inner.length()))
@@ -159,18 +159,18 @@ class Object:
         file = self.file
         head = file.cursor(self.address, min(64, file.size - self.address), place)
         head.skip(5)
-        flags = head.number(1)
+        flags = head.read_int(1)
         head.skip(16 * bool(flags & 0x20) + 4 * bool(flags & 0x10))
-        size = head.number(1 << (flags & 3))
+        size = head.read_int(1 << (flags & 3))
         blocks = [(self.address + head.at, size)]
         while blocks:
             file.count()
             cursor = file.cursor(*blocks.pop(0), place)
-            while cursor.rest >= 4 + 2 * bool(flags & 0x04):
+            while cursor.remaining >= 4 + 2 * bool(flags & 0x04):
                 file.count()
-                kind, length, message_flags = cursor.number(1), cursor.number(2), cursor.number(1)
+                kind, length, message_flags = cursor.read_int(1), cursor.read_int(2), cursor.read_int(1)
                 cursor.skip(2 * bool(flags & 0x04))
-                data = cursor.take(length)
+                data = cursor.read_bytes(length)
                 if kind == _CONTINUATION:
                     inner = Cursor(file, data, place)
                     address, total = inner.offset(), inner.length()
@@ -191,7 +191,7 @@ class Object:
         if info is not None:
             cursor = Cursor(self.file, info, f"attributes of {self.path!r}")
             cursor.skip(1)
-            cursor.skip(2 * bool(cursor.number(1) & 1))
+            cursor.skip(2 * bool(cursor.read_int(1) & 1))
             if cursor.offset() != UNDEFINED:
                 self.file.refuse(f"the attributes of {self.path!r} are stored in a fractal heap", "KERAS0102")
         found = [self._attribute(each.data) for each in self.messages if each.kind == _ATTRIBUTE]
@@ -199,14 +199,14 @@ class Object:
 
     def _attribute(self, data: memoryview) -> Attribute:
         file, cursor = self.file, Cursor(self.file, data, f"an attribute of {self.path!r}")
-        version, flags = cursor.number(1), cursor.number(1)
+        version, flags = cursor.read_int(1), cursor.read_int(1)
         if version not in (1, 2, 3) or (version > 1 and flags):
             file.refuse(f"an attribute of {self.path!r} has version {version}, or is shared", "KERAS0102")
-        sizes = [cursor.number(2) for _ in range(3)]
+        sizes = [cursor.read_int(2) for _ in range(3)]
         cursor.skip(version == 3)
         parts: list[memoryview] = []
         for size in sizes:
-            parts.append(cursor.take(size))
+            parts.append(cursor.read_bytes(size))
             if version == 1:
                 cursor.skip(-size % 8)
         name = bytes(parts[0]).split(b"\0")[0].decode("utf-8", "replace")
@@ -231,7 +231,7 @@ class Object:
         if info is not None:
             cursor = Cursor(self.file, info, f"group {self.path!r}")
             cursor.skip(1)
-            cursor.skip(8 * bool(cursor.number(1) & 1))
+            cursor.skip(8 * bool(cursor.read_int(1) & 1))
             if cursor.offset() != UNDEFINED:
                 self.file.refuse(f"the group {self.path!r} is stored in a fractal heap", "KERAS0102")
         return dict(self._link(each.data) for each in self.messages if each.kind == _LINK)
@@ -239,21 +239,21 @@ class Object:
     def _link(self, data: memoryview) -> tuple[str, Link]:
         cursor = Cursor(self.file, data, f"a link of {self.path!r}")
         cursor.skip(1)
-        flags = cursor.number(1)
-        kind = cursor.number(1) if flags & 0x08 else 0
+        flags = cursor.read_int(1)
+        kind = cursor.read_int(1) if flags & 0x08 else 0
         cursor.skip(8 * bool(flags & 0x04) + bool(flags & 0x10))
-        name = bytes(cursor.take(cursor.number(1 << (flags & 3)))).decode("utf-8", "replace")
+        name = bytes(cursor.read_bytes(cursor.read_int(1 << (flags & 3)))).decode("utf-8", "replace")
         if kind == 0:
             return name, Link(cursor.offset())
         if kind == 1:
-            return name, Link(UNDEFINED, bytes(cursor.take(cursor.number(2))).decode("utf-8", "replace"))
+            return name, Link(UNDEFINED, bytes(cursor.read_bytes(cursor.read_int(2))).decode("utf-8", "replace"))
         return name, Link(UNDEFINED, is_external=True)
 
     def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, Link]]:
         """The entries of a group in a B-tree of version 1; names lie in a local heap."""
         file, place = self.file, f"the group {self.path!r}"
         head = file.cursor(heap, 8 + 2 * file.length_size + file.offset_size, place)
-        if bytes(head.take(4)) != b"HEAP":
+        if bytes(head.read_bytes(4)) != b"HEAP":
             file.refuse(f"{place} has no heap of names")
         head.skip(4)
         size = head.length()
@@ -261,19 +261,19 @@ class Object:
         names = bytes(file.bytes(head.offset(), size, place))
         for address in self._leaves(tree, 0, place):
             cursor = file.cursor(address, 8, place)
-            if bytes(cursor.take(4)) != b"SNOD":
+            if bytes(cursor.read_bytes(4)) != b"SNOD":
                 file.refuse(f"{place} has a node without signature")
             cursor.skip(2)
-            count, width = cursor.number(2), 2 * file.offset_size + 24
+            count, width = cursor.read_int(2), 2 * file.offset_size + 24
             file.count(count)
             node = file.cursor(address, 8 + count * width, place)
             node.skip(8)
             for _ in range(count):
-                entry = Cursor(file, node.take(width), place)
+                entry = Cursor(file, node.read_bytes(width), place)
                 name = _text(names, entry.offset())
-                target, kind = entry.offset(), entry.number(4)
+                target, kind = entry.offset(), entry.read_int(4)
                 entry.skip(4)
-                yield name, Link(UNDEFINED, _text(names, entry.number(4))) if kind == 2 else Link(target)
+                yield name, Link(UNDEFINED, _text(names, entry.read_int(4))) if kind == 2 else Link(target)
 
     def _leaves(self, root: int, kind: int, place: str) -> Iterator[int]:
         """Addresses of the nodes that the last level of a B-tree of groups leads to."""
@@ -342,9 +342,9 @@ def node_head(file: Hdf5Bytes, address: int, kind: int, place: str) -> tuple[int
     """The level and the number of entries of a node of a B-tree of version 1."""
     file.count()
     head = file.cursor(address, 8, place)
-    if bytes(head.take(4)) != b"TREE" or head.number(1) != kind:
+    if bytes(head.read_bytes(4)) != b"TREE" or head.read_int(1) != kind:
         file.refuse(f"{place} has a B-tree node without signature, or of another kind")
-    level, count = head.number(1), head.number(2)
+    level, count = head.read_int(1), head.read_int(2)
     if level > _MAX_DEPTH:
         file.refuse(f"{place} has a B-tree of {level} levels")
     file.count(count)

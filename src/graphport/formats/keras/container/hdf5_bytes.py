@@ -1,4 +1,4 @@
-"""The bytes of an HDF5 file: checked positions, little-endian numbers, and the heap of long strings."""
+"""The bytes of an HDF5 file: checked positions, little-endian integers, and the heap of long strings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cursor:
         self.place = place
         self.at = 0
 
-    def take(self, count: int) -> memoryview:
+    def read_bytes(self, count: int) -> memoryview:
         """The next `count` bytes."""
         if count < 0 or self.at + count > len(self.data):
             self.file.refuse(f"{self.place} ends after {len(self.data)} bytes, at least {self.at + count} are needed")
@@ -38,28 +38,28 @@ class Cursor:
 
     def skip(self, count: int) -> None:
         """Skip `count` bytes."""
-        self.take(count)
+        self.read_bytes(count)
 
-    def number(self, size: int) -> int:
+    def read_int(self, size: int) -> int:
         """An unsigned little-endian integer."""
-        return int.from_bytes(self.take(size), "little")
+        return int.from_bytes(self.read_bytes(size), "little")
 
     def offset(self) -> int:
         """A file address; `UNDEFINED` for none."""
-        value = self.number(self.file.offset_size)
+        value = self.read_int(self.file.offset_size)
         return UNDEFINED if value == (1 << 8 * self.file.offset_size) - 1 else value
 
     def length(self) -> int:
         """A length in bytes or elements."""
-        return self.number(self.file.length_size)
+        return self.read_int(self.file.length_size)
 
     def align(self, size: int) -> None:
         """Skip to the next multiple of `size`."""
         self.skip(-self.at % size)
 
     @property
-    def rest(self) -> int:
-        """Number of bytes behind the position."""
+    def remaining(self) -> int:
+        """Number of bytes after the position."""
         return len(self.data) - self.at
 
 
@@ -122,18 +122,18 @@ class Hdf5Bytes:
     def _heap_objects(self, address: int) -> Iterator[tuple[int, memoryview]]:
         place = f"the global heap at {address}"
         head = self.cursor(address, 8 + self.length_size, place)
-        if bytes(head.take(4)) != b"GCOL":
+        if bytes(head.read_bytes(4)) != b"GCOL":
             self.refuse(f"{place} has no signature")
         head.skip(4)
         cursor = self.cursor(address, head.length(), place)
         cursor.skip(8 + self.length_size)
         cursor.align(8)
-        while cursor.rest >= 8 + self.length_size:
+        while cursor.remaining >= 8 + self.length_size:
             self.count()
-            index = cursor.number(2)
+            index = cursor.read_int(2)
             cursor.skip(6)
             size = cursor.length()
             if index == 0:
                 return
-            yield index, cursor.take(size)
-            cursor.skip(min(-size % 8, cursor.rest))
+            yield index, cursor.read_bytes(size)
+            cursor.skip(min(-size % 8, cursor.remaining))

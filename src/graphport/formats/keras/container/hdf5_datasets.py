@@ -67,7 +67,7 @@ def storage_of(dataset: Object) -> Storage:
     if shape is None or dtype is None:
         file.refuse(f"{place} has elements of a type that is not read (class {datatype.kind})", "KERAS0102")
     cursor = Cursor(file, layout, place)
-    version, way = cursor.number(1), cursor.number(1)
+    version, way = cursor.read_int(1), cursor.read_int(1)
     if version != 3 or way not in (_COMPACT, _CONTIGUOUS, _CHUNKED):
         file.refuse(f"{place} has a layout of version {version} and class {way}", "KERAS0102")
     length = prod(shape) * datatype.size
@@ -76,7 +76,7 @@ def storage_of(dataset: Object) -> Storage:
     if dataset.message(_FILTERS) is not None:
         file.refuse(f"{place} is filtered, and not chunked")
     if way == _COMPACT:
-        data = bytes(cursor.take(cursor.number(2)))
+        data = bytes(cursor.read_bytes(cursor.read_int(2)))
         if len(data) < length:
             file.refuse(f"{place} has {len(data)} bytes, {length} are needed")
         return ArrayStorage(_native(np.frombuffer(data[:length], _stored(datatype)).reshape(shape), dtype), dtype)
@@ -107,7 +107,7 @@ def _numeric(dataset: Object, datatype: Datatype) -> Datatype:
 
 
 def _stored(datatype: Datatype) -> np.dtype[Any]:
-    """The element type as it is stored; bfloat16 and booleans as integers of their size."""
+    """The stored element type; bfloat16 and booleans as integers of their size."""
     dtype = datatype.dtype
     if dtype is None or dtype in (DType.BFLOAT16, DType.BOOL):
         found = np.dtype(f"u{datatype.size}")
@@ -134,10 +134,10 @@ def _bounded(file: Hdf5, length: int, place: str) -> int:
 def _chunked(dataset: Object, cursor: Cursor, shape: tuple[int, ...], datatype: Datatype) -> np.ndarray[Any, Any]:
     """The elements of a chunked dataset; chunks that are absent have the fill value 0."""
     file, place = dataset.file, f"the dataset {dataset.path!r}"
-    rank = cursor.number(1) - 1
+    rank = cursor.read_int(1) - 1
     tree = cursor.offset()
-    chunk = tuple(cursor.number(4) for _ in range(rank))
-    if rank != len(shape) or cursor.number(4) != datatype.size or any(size < 1 for size in chunk):
+    chunk = tuple(cursor.read_int(4) for _ in range(rank))
+    if rank != len(shape) or cursor.read_int(4) != datatype.size or any(size < 1 for size in chunk):
         file.refuse(f"{place} has chunks of shape {chunk} for the shape {shape}")
     _check_fill(dataset)
     filters = _filters(dataset)
@@ -167,13 +167,13 @@ def _check_fill(dataset: Object) -> None:
     if data is None:
         return
     cursor = Cursor(dataset.file, data, f"the fill value of {dataset.path!r}")
-    version = cursor.number(1)
+    version = cursor.read_int(1)
     if version == 3:
-        is_defined = bool(cursor.number(1) & 0x20)
+        is_defined = bool(cursor.read_int(1) & 0x20)
     else:
         cursor.skip(2)
-        is_defined = bool(cursor.number(1))
-    if is_defined and cursor.rest >= 4 and any(cursor.take(cursor.number(4))):
+        is_defined = bool(cursor.read_int(1))
+    if is_defined and cursor.remaining >= 4 and any(cursor.read_bytes(cursor.read_int(4))):
         dataset.file.refuse(f"{dataset.path!r} has a fill value that is not 0", "KERAS0102")
 
 
@@ -184,14 +184,14 @@ def _filters(dataset: Object) -> list[int]:
         return []
     file = dataset.file
     cursor = Cursor(file, data, f"the filters of {dataset.path!r}")
-    version, count = cursor.number(1), cursor.number(1)
+    version, count = cursor.read_int(1), cursor.read_int(1)
     cursor.skip(6 if version == 1 else 0)
     found: list[int] = []
     for _ in range(count):
-        kind = cursor.number(2)
-        name_length = cursor.number(2) if version == 1 or kind >= 256 else 0
+        kind = cursor.read_int(2)
+        name_length = cursor.read_int(2) if version == 1 or kind >= 256 else 0
         cursor.skip(2)
-        values = cursor.number(2)
+        values = cursor.read_int(2)
         cursor.skip(name_length + (-name_length % 8 if version == 1 else 0))
         cursor.skip(4 * values + (4 * (values % 2) if version == 1 else 0))
         if kind not in (_DEFLATE, _SHUFFLE, _FLETCHER):
@@ -215,8 +215,8 @@ def _chunks(file: Hdf5, root: int, rank: int, place: str) -> Iterator[_Chunk]:
         cursor = file.cursor(address, 8 + 2 * file.offset_size + count * (key + file.offset_size), place)
         cursor.skip(8 + 2 * file.offset_size)
         for _ in range(count):
-            size, skipped = cursor.number(4), cursor.number(4)
-            origin = tuple(cursor.number(8) for _ in range(rank))
+            size, skipped = cursor.read_int(4), cursor.read_int(4)
+            origin = tuple(cursor.read_int(8) for _ in range(rank))
             cursor.skip(8)
             child = cursor.offset()
             if level:

@@ -56,13 +56,13 @@ class Dataspace:
 
 def read_datatype(cursor: Cursor) -> Datatype:
     """A datatype message; a type that is not a number or a string has no `dtype`."""
-    head = cursor.number(1)
-    kind, bits, size = head & 15, cursor.number(3), cursor.number(4)
+    head = cursor.read_int(1)
+    kind, bits, size = head & 15, cursor.read_int(3), cursor.read_int(4)
     if kind == _INTEGER:
         return Datatype(kind, size, _INTEGERS.get((size, bool(bits & 8))), bool(bits & 1))
     if kind == _FLOAT:
         cursor.skip(5)
-        return Datatype(kind, size, _FLOATS.get((size, cursor.number(1))), bool(bits & 1))
+        return Datatype(kind, size, _FLOATS.get((size, cursor.read_int(1))), bool(bits & 1))
     if kind == _ENUMERATION:
         # h5py stores booleans as an enumeration of int8.
         base = read_datatype(cursor)
@@ -77,10 +77,10 @@ def read_dataspace(cursor: Cursor) -> Dataspace:
     Raises:
         DiagnosticError: KERAS0101 it has another version or more than 32 dims.
     """
-    version, rank, flags = cursor.number(1), cursor.number(1), cursor.number(1)
+    version, rank, flags = cursor.read_int(1), cursor.read_int(1), cursor.read_int(1)
     if version not in (1, 2) or rank > 32:
         cursor.file.refuse(f"{cursor.place} has a dataspace of version {version} and rank {rank}")
-    if version == 2 and cursor.number(1) == 2:
+    if version == 2 and cursor.read_int(1) == 2:
         return Dataspace(None)
     if version == 1:
         cursor.skip(5)
@@ -89,7 +89,7 @@ def read_dataspace(cursor: Cursor) -> Dataspace:
 
 
 def decode_values(file: Hdf5Bytes, datatype: Datatype, dataspace: Dataspace, data: memoryview, place: str) -> list[Any]:
-    """The elements of an attribute: strings and numbers.
+    """The elements of an attribute: strings, integers and floats.
 
     Raises:
         DiagnosticError: KERAS0101 the elements exceed the attribute, KERAS0102 their type is not read, KERAS0103 they

@@ -95,7 +95,7 @@ def _read_hdf5(file: MappedFile, findings: Findings) -> Graph:
 
 
 def _refuse_without_config(links: Collection[str], findings: Findings) -> Never:
-    """Refuse an HDF5 file that is no Keras model, and name what it is."""
+    """Refuse an HDF5 file that is no Keras model, and name its content."""
     help = "save the whole model with model.save('model.keras'), not its weights alone"
     if "layers" in links or "vars" in links or "_layer_checkpoint_dependencies" in links:
         message = (

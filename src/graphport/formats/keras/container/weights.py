@@ -64,7 +64,7 @@ class ArchiveWeights:
         self._visited: dict[str, LayerConfig] = {}
 
     def assign(self, layer: LayerConfig, group: Object | None) -> None:
-        """Assign the weights of a layer and of the layers inside of it."""
+        """Assign the weights of a layer and its nested layers."""
         key = self._key(layer)
         if group is None and key in self._visited:
             copy_weights(self._visited[key], layer)
@@ -101,13 +101,13 @@ class ArchiveWeights:
         if found is None or len(names) < len(expected):
             message = f"the file has {len(names)} weights of {layer.name!r}, {len(expected)} are needed"
             wanted = ", ".join(each.role for each in expected)
-            self._findings.error("KERAS0301", message, layer.place, f"needed: {wanted}; {_HELP}")
+            self._findings.error("KERAS0301", message, layer.location, f"needed: {wanted}; {_HELP}")
             return
         for weight, name in zip(expected, names, strict=False):
             dataset = found.find(name)
             if dataset is None or not dataset.is_dataset:
                 message = f"the weight {weight.role!r} of {layer.name!r} is no dataset"
-                self._findings.error("KERAS0301", message, layer.place, _HELP)
+                self._findings.error("KERAS0301", message, layer.location, _HELP)
                 return
             layer.weights[weight.role] = storage_of(dataset)
 
@@ -137,7 +137,7 @@ def _unique(name: str, used: dict[str, int]) -> str:
 
 
 def copy_weights(source: LayerConfig, target: LayerConfig) -> None:
-    """Let two equal layers have the same weights."""
+    """Assign the weights of a layer to an equal layer."""
     for one, other in zip(source.walk(), target.walk(), strict=True):
         other.weights = dict(one.weights)
 
@@ -153,13 +153,13 @@ def assign_legacy(model: LayerConfig, root: Object, findings: Findings) -> None:
         names = None if found is None else found.strings("weight_names")
         if found is None or names is None:
             message = f"the file has no weights of {layer.name!r}, {len(expected)} are needed"
-            findings.error("KERAS0301", message, layer.place, _HELP)
+            findings.error("KERAS0301", message, layer.location, _HELP)
             continue
         if len(names) != len(expected):
-            names = [each for each in names if not _last(each).startswith(_STATES)]
+            names = [each for each in names if not _variable_name(each).startswith(_STATES)]
         if len(names) != len(expected):
             message = f"the file has {len(names)} weights of {layer.name!r}, {len(expected)} are needed"
-            findings.error("KERAS0301", message, layer.place, _HELP)
+            findings.error("KERAS0301", message, layer.location, _HELP)
             continue
         for (owner, weight), name in zip(expected, names, strict=True):
             storage = _dataset(found, name, owner, weight, findings)
@@ -169,13 +169,13 @@ def assign_legacy(model: LayerConfig, root: Object, findings: Findings) -> None:
 
 def _dataset(group: Object, name: str, owner: LayerConfig, weight: Weight, findings: Findings) -> Storage | None:
     role = weight.role.rpartition("/")[2]
-    if not _last(name).endswith(role) and _last(name) in _known_roles():
-        message = f"the weight {name!r} stands where {role!r} of {owner.name!r} is expected"
-        findings.error("KERAS0302", message, owner.place, _HELP)
+    if not _variable_name(name).endswith(role) and _variable_name(name) in _known_roles():
+        message = f"found the weight {name!r}, expected {role!r} of {owner.name!r}"
+        findings.error("KERAS0302", message, owner.location, _HELP)
         return None
     dataset = group.find(name)
     if dataset is None or not dataset.is_dataset:
-        findings.error("KERAS0301", f"the file has no dataset {name!r} of {owner.name!r}", owner.place, _HELP)
+        findings.error("KERAS0301", f"the file has no dataset {name!r} of {owner.name!r}", owner.location, _HELP)
         return None
     return storage_of(dataset)
 
@@ -184,12 +184,12 @@ def _known_roles() -> frozenset[str]:
     return frozenset(each.role.rpartition("/")[2] for known in LAYERS.values() for each in known.weights)
 
 
-def _last(name: str) -> str:
+def _variable_name(name: str) -> str:
     return name.rpartition("/")[2].partition(":")[0]
 
 
 def _flat(layer: LayerConfig, *, is_trainable: bool, above: bool) -> list[tuple[LayerConfig, Weight]]:
-    """The weights of a layer and of those inside of it that are trained, or are not."""
+    """The trainable, or the other, weights of a layer and its nested layers."""
     trains = above and layer.is_trainable
     own = [(layer, each) for each in weights_of(layer) if (each.is_trainable and trains) is is_trainable]
     inner = [*layer.layers, *layer.parts.values()]

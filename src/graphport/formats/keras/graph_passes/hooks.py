@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def after(graph: Graph) -> None:
-    """Cancel the Transposes around convolutions and poolings: the operators between them become channels-first."""
+    """Cancel the Transposes around convolutions and poolings: convert the operators between them to channels-first."""
     for inner in walk(graph):
         settle(inner, Pages())

@@ -160,7 +160,7 @@ def apply_activation(b: Builder, x: Value, activation: Any, dtype: DType) -> Val
     """An activation of `x`.
 
     Raises:
-        UnsupportedError: there is no such activation.
+        UnsupportedError: the activation is unknown.
     """
     if activation is None:
         return x

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _merge(name: str, page: Page) -> Callable[..., Value]:
     @layer(name, mask="merge")
     def merge(at: Layer) -> Value:
-        """All inputs, one operation after another; axes of 1 are inserted behind the batch where ranks differ."""
+        """All inputs, one operation after another; axes of size 1 are inserted after the batch where ranks differ."""
         return reduce(lambda x, y: at.b(page, x, y), _aligned(at))
 
     return merge

@@ -308,7 +308,7 @@ def add_n(b: Builder, *xs: Any) -> Value:
 
 @operation("Where")
 def where(b: Builder, condition: Value, x1: Any = None, x2: Any = None) -> Value:
-    """Elements of one tensor or the other."""
+    """Elements of `x1` where `condition` is true, else of `x2`."""
     if x1 is None or x2 is None:
         message = "indices of true elements, whose number depends on the input"
         raise UnsupportedError(message)
@@ -331,7 +331,7 @@ def cast_to(b: Builder, x: Value, *, dtype: Any = None) -> Value:
 
 @operation("Round")
 def round_to(b: Builder, x: Value, *, decimals: int = 0) -> Value:
-    """The nearest number with some decimals, halves to even."""
+    """Round to `decimals` decimals, ties to even."""
     if not dtype_of(x).is_floating:
         return b(Identity, x)
     if not decimals:
@@ -353,7 +353,7 @@ def isinf(b: Builder, x: Value) -> Value:
 
 @operation("Isfinite")
 def isfinite(b: Builder, x: Value) -> Value:
-    """Whether elements are numbers."""
+    """Whether elements are finite."""
     x = floating(b, x)
     return b(Not, b(Or, b(IsNaN, x), b(IsInf, x)))
 

@@ -117,7 +117,7 @@ def _attended(at: Layer, scores: Value, is_causal: bool, returns_scores: bool, g
 
 
 def _query_value_masks(at: Layer, given_masks: Any) -> tuple[Value | None, Value | None]:
-    """The masks of query and value: those of the inputs, or those of the call in the order of `given_masks`."""
+    """The masks of query and value: from the inputs, or from the call in the order of `given_masks`."""
     if given_masks is None:
         return at.get("mask"), at.get("mask:1")
     masks = iter(at.operands.get("mask", ()))
@@ -126,7 +126,7 @@ def _query_value_masks(at: Layer, given_masks: Any) -> tuple[Value | None, Value
 
 
 def _causal(b: Builder, scores: Value, window: int | None = None, *, is_causal: bool = True) -> Value:
-    """The pairs [T, S] of a query and a key that is not behind it, and nearer than `window`."""
+    """The pairs [T, S] of a query and a key that is not after it, and nearer than `window`."""
     rank = len(b.dims(scores))
     rows = unsqueezed(b, counted(b, extent(b, scores, rank - 2)), [1])
     columns = unsqueezed(b, counted(b, extent(b, scores, rank - 1)), [0])

@@ -75,7 +75,7 @@ def _one_result(options: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LayerType:
-    """A class of layers: what the reader needs to make a node of a configuration."""
+    """A class of layers: the data that the reader needs to create a node."""
 
     name: str
     options: Mapping[str, Any]
@@ -148,7 +148,7 @@ def checked_axis(axis: int, rank: int) -> int:
     """An axis counted from 0.
 
     Raises:
-        ShapeError: there is no such axis.
+        ShapeError: the axis is out of range.
     """
     if not -rank <= axis < rank:
         message = f"axis {axis} of a tensor of rank {rank}"
@@ -172,7 +172,7 @@ def layer(
         weights: roles in the order of creation: `gamma:scale` needs the option `scale`, `~moving_mean` is not trained.
         call: parameters of the method `call` in order: roles of operands, or options.
         mask: the mask of the result, see `LayerType`.
-        takes_mask: whether masks of inputs become the operands `mask`.
+        takes_mask: whether masks of inputs are passed as operands `mask`.
         autocast: whether floats among the operands are cast to the compute type, as Keras does before `call`.
         count: the number of results.
     """
@@ -218,7 +218,7 @@ def read_weights(text: str) -> tuple[Weight, ...]:
 
 
 def _autocast(b: Builder, value: Value, dtype: DType) -> Value:
-    """A float in the compute type; other types stay."""
+    """Cast a float to the compute type; other types are unchanged."""
     own = value.fact.dtype if isinstance(value.fact, TensorFact) else None
     return cast(b, value, dtype) if own is not None and own.is_floating and own is not dtype else value
 
@@ -229,7 +229,7 @@ def in_compute_type(at: Layer, value: Value) -> Value:
 
 
 def pair(value: Any, rank: int, name: str = "an option") -> tuple[int, ...]:
-    """A number for each spatial dim: an integer stands for all of them.
+    """An integer for each spatial dim; a single integer applies to all dims.
 
     Raises:
         ShapeError: there are as many as other than `rank`, or one is no integer.

@@ -1,4 +1,4 @@
-"""Convolutions of Keras: filters [*kernel, channels, maps], channels last unless the layer says otherwise."""
+"""Convolutions of Keras: filters [*kernel, channels, maps], channels last unless `data_format` differs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.formats.keras.rules.activation import activated
 from graphport.formats.keras.rules.binding import Layer, layer, pair
-from graphport.formats.keras.rules.tensors import to_first, to_given
+from graphport.formats.keras.rules.tensors import to_channels_first, to_data_format
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add
@@ -105,7 +105,7 @@ def conv(
     """A convolution; the number of groups follows from the channels."""
     del filters, kernel_size, use_bias, rank
     b, spatial = at.b, at.rank - 2
-    x = to_first(b, at.x, data_format)
+    x = to_channels_first(b, at.x, data_format)
     y = convolve(
         b,
         x,
@@ -116,7 +116,7 @@ def conv(
         padding=padding,
         groups=groups,
     )
-    return activated(at, to_given(b, y, data_format), activation)
+    return activated(at, to_data_format(b, y, data_format), activation)
 
 
 @layer("DepthwiseConv1D", "DepthwiseConv2D", weights=_WEIGHTS)
@@ -141,7 +141,7 @@ def depthwise_conv(
     w, channels = depthwise_first(b, at.need("kernel"))
     y = convolve(
         b,
-        to_first(b, at.x, data_format),
+        to_channels_first(b, at.x, data_format),
         w,
         at.get("bias"),
         strides=pair(strides, spatial, "strides"),
@@ -149,7 +149,7 @@ def depthwise_conv(
         padding=padding,
         groups=channels,
     )
-    return activated(at, to_given(b, y, data_format), activation)
+    return activated(at, to_data_format(b, y, data_format), activation)
 
 
 @layer("SeparableConv1D", "SeparableConv2D", weights=_SEPARABLE)
@@ -175,7 +175,7 @@ def separable_conv(
     w, channels = depthwise_first(b, at.need("depthwise_kernel"))
     y = convolve(
         b,
-        to_first(b, at.x, data_format),
+        to_channels_first(b, at.x, data_format),
         w,
         None,
         strides=pair(strides, spatial, "strides"),
@@ -185,7 +185,7 @@ def separable_conv(
     )
     pointwise = filters_first(b, at.need("pointwise_kernel"))
     y = convolve(b, y, pointwise, at.get("bias"), strides=ones, dilations=ones, padding="valid")
-    return activated(at, to_given(b, y, data_format), activation)
+    return activated(at, to_data_format(b, y, data_format), activation)
 
 
 @layer("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", weights=_WEIGHTS)
@@ -217,8 +217,8 @@ def conv_transpose(
         _excess((k - 1) * d + 1, s, padding, extra)
         for k, d, s, extra in zip(sizes(b.dims(w)[2:], "the kernel"), dilations, strides, added, strict=True)
     ]
-    y = _transpose_and_cut(b, to_first(b, at.x, data_format), w, at.get("bias"), strides, dilations, excess)
-    return activated(at, to_given(b, y, data_format), activation)
+    y = _transpose_and_cut(b, to_channels_first(b, at.x, data_format), w, at.get("bias"), strides, dilations, excess)
+    return activated(at, to_data_format(b, y, data_format), activation)
 
 
 def _excess(kernel: int, stride: int, padding: str, extra: int | None) -> int:
@@ -237,7 +237,7 @@ def _transpose_and_cut(
     dilations: Sequence[int],
     excess: Sequence[int],
 ) -> Value:
-    """The full result, cut by half of the excess in front and the rest behind; what is missing behind is the bias."""
+    """Crop the full result, half of the excess at the start, and pad a missing end with the bias."""
     begins = [max(each, 0) // 2 for each in excess]
     ends = [max(each, 0) - begin for each, begin in zip(excess, begins, strict=True)]
     more = [max(-each, 0) for each in excess]

@@ -195,7 +195,7 @@ def _functions() -> dict[str, Function]:
 
 
 def _defaults(target: str) -> dict[str, Any]:
-    """`tf.argmax` looks along axis 0 unless it is given another one, and returns int64."""
+    """`tf.argmax` uses axis 0 by default, and returns int64."""
     return {"axis": 0, "output_type": "int64"} if target.startswith("Arg") else {}
 
 

@@ -82,7 +82,7 @@ def masking_mask(at: Layer, *, mask_value: float = 0.0) -> Value:
 
 @layer("Masking", mask="make")
 def masking(at: Layer, *, mask_value: float = 0.0) -> Value:
-    """The input with masked steps set to 0."""
+    """The input with masked time indices set to 0."""
     return at.b(Mul, at.x, cast(at.b, _selected(at, mask_value, keepdims=True), dtype_of(at.x)))
 
 

@@ -49,8 +49,8 @@ def batch_normalization(
         raise ShapeError(message)
     order = [0, channel, *(each for each in range(1, rank) if each != channel)]
     width = b.dims(mean)
-    gamma = at.get("gamma") or _filled(b, width, 1.0, mean)
-    beta = at.get("beta") or _filled(b, width, 0.0, mean)
+    gamma = at.get("gamma") or _fill_vector(b, width, 1.0, mean)
+    beta = at.get("beta") or _fill_vector(b, width, 0.0, mean)
     y = b(BatchNormalization, transposed(b, x, order), gamma, beta, mean, variance, epsilon=float(epsilon))
     return in_compute_type(at, transposed(b, y, np.argsort(order).tolist()))
 
@@ -71,7 +71,7 @@ def _scaled(at: Layer, y: Value, axes: Sequence[int]) -> Value:
     return y if beta is None else b(Add, y, weight_along(b, cast(b, beta, dtype_of(y)), axes, rank))
 
 
-def _filled(b: Builder, dims: Sequence[Any], number: float, like: Value) -> Value:
+def _fill_vector(b: Builder, dims: Sequence[Any], number: float, like: Value) -> Value:
     return b.like(like, np.full(sizes(dims, "the channels"), number))
 
 
@@ -90,7 +90,7 @@ def layer_normalization(
     b, x, rank = at.b, in_float32(at.b, at.x), at.rank
     axes = sorted(at.axis(each) for each in ([axis] if isinstance(axis, int) else axis))
     if rms_scaling:
-        # Keras divides by the deviation from the mean, whatever the option is called.
+        # Keras divides by the standard deviation, despite the option's name.
         return in_compute_type(at, _rms_scaled(at, x, axes, epsilon, centers=True))
     if axes != list(range(axes[0], rank)):
         mean = reduced(b, ReduceMean, x, axes, keepdims=True)
@@ -111,7 +111,7 @@ def layer_normalization(
 
 
 def _rms_scaled(at: Layer, x: Value, axes: Sequence[int], epsilon: float, *, centers: bool = False) -> Value:
-    """Division by the root of the mean of the squares; of those of the distances from the mean if `centers`."""
+    """Division by the root mean square; by the standard deviation if `centers`."""
     b = at.b
     y = b(Sub, x, reduced(b, ReduceMean, x, axes, keepdims=True)) if centers else x
     mean = reduced(b, ReduceMean, b(Mul, y, y), axes, keepdims=True)
@@ -162,7 +162,7 @@ def unit_normalization(at: Layer, *, axis: Any = -1) -> Value:
 
 
 def unit_length(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> Value:
-    """`x` divided by its length over some axes, which is taken to be `epsilon` at least."""
+    """`x` divided by its length over some axes, or by `epsilon` if that is larger."""
     total = reduced(b, ReduceSum, b(Mul, x, x), axes, keepdims=True)
     inverse = b(Reciprocal, b(Sqrt, total))
     return b(Mul, x, binary(b, Min, inverse, 1.0 / epsilon))

@@ -1,4 +1,4 @@
-"""Operations of Keras 3 and functions of TensorFlow: operands that may be tensors or Python numbers."""
+"""Operations of Keras 3 and functions of TensorFlow: operands that may be tensors or Python scalars."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def operation(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the import rule of operations.
 
-    Positional parameters behind the builder are operands, `*xs` is a list of them; keyword-only ones are options.
+    Positional parameters after the builder are operands, `*xs` is a list of operands.
+    Keyword-only parameters are options.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,7 +54,8 @@ def operation(
             return function(at.b, *given, **options)
 
         keywords = [
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=_stated(each)) for each in parameters
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=_default_of(each))
+            for each in parameters
         ]
         first = inspect.Parameter("at", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         vars(rule)["__signature__"] = inspect.Signature([first, *keywords])
@@ -64,7 +66,7 @@ def operation(
     return register
 
 
-def _stated(parameter: inspect.Parameter) -> Any:
+def _default_of(parameter: inspect.Parameter) -> Any:
     return None if parameter.default is inspect.Parameter.empty else parameter.default
 
 
@@ -76,21 +78,21 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def _merged(values: Any, constant: Any) -> list[Any]:
-    """Tensors and numbers of a list in order: `constant` has `None` where a tensor is."""
+    """Tensors and scalars of a list in order: `constant` has `None` where a tensor is."""
     if not is_sequence(constant):
         return list(values)
     tensors = iter(values)
     return [next(tensors) if each is None else each for each in constant]
 
 
-def two(options: Any) -> int:
-    """The number of results of an operation that has two."""
+def two_results(options: Any) -> int:
+    """The number of results of an operation that has two_results."""
     del options
     return 2
 
 
 def promote_types(types: list[DType], weak: list[DType]) -> DType:
-    """The element type of a result, as Keras promotes: Python numbers do not widen tensors of their kind."""
+    """The element type of a result, as Keras promotes: Python scalars do not widen tensors of their kind."""
     found = types[0] if types else weak[0]
     for each in types[1:]:
         found = _promoted(found, each)
@@ -129,27 +131,27 @@ def _weak(value: Any) -> DType:
 
 def promoted(b: Builder, *operands: Any, is_float: bool = False) -> list[Value]:
     """Operands as tensors of one element type; of a float type if `is_float`."""
-    tensors = [each for each in operands if not _is_number(each)]
-    wanted = promote_types([dtype_of(each) for each in tensors], [_weak(each) for each in operands if _is_number(each)])
+    tensors = [each for each in operands if not _is_scalar(each)]
+    wanted = promote_types([dtype_of(each) for each in tensors], [_weak(each) for each in operands if _is_scalar(each)])
     if is_float and not wanted.is_floating:
         wanted = DType.FLOAT32
     return [tensor(b, each, wanted) for each in operands]
 
 
-def _is_number(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     return is_sequence(value) or isinstance(value, bool | int | float)
 
 
 def tensor(b: Builder, value: Any, dtype: DType) -> Value:
     """A tensor or number in an element type."""
-    if not _is_number(value):
+    if not _is_scalar(value):
         return cast(b, value, dtype)
     with np.errstate(over="ignore"):
         return b.constant(np.asarray(value).astype(dtype.numpy), dtype)
 
 
 def floating(b: Builder, x: Value) -> Value:
-    """`x` as floats: integers and booleans become float32."""
+    """`x` as floats: integers and booleans are cast to float32."""
     return x if dtype_of(x).is_floating else cast(b, x, DType.FLOAT32)
 
 
@@ -167,7 +169,7 @@ def named_dtype(name: Any) -> DType:
 
 
 def axes_of(b: Builder, x: Value, axis: Any) -> list[int]:
-    """Axes counted from 0; all of them for `None`."""
+    """Axes counted from 0; all axes for `None`."""
     rank = len(b.dims(x))
     given = range(rank) if axis is None else [axis] if isinstance(axis, int) else axis
     return [checked_axis(each, rank) for each in given]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sides(value: Any, spatial: int, name: str) -> list[tuple[int, int]]:
-    """The elements before and behind each spatial dim: an integer, one for each dim, or a pair for each.
+    """The elements before and after each spatial dim: an integer, one for each dim, or a pair for each.
 
     Raises:
         ShapeError: the option has another form.

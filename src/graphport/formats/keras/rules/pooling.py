@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.formats.keras.rules.binding import Layer, layer, pair
 from graphport.formats.keras.rules.convolution import pads_of, window
-from graphport.formats.keras.rules.tensors import reduced, spatial_axes, to_first, to_given, unsqueezed
+from graphport.formats.keras.rules.tensors import reduced, spatial_axes, to_channels_first, to_data_format, unsqueezed
 from graphport.ops.lowering.operands import cast
 from graphport.ops.pages.arithmetic import Div, Mul
 from graphport.ops.pages.pooling import AveragePool, MaxPool
@@ -22,9 +22,9 @@ def _pooled(at: Layer, page: Page, pool_size: Any, strides: Any, padding: str, d
     kernel = pair(pool_size, spatial, "pool_size")
     steps = kernel if strides is None else pair(strides, spatial, "strides")
     ones = (1,) * spatial
-    x = to_first(b, at.x, data_format)
+    x = to_channels_first(b, at.x, data_format)
     attributes = window(kernel, steps, ones) | pads_of(b.dims(x)[2:], kernel, steps, ones, padding)
-    return to_given(b, b(page, x, **attributes), data_format)
+    return to_data_format(b, b(page, x, **attributes), data_format)
 
 
 @layer("MaxPooling1D", "MaxPooling2D", "MaxPooling3D")
@@ -57,7 +57,7 @@ def global_average_pooling(at: Layer, *, data_format: str | None = None, keepdim
 
 @layer("GlobalAveragePooling1D", call="x mask", takes_mask=True)
 def global_average_pooling_1d(at: Layer, *, data_format: str | None = None, keepdims: bool = False) -> Value:
-    """The mean over the steps, of those that the mask selects."""
+    """The mean over the time indices that the mask selects."""
     b, mask = at.b, at.get("mask")
     axis = spatial_axes(3, data_format)
     if mask is None:

@@ -1,4 +1,4 @@
-"""Recurrent layers of Keras: operators of ONNX where they compute the same, loops where there are masks."""
+"""Recurrent layers of Keras: operators of ONNX without masks, loops with masks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from graphport.formats.keras.rules.tensors import (
     expand_like,
     reshape_to,
     squeezed,
-    to_first,
-    to_given,
+    to_channels_first,
+    to_data_format,
     unsqueezed,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -59,7 +59,7 @@ _LAST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """How a recurrent layer runs and what it returns."""
+    """Direction, masks and results of a recurrent layer."""
 
     units: int
     return_sequences: bool
@@ -70,7 +70,7 @@ class _Run:
     zero_output_for_mask: bool
 
     def results(self, at: Layer, sequences: Value, last: Value, states: Sequence[Value]) -> list[Value]:
-        """The results of the layer; `sequences` [batch, steps, ...] are in the order of the input."""
+        """The results of the layer; `sequences` [batch, time, ...] are in the order of the input."""
         if not self.return_sequences:
             y = last
         else:
@@ -83,7 +83,7 @@ def _count(states: int) -> Callable[[Mapping[str, Any]], int]:
 
 
 def flipped(b: Builder, x: Value) -> Value:
-    """`x` with its steps in the other order."""
+    """`x` with its time indices reversed."""
     return b(Slice, x, vector(b, [-1]), vector(b, [_LAST]), vector(b, [1]), vector(b, [-1]))
 
 
@@ -106,7 +106,7 @@ def _zeros(b: Builder, x: Value, dims: Sequence[Any]) -> Value:
 
 
 def _attributes(activations: Sequence[Any]) -> dict[str, Any] | None:
-    """Activations as attributes of a recurrent operator; `None` if it does not have one of them."""
+    """Activations as attributes of a recurrent operator; `None` if it lacks an activation."""
     found = [_NAMES.get(each) if isinstance(each, str) else None for each in activations]
     known = [each for each in found if each is not None]
     if len(known) < len(found):
@@ -119,10 +119,10 @@ def _attributes(activations: Sequence[Any]) -> dict[str, Any] | None:
 
 def _gates(b: Builder, kernel: Value, order: Sequence[int]) -> Value:
     """A kernel [inputs, gates * units] as [1, gates * units, inputs], gates in another order."""
-    return unsqueezed(b, _ordered(b, transposed(b, kernel, (1, 0)), order), [0])
+    return unsqueezed(b, _permute_gates(b, transposed(b, kernel, (1, 0)), order), [0])
 
 
-def _ordered(b: Builder, x: Value, order: Sequence[int]) -> Value:
+def _permute_gates(b: Builder, x: Value, order: Sequence[int]) -> Value:
     """The equal parts of axis 0 in another order."""
     if list(order) == list(range(len(order))):
         return x
@@ -192,7 +192,7 @@ def _loop(at: Layer, run: _Run, entries: Value, states: Sequence[Value], mask: V
 
 
 def _mask(at: Layer) -> Value | None:
-    """The mask [batch, steps] as booleans."""
+    """The mask [batch, time] as booleans."""
     mask = at.get("mask")
     return None if mask is None else cast(at.b, mask, DType.BOOL)
 
@@ -234,7 +234,7 @@ def lstm(
         order = (0, 3, 1, 2)
         given = None
         if bias is not None:
-            given = b(Concat, _ordered(b, bias, order), b.like(bias, np.zeros(4 * units)), axis=0)
+            given = b(Concat, _permute_gates(b, bias, order), b.like(bias, np.zeros(4 * units)), axis=0)
             given = unsqueezed(b, given, [0])
         operands = [x, _gates(b, kernel, order), _gates(b, recurrent, order), given]
         return _operator(at, LSTM, run, operands, states, **attributes)
@@ -268,7 +268,7 @@ def gru(
     keep_order: bool = False,
     zero_output_for_mask: bool = False,
 ) -> list[Value]:
-    """Gated recurrent unit; `reset_after` resets the product, and gives the recurrent kernel a bias of its own."""
+    """Gated recurrent unit; `reset_after` resets the product after it is computed, and adds a recurrent bias."""
     del use_bias, stateful
     run = _Run(units, return_sequences, return_state, go_backwards, keep_order, zero_output_for_mask)
     b, (x, states), (kernel, recurrent, bias), mask = at.b, _inputs(at, 1), _weights(at), _mask(at)
@@ -379,17 +379,17 @@ def conv_lstm(
     run = _Run(filters, return_sequences, return_state, go_backwards, keep_order, zero_output_for_mask)
     b, (x, states), (kernel, recurrent, bias), mask = at.b, _inputs(at, 2), _weights(at), _mask(at)
     spatial, ones = at.rank - 3, (1,) * (at.rank - 3)
-    folded = reshape_to(b, x, [-1, *_rest(b, x, 2)])
+    folded = reshape_to(b, x, [-1, *_trailing_dims(b, x, 2)])
     entries = convolve(
         b,
-        to_first(b, folded, data_format),
+        to_channels_first(b, folded, data_format),
         filters_first(b, kernel),
         bias,
         strides=pair(strides, spatial, "strides"),
         dilations=pair(dilation_rate, spatial, "dilation_rate"),
         padding=padding,
     )
-    entries = reshape_to(b, entries, [(x, 0), (x, 1), *_rest(b, entries, 1)])
+    entries = reshape_to(b, entries, [(x, 0), (x, 1), *_trailing_dims(b, entries, 1)])
     recurrent_filters = filters_first(b, recurrent)
 
     def step(inner: Builder, entry: Value, before: Sequence[Value]) -> list[Value]:
@@ -401,18 +401,18 @@ def conv_lstm(
         return [inner(Mul, o, apply_activation(inner, c, activation, at.dtype)), c]
 
     if states:
-        states = [to_first(b, each, data_format) for each in states]
+        states = [to_channels_first(b, each, data_format) for each in states]
     else:
         states = [_zeros(b, x, [filters, *sizes(b.dims(entries)[3:], "the images")])] * 2
     y, *ends = _loop(at, run, entries, states, mask, step)
-    ends = [to_given(b, each, data_format) for each in ends]
+    ends = [to_data_format(b, each, data_format) for each in ends]
     if not return_sequences:
-        return [to_given(b, y, data_format), *ends]
+        return [to_data_format(b, y, data_format), *ends]
     rank = len(b.dims(y))
     return [y if data_format == FIRST else transposed(b, y, (0, 1, *range(3, rank), 2)), *ends]
 
 
-def _rest(b: Builder, x: Value, start: int) -> list[Any]:
+def _trailing_dims(b: Builder, x: Value, start: int) -> list[Any]:
     """The dims of `x` from an axis on, as parts of a shape."""
     return [(x, axis) for axis in range(start, len(b.dims(x)))]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.formats.keras.rules.matmul import batch_dot
 from graphport.formats.keras.rules.normalization import unit_length
-from graphport.formats.keras.rules.operation import axes_of, floating, named_dtype, operation, promoted, two
+from graphport.formats.keras.rules.operation import axes_of, floating, named_dtype, operation, promoted, two_results
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.extents import extent
@@ -73,7 +73,7 @@ _register()
 
 @operation("Mean")
 def mean(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False) -> Value:
-    """The mean; integers become float32."""
+    """The mean; integers are cast to float32."""
     return reduced(b, ReduceMean, floating(b, x), axes_of(b, x, axis), keepdims=keepdims)
 
 
@@ -108,18 +108,18 @@ def logsumexp(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False)
 @operation("All")
 def all_true(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False) -> Value:
     """Whether all elements are true."""
-    y = reduced(b, ReduceMin, _truth(b, x), axes_of(b, x, axis), keepdims=keepdims)
+    y = reduced(b, ReduceMin, _as_int32(b, x), axes_of(b, x, axis), keepdims=keepdims)
     return cast(b, y, DType.BOOL)
 
 
 @operation("Any")
 def any_true(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False) -> Value:
     """Whether any element is true."""
-    y = reduced(b, ReduceMax, _truth(b, x), axes_of(b, x, axis), keepdims=keepdims)
+    y = reduced(b, ReduceMax, _as_int32(b, x), axes_of(b, x, axis), keepdims=keepdims)
     return cast(b, y, DType.BOOL)
 
 
-def _truth(b: Builder, x: Value) -> Value:
+def _as_int32(b: Builder, x: Value) -> Value:
     """1 for true elements, 0 for others, as int32."""
     return cast(b, cast(b, x, DType.BOOL), DType.INT32)
 
@@ -168,7 +168,7 @@ def cumprod(b: Builder, x: Value, *, axis: Any = None, dtype: Any = None) -> Val
     return b(CumProd, x, index(b, axis or 0))
 
 
-@operation("TopK", count=two)
+@operation("TopK", count=two_results)
 def top_k(b: Builder, x: Value, *, k: int = 1, sorted: bool = True) -> tuple[Value, ...]:
     """The largest elements of the last axis, and their indices."""
     values, indices = b.results(TopK, 2, x, vector(b, [k]), axis=-1, sorted=int(sorted))
@@ -176,7 +176,7 @@ def top_k(b: Builder, x: Value, *, k: int = 1, sorted: bool = True) -> tuple[Val
 
 
 @operation("Sort")
-def sort(b: Builder, x: Value, *, axis: int = -1) -> Value:
+def sort_elements(b: Builder, x: Value, *, axis: int = -1) -> Value:
     """Elements in ascending order."""
     return b.results(TopK, 2, x, extent(b, x, axes_of(b, x, axis)[0]), axis=axis, largest=0)[0]
 
@@ -273,7 +273,7 @@ def normalize(b: Builder, x: Value, *, axis: Any = -1, order: Any = 2, epsilon: 
 
 @operation("L2Normalize")
 def l2_normalize(b: Builder, x: Value, *, axis: Any = None, epsilon: float = 1e-12) -> Value:
-    """Division by the length, whose square is taken to be `epsilon` at least."""
+    """Division by sqrt(max(sum of squares, `epsilon`))."""
     total = reduced(b, ReduceSum, b(Mul, x, x), axes_of(b, x, axis), keepdims=True)
     return b(Mul, x, b(Reciprocal, b(Sqrt, binary(b, Max, total, epsilon))))
 
@@ -288,7 +288,7 @@ def norm(b: Builder, x: Value, *, ord: Any = None, axis: Any = None, keepdims: b
     return b(Sqrt, reduced(b, ReduceSum, b(Mul, x, x), axes_of(b, x, axis), keepdims=keepdims))
 
 
-@operation("Moments", count=two)
+@operation("Moments", count=two_results)
 def moments(b: Builder, x: Value, *, axes: Any = None, keepdims: bool = False, synchronized: bool = False) -> Any:
     """The mean and the variance."""
     del synchronized

@@ -29,7 +29,7 @@ def identity(at: Layer, *, l1: Any = None, l2: Any = None, stddev: Any = None, d
 
 @layer("Flatten")
 def flatten(at: Layer, *, data_format: str | None = None) -> Value:
-    """Join all axes but the first one; channels are moved behind the others first."""
+    """Join all axes but the first one, after channels are moved to the end."""
     b, x, rank = at.b, at.x, at.rank
     if rank == 1:
         return unsqueezed(b, x, [1])
@@ -69,13 +69,13 @@ def repeat_vector(at: Layer, *, n: int = 1) -> Value:
 
 @layer("Concatenate", mask="concatenate")
 def concatenate(at: Layer, *, axis: int = -1) -> Value:
-    """Inputs one behind the other along an axis."""
+    """Concatenate the inputs along an axis."""
     return at.b(Concat, *at.inputs, axis=at.axis(axis))
 
 
 @layer("TimeDistributed.fold", autocast=False)
 def fold_time(at: Layer) -> Value:
-    """[batch, steps, ...] as [batch * steps, ...]."""
+    """[batch, time, ...] as [batch * time, ...]."""
     b, x = at.b, at.x
     rest = [(x, axis) for axis in range(2, at.rank)]
     if all(isinstance(dim, int) for dim in at.dims()[2:]):
@@ -85,7 +85,7 @@ def fold_time(at: Layer) -> Value:
 
 @layer("TimeDistributed.unfold", autocast=False, call="x like")
 def unfold_time(at: Layer) -> Value:
-    """[batch * steps, ...] as [batch, steps, ...], where `like` has the first two axes."""
+    """[batch * time, ...] as [batch, time, ...], where `like` has the first two axes."""
     like = at.need("like")
     rest = [(at.x, axis) for axis in range(1, at.rank)]
     return reshape_to(at.b, at.x, [(like, 0), (like, 1), *rest])

@@ -16,8 +16,8 @@ from graphport.formats.keras.rules.tensors import (
     FIRST,
     reshape_to,
     squeezed,
-    to_first,
-    to_given,
+    to_channels_first,
+    to_data_format,
     unsqueezed,
 )
 from graphport.ops.declare import UnsupportedError
@@ -96,7 +96,7 @@ def reshape(b: Builder, x: Value, newshape: Any) -> Value:
     """Another shape; it may be computed."""
     if is_sequence(newshape):
         if not all(isinstance(n, int) for n in newshape):
-            message = "a shape of numbers and tensors"
+            message = "a shape of integers and tensors"
             raise UnsupportedError(message)
         return b(Reshape, x, vector(b, list(newshape)))
     return b(Reshape, x, cast(b, newshape, DType.INT64))
@@ -104,7 +104,7 @@ def reshape(b: Builder, x: Value, newshape: Any) -> Value:
 
 @operation("Transpose")
 def transpose(b: Builder, x: Value, *, axes: Any = None) -> Value:
-    """Axes in another order; reversed if none is given."""
+    """Permute the axes; reverse the axes by default."""
     rank = len(b.dims(x))
     order = tuple(reversed(range(rank))) if axes is None else tuple(checked_axis(each, rank) for each in axes)
     return transposed(b, x, order) if order != tuple(range(rank)) else b(Identity, x)
@@ -153,19 +153,19 @@ def ravel(b: Builder, x: Value) -> Value:
 
 @operation("Concatenate")
 def concatenate(b: Builder, *xs: Value, axis: int = 0) -> Value:
-    """Tensors one behind the other."""
+    """Concatenate tensors along an axis."""
     return b(Concat, *promoted(b, *xs), axis=axis)
 
 
 @operation("Hstack")
 def hstack(b: Builder, *xs: Value) -> Value:
-    """Tensors side by side."""
+    """Concatenate tensors along axis 1; vectors along axis 0."""
     return b(Concat, *promoted(b, *xs), axis=1 if len(b.dims(xs[0])) > 1 else 0)
 
 
 @operation("Vstack")
 def vstack(b: Builder, *xs: Value) -> Value:
-    """Tensors one above the other."""
+    """Concatenate tensors along axis 0, after vectors get an axis."""
     raised = [each if len(b.dims(each)) > 1 else unsqueezed(b, each, [0]) for each in xs]
     return b(Concat, *promoted(b, *raised), axis=0)
 
@@ -178,12 +178,12 @@ def stack(b: Builder, *x: Value, axis: int = 0) -> Value:
     return b(Concat, *(unsqueezed(b, each, [place]) for each in found), axis=place)
 
 
-def _parts(options: Mapping[str, Any]) -> int:
+def _split_count(options: Mapping[str, Any]) -> int:
     given = options.get("indices_or_sections")
     return given if isinstance(given, int) else len(given or ()) + 1
 
 
-@operation("Split", count=_parts)
+@operation("Split", count=_split_count)
 def split(b: Builder, x: Value, *, indices_or_sections: Any = 1, axis: int = 0) -> Sequence[Value]:
     """Parts of an axis: a number of equal ones, or the ends of all but the last."""
     place = axes_of(b, x, axis)[0]
@@ -219,7 +219,7 @@ def _unstacked(options: Mapping[str, Any]) -> int:
 
 @operation("Unstack", count=_unstacked)
 def unstack(b: Builder, x: Value, *, num: Any = None, axis: int = 0) -> Sequence[Value]:
-    """Slices along an axis: the first `num` of them, which may be fewer than the size of the axis."""
+    """Slices along an axis: the first `num` slices, at most the size of the axis."""
     place = axes_of(b, x, axis)[0]
     return [b(Gather, x, b.constant(np.int64(index)), axis=place) for index in range(num or 1)]
 
@@ -293,7 +293,7 @@ def roll(b: Builder, x: Value, *, shift: Any = 0, axis: Any = None) -> Value:
 
 
 @operation("Take")
-def take(b: Builder, x: Value, indices: Any, *, axis: Any = None) -> Value:
+def take_elements(b: Builder, x: Value, indices: Any, *, axis: Any = None) -> Value:
     """Elements of an axis by index; negative ones count from the end."""
     if axis is None:
         x, axis = b(Reshape, x, vector(b, [-1])), 0
@@ -396,14 +396,14 @@ def shape(b: Builder, x: Value, *, out_type: Any = None) -> Value:
 def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, data_format: Any = "channels_last") -> Value:
     """Blocks of channels as blocks of pixels."""
     layout = FIRST if data_format in (FIRST, "NCHW") else None
-    return to_given(b, b(DepthToSpace, to_first(b, x, layout), blocksize=block_size), layout)
+    return to_data_format(b, b(DepthToSpace, to_channels_first(b, x, layout), blocksize=block_size), layout)
 
 
 @operation("SpaceToDepth")
 def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, data_format: Any = "channels_last") -> Value:
     """Blocks of pixels as blocks of channels."""
     layout = FIRST if data_format in (FIRST, "NCHW") else None
-    return to_given(b, b(SpaceToDepth, to_first(b, x, layout), blocksize=block_size), layout)
+    return to_data_format(b, b(SpaceToDepth, to_channels_first(b, x, layout), blocksize=block_size), layout)
 
 
 @operation("Resize")
@@ -423,10 +423,10 @@ def resize(
     """Images in another size."""
     del fill_mode, fill_value
     if crop_to_aspect_ratio or pad_to_aspect_ratio or len(b.dims(images)) != 4:
-        message = "images of rank 3, or whose aspect ratio is kept"
+        message = "images of rank 3, or an aspect ratio option"
         raise UnsupportedError(message)
-    x = to_first(b, floating(b, images), data_format)
-    return to_given(b, resized(b, x, list(size), str(interpolation), antialias=antialias), data_format)
+    x = to_channels_first(b, floating(b, images), data_format)
+    return to_data_format(b, resized(b, x, list(size), str(interpolation), antialias=antialias), data_format)
 
 
 @operation("Slice")

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import Layer, in_compute_type, layer, pair
-from graphport.formats.keras.rules.tensors import binary, to_first, to_given
+from graphport.formats.keras.rules.tensors import binary, to_channels_first, to_data_format
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.resize_by_axes import Sampling, resized_by_axes
 from graphport.ops.lowering.extents import extent
@@ -69,7 +69,7 @@ def resized(b: Builder, x: Value, size: Any, interpolation: str, *, antialias: b
 
 
 def resize_exactly(b: Builder, x: Value, size: Any, interpolation: str) -> Value:
-    """The same along one axis after the other, by matrices whose shares are those of exact positions."""
+    """Resize one axis at a time, by matrices with the weights of exact positions."""
     mode = _MODES[interpolation]
     stated = Sampling(
         coordinates=mode["coordinate_transformation_mode"],
@@ -87,22 +87,22 @@ def up_sampling(at: Layer, *, size: Any = 2, data_format: str | None = None, int
     """Elements repeated along the spatial dims, or interpolated."""
     b, spatial = at.b, at.rank - 2
     factors = pair(size, spatial, "size")
-    x = to_first(b, at.x, data_format)
+    x = to_channels_first(b, at.x, data_format)
     if interpolation != "nearest":
         scaled = [n * f if isinstance(n, int) else n for n, f in zip(b.dims(x)[2:], factors, strict=True)]
         if all(isinstance(n, int) for n in scaled):
             target: Any = [int(n) for n in scaled if isinstance(n, int)]
         else:
             target = b(Mul, b(Shape, x, start=2), vector(b, factors))
-        return to_given(b, in_compute_type(at, resized(b, x, target, interpolation)), data_format)
+        return to_data_format(b, in_compute_type(at, resized(b, x, target, interpolation)), data_format)
     scales = b.constant(np.array([1.0, 1.0, *factors], np.float32))
     mode = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
-    return to_given(b, b(Resize, x, None, scales, None, **mode), data_format)
+    return to_data_format(b, b(Resize, x, None, scales, None, **mode), data_format)
 
 
 def _images(at: Layer, data_format: str | None) -> Value:
     """The images in the compute type, channels first."""
-    return to_first(at.b, cast(at.b, at.x, at.dtype), data_format)
+    return to_channels_first(at.b, cast(at.b, at.x, at.dtype), data_format)
 
 
 @layer("Resizing")
@@ -132,12 +132,12 @@ def resizing(
     if antialias is False and not own.is_floating:
         sizes(b.dims(x)[2:], "images of integers")
         y = resize_exactly(b, x, [height, width], interpolation)
-        # Since Keras 3.6, which introduced `antialias`, integers stay integers.
+        # Since Keras 3.6, which introduced `antialias`, the dtype of integers is preserved.
         low, high = ends_of(own)
         y = cast(b, b(Clip, b(Round, y), b.like(y, low), b.like(y, high)), own)
-        return to_given(b, y, data_format)
+        return to_data_format(b, y, data_format)
     y = resized(b, x, [height, width], interpolation, antialias=bool(antialias))
-    return to_given(b, in_compute_type(at, y), data_format)
+    return to_data_format(b, in_compute_type(at, y), data_format)
 
 
 def _cropped_to_ratio(b: Builder, x: Value, height: int, width: int) -> Value:
@@ -169,17 +169,17 @@ def center_crop(at: Layer, *, height: int = 1, width: int = 1, data_format: str 
         tall, wide = sizes(dims)
         if tall < height or wide < width:
             x = _cropped_to_ratio(b, x, height, width)
-            return to_given(b, in_compute_type(at, resized(b, x, [height, width], "bilinear")), data_format)
+            return to_data_format(b, in_compute_type(at, resized(b, x, [height, width], "bilinear")), data_format)
         top, left = (tall - height) // 2, (wide - width) // 2
         y = b(Slice, x, vector(b, [top, left]), vector(b, [top + height, left + width]), vector(b, [2, 3]))
-        return to_given(b, y, data_format)
+        return to_data_format(b, y, data_format)
     starts: list[Value] = []
     for axis, target in ((2, height), (3, width)):
         rest = b(Sub, extent(b, x, axis), vector(b, [target]))
         starts.append(b(Div, rest, vector(b, [2])))
     start = b(Concat, *starts, axis=0)
     y = b(Slice, x, start, b(Add, start, vector(b, [height, width])), vector(b, [2, 3]))
-    return to_given(b, y, data_format)
+    return to_data_format(b, y, data_format)
 
 
 @layer(*_RANDOM)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 FIRST = "channels_first"
 
 
-def to_first(b: Builder, x: Value, data_format: str | None) -> Value:
+def to_channels_first(b: Builder, x: Value, data_format: str | None) -> Value:
     """Move the channels to axis 1."""
     rank = len(b.dims(x))
     return x if data_format == FIRST else transposed(b, x, (0, rank - 1, *range(1, rank - 1)))
 
 
-def to_given(b: Builder, x: Value, data_format: str | None) -> Value:
+def to_data_format(b: Builder, x: Value, data_format: str | None) -> Value:
     """Move the channels from axis 1 to where the layer has them."""
     rank = len(b.dims(x))
     return x if data_format == FIRST else transposed(b, x, (0, *range(2, rank), 1))
@@ -49,14 +49,14 @@ def binary(b: Builder, page: Page, x: Value, y: Value | float) -> Value:
 def reduced(
     b: Builder, page: Page, x: Value, axes: Sequence[int], *, keepdims: bool = False, **attributes: Any
 ) -> Value:
-    """A reduction over axes; over none of them `x` itself."""
+    """A reduction over axes; `x` itself without axes."""
     if not axes:
         return x
     return b(page, x, vector(b, axes), keepdims=int(keepdims), **attributes)
 
 
 def unsqueezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """`x` with axes of size 1 at these indices of the result."""
+    """`x` with axes of size 1 at the indices `axes` of the result."""
     return b(Unsqueeze, x, vector(b, axes)) if axes else x
 
 
@@ -77,7 +77,7 @@ def weight_along(b: Builder, weight: Value, axes: Sequence[int], rank: int) -> V
 
 
 def shape_like(b: Builder, parts: Sequence[Dim | tuple[Value, int]]) -> Value:
-    """A shape as int64: numbers, and dims of values as `(value, axis)` where they are open."""
+    """A shape as int64: integers, and `(value, axis)` for each dynamic dim."""
     found: list[Value | int] = []
     for part in parts:
         if isinstance(part, tuple):
@@ -95,16 +95,16 @@ def shape_like(b: Builder, parts: Sequence[Dim | tuple[Value, int]]) -> Value:
 
 
 def reshape_to(b: Builder, x: Value, parts: Sequence[Dim | tuple[Value, int]]) -> Value:
-    """`x` in another shape, where one open dim is left to `Reshape`."""
+    """`x` in another shape; `Reshape` infers at most one dynamic dim."""
     is_open = [isinstance(p, tuple) and not isinstance(b.dims(p[0])[p[1]], int) for p in parts]
     if sum(is_open) == 1 and -1 not in parts:
-        shape = [-1 if o else _number(b, part) for part, o in zip(parts, is_open, strict=True)]
+        shape = [-1 if o else _static_dim(b, part) for part, o in zip(parts, is_open, strict=True)]
         if 0 not in shape:
             return b(Reshape, x, vector(b, shape))
     return b(Reshape, x, shape_like(b, parts))
 
 
-def _number(b: Builder, part: Dim | tuple[Value, int]) -> int:
+def _static_dim(b: Builder, part: Dim | tuple[Value, int]) -> int:
     dim = b.dims(part[0])[part[1]] if isinstance(part, tuple) else part
     return dim if isinstance(dim, int) else -1
 
@@ -115,7 +115,7 @@ def expand_like(b: Builder, x: Value, parts: Sequence[Dim | tuple[Value, int]]) 
 
 
 def is_same_dim(one: Dim, other: Dim) -> bool:
-    """Whether two dims are known to be equal."""
+    """Whether two dims are equal in all runs."""
     return decide_equal(one, other) is True
 
 
@@ -125,10 +125,10 @@ def to_float(b: Builder, x: Value, dtype: DType) -> Value:
 
 
 def in_float32(b: Builder, x: Value) -> Value:
-    """Floats narrower than 32 bits in float32; Keras computes statistics of them there."""
+    """Floats narrower than 32 bits in float32; Keras computes their statistics in float32."""
     return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
 
 
 def numbers(b: Builder, values: object, dtype: DType) -> Value:
-    """A constant of numbers from the configuration."""
+    """A constant with the configuration's values."""
     return b.constant(np.asarray(values, dtype.numpy), dtype)
