@@ -189,7 +189,7 @@ def _variable_name(name: str) -> str:
 
 
 def _flat(layer: LayerConfig, *, is_trainable: bool, above: bool) -> list[tuple[LayerConfig, Weight]]:
-    """The trainable, or the other, weights of a layer and its nested layers."""
+    """The weights of a layer and its nested layers, either the trainable or the non-trainable ones."""
     trains = above and layer.is_trainable
     own = [(layer, each) for each in weights_of(layer) if (each.is_trainable and trains) is is_trainable]
     inner = [*layer.layers, *layer.parts.values()]
