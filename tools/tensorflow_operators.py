@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-from tensorflow.core.framework import op_def_pb2, types_pb2
-from tensorflow.python.client import pywrap_tf_session as session
+import tensorflow as tf  # pyright: ignore[reportMissingModuleSource]  # in an environment of its own
+from tensorflow.core.framework import op_def_pb2, types_pb2  # pyright: ignore[reportMissingModuleSource]
+from tensorflow.python.client import pywrap_tf_session as session  # pyright: ignore[reportMissingImports]
 
 TARGET = Path(__file__).parents[1] / "src/graphport/formats/tensorflow/container/operators.txt"
 _LEFT_OUT = re.compile(

@@ -69,7 +69,7 @@ def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
     if any(len(numbers) != 1 for numbers in found):
         message = "tiles and axis must be constants of one element"
         raise UnsupportedError(message)
-    (place,), (times,) = found
+    place, times = (numbers[0] for numbers in found)
     rank = len(b.dims(input))
     if not -rank <= place < rank:
         message = f"axis {place} of an input of rank {rank}"
