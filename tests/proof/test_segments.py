@@ -11,6 +11,7 @@ import pytest
 import graphport as gp
 from graphport.api.verify import side
 from graphport.proof.pieces.comparing import compare_segments
+from graphport.proof.pieces.values import decides_sizes, draw_elements, free_input
 from graphport.proof.test_inputs import TestInput
 from tests.models import write_onnx
 from tests.passes.cases import I64, B, graph, info, model, node, some
@@ -411,3 +412,20 @@ def test_a_limit_that_the_run_does_not_reach_is_not_taken_for_the_limited_value(
 
 def sides(a: Any, b: Any) -> tuple[Any, Any]:
     return side("a", gp.load(a)), side("b", gp.load(b))
+
+
+def test_scales_that_are_the_input_of_a_segment_stay_as_they_are():
+    """Other scales would make a result of terabytes."""
+    nodes = [node("Mul", "s two", "scales"), node("Resize", "x roi scales", "y", mode="nearest")]
+    constants = {"two": np.float32(2), "roi": np.zeros(0, np.float32)}
+    net = gp.from_onnx(
+        model(nodes, [info("x", [1, 1, 2, 2]), info("s", [4])], [info("y", None)], constants, opset=18)
+    ).graph
+    x, s = net.inputs
+    assert decides_sizes(s)
+    assert not decides_sizes(x)
+    seen = np.ones(4, np.float32)
+    inputs = [free_input(each, (each, each), array) for each, array in ((x, np.ones((1, 1, 2, 2))), (s, seen))]
+    drawn = [elements for _, elements in draw_elements(net, inputs)]
+    assert all((elements[1] == seen).all() for elements in drawn)
+    assert not all((elements[0] == 1).all() for elements in drawn)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from graphport.ir.graph import walk
+from graphport.ir.graph import Node, walk
+from graphport.ops import registry
 from graphport.proof.integer_ranges import integer_range
 from graphport.proof.pieces.ranges import domain_of, may_be_nan, range_of
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 KINDS = ("ordinary", "small variance", "small", "steps", "large", "limits", "rows of different magnitude")
 _STEP = 0.25
+SIZE_OPERANDS = frozenset(
+    {
+        *("shape", "sizes", "scales", "repeats", "split", "K", "k", "pads", "starts", "ends", "steps", "axes", "roi"),
+        *("start", "limit", "delta", "output_shape", "image_shape", "block_shape", "depth", "trip_count"),
+    }
+)
+"""Names of operands whose elements decide the size of a result."""
+MAX_SIZES = 16
+"""Elements of a value that may decide sizes: a shape, scales of a resize, repeats."""
 _MAX_CONSTANTS = 64
 """Elements of constants of a segment that inputs are set to, with the neighbouring floats."""
 _NAN_OPERATORS = frozenset({"IsNaN", "IsInf"})
@@ -47,7 +57,31 @@ def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeIn
     """
     ranges = [range_of(each) for each in original] + [domain_of(value)]
     low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
-    return FreeInput(value, seen, low, max(low, high), may_be_nan=all(map(may_be_nan, original)))
+    is_fixed = np.size(seen) <= MAX_SIZES and decides_sizes(value)
+    return FreeInput(value, seen, low, max(low, high), is_fixed=is_fixed, may_be_nan=all(map(may_be_nan, original)))
+
+
+def decides_sizes(value: Value) -> bool:
+    """Whether the elements of a short value decide the size of a result: other elements may make it huge."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for node, index in waiting.pop().uses:
+            if not isinstance(node, Node):
+                continue
+            page = None if node.dialect else registry.pages().get(node.op)
+            names = [] if page is None else [each.name for each in page.signature.operands]
+            name = names[index] if index < len(names) else ""
+            if name in SIZE_OPERANDS:
+                return True
+            new = [result for result in node.results if result not in seen and _is_short(result)]
+            seen.update(new)
+            waiting += new
+    return False
+
+
+def _is_short(value: Value) -> bool:
+    shape = value.shape
+    return shape is not None and len(shape) <= 1 and all(isinstance(dim, int) and dim <= MAX_SIZES for dim in shape)
 
 
 def draw_elements(graph: Graph, inputs: list[FreeInput]) -> Iterator[tuple[str, list[Any]]]:
