@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import tarfile
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -107,8 +108,9 @@ def open_zip(file: IO[bytes]) -> ZipFile:
 def _zip_names(path: Path) -> tuple[str, ...]:
     try:
         with path.open("rb") as file, open_zip(file) as opened:
-            return tuple(info.filename for info in opened.infolist()[:MAX_MEMBERS] if not info.is_dir())
-    except (OSError, BadZipFile, ValueError, EOFError, NotImplementedError):
+            names = (info.filename for info in opened.infolist()[:MAX_MEMBERS])
+            return tuple(name for name in names if name and not name.endswith("/"))
+    except (OSError, BadZipFile, ValueError, EOFError, NotImplementedError, struct.error):
         return ()
 
 

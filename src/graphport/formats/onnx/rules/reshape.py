@@ -65,11 +65,11 @@ ROWS.lower('DepthToSpace(input, *, blocksize) -> DepthToSpace(input, blocksize=b
 @Tile.lower("onnx", until=5)
 def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
     """Repeat the input along one axis."""
-    found = [constant_numbers(operand) or () for operand in (axis, tiles)]
-    if any(len(numbers) != 1 for numbers in found):
+    axes, counts = (list(constant_numbers(operand) or ()) for operand in (axis, tiles))
+    if len(axes) != 1 or len(counts) != 1:
         message = "tiles and axis must be constants of one element"
         raise UnsupportedError(message)
-    place, times = (numbers[0] for numbers in found)
+    place, times = axes[0], counts[0]
     rank = len(b.dims(input))
     if not -rank <= place < rank:
         message = f"axis {place} of an input of rank {rank}"

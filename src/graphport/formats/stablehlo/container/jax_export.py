@@ -154,7 +154,10 @@ def _dim(text: str, extents: Extents) -> Dim:
         text = _FLOOR.sub(lambda m: f"(({m[2]}){'//' if m[1] == 'floordiv' else '%'}({m[3]}))", text)
     if text.isidentifier():
         return extents.declare(text)
-    return parse_dim(text)
+    try:
+        return parse_dim(text)
+    except ValueError as error:
+        refuse("SH0003", f"a shape has the dimension {text[:40]!r}: {error}")
 
 
 def read_export(file: MappedFile | Bytes) -> Exported:

@@ -999,7 +999,10 @@ class TextReader:
                 if kind == "i1":
                     found.append(text == "true")
                 else:
-                    found.append(float(text) if kind[0] in "fb" else int(text, 0))
+                    try:
+                        found.append(float(text) if kind[0] in "fb" else int(text, 0))
+                    except ValueError:
+                        lexer.fail("a number")
                 if not lexer.accept(","):
                     break
         lexer.expect(">")
