@@ -396,10 +396,13 @@ class Emitter:
             refuse("SH0007", f"{operation.shown()} with {len(operands)} operands: {error}")
         try:
             found = function(self, operation, *operands)
-        except RefusedError:
+        except (RefusedError, ShapeError, UncomputedError):
             raise
         except KeyError as error:
             refuse("SH0007", f"{operation.shown()} has no attribute {error}")
+        except (TypeError, ValueError, IndexError, ArithmeticError) as error:
+            # Text has no schema: an attribute of another kind is met where a rule uses it.
+            refuse("SH0007", f"{operation.shown()}: its operands and attributes do not fit: {error}")
         results = as_results(found)
         return [self.requantized(x, type) for x, type in zip(results, operation.result_types, strict=False)] or results
 
