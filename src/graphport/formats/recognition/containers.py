@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, cast
-from zipfile import BadZipFile
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.zip_directory import ZIP_FAULTS
 from graphport.formats.recognition import EXPORTED
 from graphport.formats.recognition.evidence import MAX_MEMBERS, Evidence, open_zip
 from graphport.formats.recognition.kinds import FileKind, find_kind
@@ -42,7 +42,7 @@ _COMPRESSIONS = (
     (b"BZh", "bzip2", (".bz2",), bz2.open),
     (b"\xfd7zXZ\0", "xz", (".xz",), lzma.open),
 )
-_FAULTS = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile, tarfile.TarError, ValueError, NotImplementedError)
+_FAULTS = (OSError, zlib.error, lzma.LZMAError, tarfile.TarError, *ZIP_FAULTS)
 _CHUNK = 1 << 20
 
 

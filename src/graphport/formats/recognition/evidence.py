@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 import tarfile
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,6 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import IO, TYPE_CHECKING, cast
 from zipfile import BadZipFile, ZipFile
+
+from graphport.core.zip_directory import ZIP_FAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,7 +111,7 @@ def _zip_names(path: Path) -> tuple[str, ...]:
         with path.open("rb") as file, open_zip(file) as opened:
             names = (info.filename for info in opened.infolist()[:MAX_MEMBERS])
             return tuple(name for name in names if name and not name.endswith("/"))
-    except (OSError, BadZipFile, ValueError, EOFError, NotImplementedError, struct.error):
+    except (OSError, *ZIP_FAULTS):
         return ()
 
 

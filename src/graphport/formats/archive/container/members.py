@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.core.opening import open_regular
+from graphport.core.zip_directory import LOCAL_MARK, member_start, read_directory
 from graphport.formats.archive.container.layout import ALIGNMENT, HEAD, MOST_TEXT
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
     from graphport.core.storage import MappedFile
 
-_LOCAL = struct.Struct("<4s5H3I2H")
-_MARK = b"PK\3\4"
 _PADDING = 0xD935
 """The kind of extra field that other writers of aligned archives pad with."""
 _WIDE_FROM = 0x7FFFFFFF / 1.05
@@ -55,7 +54,7 @@ def members(file: MappedFile, source: Source) -> dict[str, Member]:
         if info.filename in found:
             message = f"two members are called {info.filename!r}"
             raise DiagnosticError(Diagnostic("IO0209", message, span, _CORRUPT))
-        start = _start(file, info)
+        start = member_start(file, info.header_offset)
         if start is None or start + info.file_size > file.size:
             message = f"the member {info.filename!r} of {info.file_size} bytes reaches beyond the end of the file"
             raise DiagnosticError(Diagnostic("IO0202", message, span, _CORRUPT))
@@ -65,26 +64,15 @@ def members(file: MappedFile, source: Source) -> dict[str, Member]:
 
 def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.infolist()
-    # All that `zipfile` raises over a directory that is damaged, or of a newer version of the format than it reads.
-    except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError, EOFError) as error:
+        return read_directory(path)
+    except zipfile.BadZipFile as error:
         with open_regular(path) as file:
-            is_zip = file.read(4) == _MARK
+            is_zip = file.read(4) == LOCAL_MARK
         if is_zip:
             message = "the directory at the end of the archive is not there, or is damaged"
             raise DiagnosticError(Diagnostic("IO0202", message, Span(source), _CORRUPT)) from error
         message = "this is no graphport archive"
         raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file")) from error
-
-
-def _start(file: MappedFile, info: zipfile.ZipInfo) -> int | None:
-    """Where the bytes of a member begin; `None` where its header is none."""
-    offset = info.header_offset
-    if offset < 0 or offset + HEAD > file.size:
-        return None
-    mark, *_, name_length, extra_length = _LOCAL.unpack(file.view(offset, HEAD))
-    return offset + HEAD + name_length + extra_length if mark == _MARK else None
 
 
 def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Diagnostic]:

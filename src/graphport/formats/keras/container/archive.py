@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import struct
 import zlib
-from typing import TYPE_CHECKING, Never, cast
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+from typing import TYPE_CHECKING, Never
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.core.storage import Bytes
+from graphport.core.zip_directory import member_start, read_mapped_directory
 
 if TYPE_CHECKING:
-    from typing import IO
     from zipfile import ZipInfo
 
     from graphport.core.diagnostics import Source
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 MAX_UNPACKED = 1 << 30
 """Bytes of all members that are compressed, after unpacking. Keras stores members uncompressed."""
 _MAX_MEMBERS = 10_000
-_LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _ENCRYPTED = 0x1
 
 
@@ -39,9 +36,8 @@ class Archive:
         self.source = source
         self._unpacked = 0
         try:
-            with ZipFile(cast("IO[bytes]", io.BufferedReader(_Window(file)))) as opened:
-                entries = opened.infolist()
-        except (BadZipFile, NotImplementedError, ValueError, EOFError, OverflowError, struct.error) as error:
+            entries = read_mapped_directory(file)
+        except BadZipFile as error:
             self._refuse(f"the zip archive cannot be read: {error}")
         if len(entries) > _MAX_MEMBERS:
             self._refuse(f"the archive has {len(entries)} members, at most {_MAX_MEMBERS} are read")
@@ -64,12 +60,9 @@ class Archive:
             self._refuse(f"the archive has no member {name!r}", "a .keras file has config.json and model.weights.h5")
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             self._refuse(f"{name!r} is encrypted, or compressed in an unknown way")
-        if entry.header_offset < 0 or entry.header_offset + _LOCAL.size > self.file.size:
-            self._refuse(f"the header of {name!r} lies beyond the end of the file")
-        fields = _LOCAL.unpack(self.file.view(entry.header_offset, _LOCAL.size))
-        start = entry.header_offset + _LOCAL.size + fields[9] + fields[10]
-        if fields[0] != b"PK\3\4" or start + entry.compress_size > self.file.size:
-            self._refuse(f"{name!r} reaches beyond the end of the file")
+        start = member_start(self.file, entry.header_offset)
+        if start is None or start + entry.compress_size > self.file.size:
+            self._refuse(f"{name!r} reaches beyond the end of the file, or has no header")
         if entry.compress_type == ZIP_STORED:
             if entry.compress_size != entry.file_size:
                 self._refuse(f"{name!r} has {entry.compress_size} bytes, its directory declares {entry.file_size}")
@@ -107,33 +100,3 @@ class Archive:
         if len(data) != entry.file_size:
             self._refuse(f"{entry.filename!r} has {len(data)} bytes, its directory declares {entry.file_size}")
         return data
-
-
-class _Window(io.RawIOBase):
-    """A mapped file as a stream for `zipfile`."""
-
-    def __init__(self, file: MappedFile) -> None:
-        super().__init__()
-        self._file = file
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: object) -> int:
-        target = memoryview(cast("bytearray", buffer)).cast("B")
-        count = max(0, min(len(target), self._file.size - self._at))
-        target[:count] = self._file.view(self._at, count)
-        self._at += count
-        return count

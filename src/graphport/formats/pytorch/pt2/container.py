@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+from typing import TYPE_CHECKING
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.core.storage import Bytes
+from graphport.core.zip_directory import member_start, read_mapped_directory
 
 if TYPE_CHECKING:
-    from typing import IO
     from zipfile import ZipInfo
 
     from graphport.core.diagnostics import Source
     from graphport.core.storage import MappedFile
 
-_LOCAL = struct.Struct("<4sHHHHHIIIHH")
-_SIGNATURE = b"PK\3\4"
 _ENCRYPTED = 0x1
 
 MOST_INFLATED = 1 << 31
@@ -109,14 +105,15 @@ class Container:
         return member
 
     def _start(self, member: Member) -> int:
-        """The first byte behind the local header, which has lengths of its own."""
-        if member.header < 0 or member.header + _LOCAL.size > self.size:
-            raise self.fault("PT0005", f"the header of {member.name!r} lies beyond the end of the file")
-        fields = _LOCAL.unpack(self.file.view(self._offset + member.header, _LOCAL.size))
-        start = member.header + _LOCAL.size + fields[9] + fields[10]
-        if fields[0] != _SIGNATURE or start + member.packed > self.size:
+        """The first byte of a member, behind its local header.
+
+        Raises:
+            DiagnosticError: PT0005 it has no header, or reaches beyond the end of the file.
+        """
+        start = member_start(self.file, self._offset + member.header) if member.header >= 0 else None
+        if start is None or start + member.packed > self._offset + self.size:
             raise self.fault("PT0005", f"{member.name!r} reaches beyond the end of the file, or has no header")
-        return self._offset + start
+        return start
 
     def _unpacked(self, member: Member, start: int) -> bytes:
         self._inflated += member.length
@@ -135,11 +132,9 @@ class Container:
         return data
 
     def _directory(self) -> tuple[str, dict[str, Member]]:
-        window = cast("IO[bytes]", io.BufferedReader(_Window(self.file, self._offset, self.size)))
         try:
-            with ZipFile(window) as opened:
-                entries = opened.infolist()
-        except (BadZipFile, NotImplementedError, ValueError, EOFError, OverflowError, struct.error) as error:
+            entries = read_mapped_directory(self.file, self._offset, self.size)
+        except BadZipFile as error:
             help = "torch.export.save writes zip files; export the module once more"
             raise self.fault("PT0001", f"it is no zip file: {error}", help) from error
         folder = _folder([entry.filename for entry in entries])
@@ -172,29 +167,6 @@ class Container:
             message = f"the member {name!r} is {length} bytes long, and {packed} bytes when packed"
         if message is not None:
             raise self.fault("PT0003", message, "save the program once more")
-
-
-class _Window(io.RawIOBase):
-    """Part of a file, as `zipfile` wants to read it."""
-
-    def __init__(self, file: MappedFile | Bytes, start: int, length: int) -> None:
-        self._file, self._start, self._length, self._at = file, start, length, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = max(offset + (0, self._at, self._length)[whence], 0)
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]  zipfile's own
-        count = max(min(len(buffer), self._length - self._at), 0)
-        buffer[:count] = self._file.view(self._start + self._at, count)
-        self._at += count
-        return count
 
 
 def _folder(names: list[str]) -> str:
