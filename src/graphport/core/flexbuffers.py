@@ -1,4 +1,4 @@
-"""FlexBuffers: maps from names to numbers, the options of custom TFLite operators.
+"""FlexBuffers: maps from names to scalars, the options of custom TFLite operators.
 
 The input is untrusted: every offset is checked against the length, and nested values are not read.
 """
@@ -18,11 +18,11 @@ _MOST = 1 << 12
 
 
 class FlexBufferError(ValueError):
-    """The bytes are not a map of numbers; the message states the reason."""
+    """The bytes are not a map of scalars; the message has the reason."""
 
 
 def read_numbers(data: bytes) -> dict[str, Number]:
-    """Read the numbers of a map by name; values of other types are skipped.
+    """Read the scalars of a map by name; values of other types are skipped.
 
     Raises:
         FlexBufferError: the bytes are not a map, or an offset is out of range.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.core.storage import Bytes, MappedFile
 
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
-"""The header in front of a member; its last two numbers are the lengths of the name and the extra field behind it."""
+"""The header before a member; its last two fields are the lengths of the name and the extra field that follow."""
 LOCAL_MARK = b"PK\3\4"
 ZIP_FAULTS = (BadZipFile, NotImplementedError, ValueError, EOFError, OverflowError, struct.error)
 """What `zipfile` raises over a directory that is damaged, or of a newer version of the format than it reads."""
@@ -36,19 +36,19 @@ def read_directory(file: Path | IO[bytes]) -> list[ZipInfo]:
 
 def read_mapped_directory(file: MappedFile | Bytes, start: int = 0, length: int | None = None) -> list[ZipInfo]:
     """`read_directory` of a mapped file, or of `length` bytes of it from `start` on."""
-    part = _Part(file, start, file.size - start if length is None else length)
+    part = _MappedStream(file, start, file.size - start if length is None else length)
     return read_directory(cast("IO[bytes]", io.BufferedReader(part)))
 
 
 def member_start(file: MappedFile | Bytes, header: int) -> int | None:
-    """The position behind the local header at `header`; `None` if there is no such header."""
+    """The position after the local header at `header`; `None` if there is no such header."""
     if header < 0 or header + LOCAL_HEADER.size > file.size:
         return None
     mark, *_, name_length, extra_length = LOCAL_HEADER.unpack(file.view(header, LOCAL_HEADER.size))
     return header + LOCAL_HEADER.size + name_length + extra_length if mark == LOCAL_MARK else None
 
 
-class _Part(io.RawIOBase):
+class _MappedStream(io.RawIOBase):
     """A part of a mapped file as a stream."""
 
     def __init__(self, file: MappedFile | Bytes, start: int, length: int) -> None:

@@ -72,6 +72,16 @@ def test_files_of_the_tokenizer_are_copied_as_they_are(tmp_path):
     assert not (tmp_path / "out" / "modeling.py").exists()
 
 
+def test_a_folder_with_files_is_left_alone(tmp_path):
+    """An interrupted write would mix old and new files there."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "tokenizer.json").write_bytes(b"old")
+    with pytest.raises(gp.DiagnosticError, match="GENAI0003"):
+        gp.save(gp.load(MODELS / "llama"), tmp_path / "out", format="genai")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tokenizer.json"]
+    assert (tmp_path / "out" / "tokenizer.json").read_bytes() == b"old"
+
+
 def test_a_graph_without_caches_is_no_folder_of_genai(tmp_path):
     model = gp.load(MODELS / "llama")
     gp.save(model, tmp_path / "m.onnx")

@@ -11,9 +11,9 @@ It is a zip archive whose members are uncompressed, so that weights can be memor
     dispatch.json       the device of each node
     provenance.json     source, version of the writer, and the result of the proof
 
-The version has two numbers. A reader accepts files with its major version; a larger minor version is a warning. A
-section marked as required must be supported, unknown optional sections are skipped with a warning. Every member has a
-checksum.
+The version is a major and a minor integer. A reader accepts files with its major version; a larger minor version is a
+warning. A section marked as required must be supported, unknown optional sections are skipped with a warning. Every
+member has a checksum.
 """
 
 from __future__ import annotations

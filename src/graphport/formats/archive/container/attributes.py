@@ -44,7 +44,8 @@ def _faults(node: Node) -> list[Diagnostic]:
     for name, attribute in node.attributes.items() if page is not None else ():
         keyword = page.signature.keywords.get(name) if page is not None else None
         if keyword is not None and not has_signature_type(keyword.annotation, attribute):
-            message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {_stated(keyword.annotation)} is needed"
+            expected = _annotation_text(keyword.annotation)
+            message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {expected} is needed"
             findings.append(Diagnostic("IO0216", message, node.origin, _FOREIGN))
     return findings
 
@@ -107,5 +108,5 @@ def _kind(attribute: Attribute) -> str:
             return f"{attribute!s:.40}"
 
 
-def _stated(annotation: Any) -> str:
+def _annotation_text(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

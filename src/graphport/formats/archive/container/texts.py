@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def packed(storage: Storage) -> bytes:
-    """The elements of a tensor of texts."""
+    """Decode the elements of a string tensor."""
     elements: list[Any] = storage.numpy().reshape(-1).tolist()
     data = [
         element if isinstance(element, bytes) else str(element).encode("utf-8", "surrogatepass") for element in elements
@@ -27,7 +27,7 @@ def packed(storage: Storage) -> bytes:
 
 
 def unpacked(data: bytes, shape: Sequence[int], count: int) -> Storage | None:
-    """The tensor whose `count` elements are in `data`; `None` where they are not."""
+    """Decode a string tensor of `count` elements; `None` if `data` does not contain them."""
     if len(data) < 8 * count:
         return None
     lengths: list[int] = np.frombuffer(data[: 8 * count], "<i8").tolist()

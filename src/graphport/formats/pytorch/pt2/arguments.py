@@ -93,7 +93,7 @@ class ArgumentReader:
         elif kind == "as_graph":
             into.attributes[name] = self._body(value)
         else:
-            into.attributes[name] = plain(kind, value, name)
+            into.attributes[name] = attribute_of(kind, value, name)
 
     def _number(self, value: Any, name: str, into: Arguments) -> None:
         inner, chosen = union(value, f"the argument {name}")
@@ -146,7 +146,7 @@ def _literal(kind: str, value: Any, name: str) -> Any:
             return fail(f"{name} is {kind}, which is no number")
 
 
-def plain(kind: str, value: Any, name: str) -> Attribute:
+def attribute_of(kind: str, value: Any, name: str) -> Attribute:
     """An argument that is neither a tensor nor computed.
 
     Raises:
@@ -164,7 +164,7 @@ def plain(kind: str, value: Any, name: str) -> Attribute:
         case "as_strings":
             return tuple(text(item, name) for item in _listed(value, name))
         case "as_int_lists" | "as_float_lists":
-            return tuple(plain(kind[:-6] + "s", item, name) for item in _listed(value, name))
+            return tuple(attribute_of(kind[:-6] + "s", item, name) for item in _listed(value, name))
         case "as_complex":
             parts = fields(value, name)
             return complex(real(parts.get("real"), name), real(parts.get("imag"), name))

@@ -90,7 +90,7 @@ class Container:
         start = self._start(member)
         if not member.is_packed:
             return self.file, start, member.length
-        return Bytes(self._unpacked(member, start)), 0, member.length
+        return Bytes(self._inflate(member, start)), 0, member.length
 
     def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
         """What is wrong with the archive."""
@@ -115,7 +115,7 @@ class Container:
             raise self.fault("PT0005", f"{member.name!r} reaches beyond the end of the file, or has no header")
         return start
 
-    def _unpacked(self, member: Member, start: int) -> bytes:
+    def _inflate(self, member: Member, start: int) -> bytes:
         self._inflated += member.length
         # Members may share the bytes that they are unpacked from.
         most = min(budget.limit("pt2.unpacked", MOST_INFLATED), MOST_RATIO * self.size + 16 * SMALL)

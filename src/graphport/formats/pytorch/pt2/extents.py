@@ -48,7 +48,7 @@ OPAQUE = Opaque()
 
 
 class Range(NamedTuple):
-    """What an extent lies between."""
+    """The bounds of an extent."""
 
     least: int | None
     most: int | None

@@ -79,7 +79,7 @@ class Recorded:
         return TensorFact(DType.INT64, (), None if dim is None else (dim,))
 
     def flag(self, name: str) -> Fact:
-        """What is known of a condition on sizes."""
+        """The truth value of a condition on sizes, as far as it is known."""
         del name
         return TensorFact(DType.BOOL, ())
 

@@ -157,7 +157,7 @@ class Machine:
         return found
 
     def unpack(self, form: str) -> int:
-        """A number that stands behind the opcode."""
+        """Read the argument of an opcode."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def line(self) -> str:

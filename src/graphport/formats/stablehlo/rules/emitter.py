@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -92,12 +90,6 @@ _WRAPPING: dict[str, dict[DType | None, DType]] = {
     "Mul": {DType.UINT64: DType.INT64},
 }
 """Operators on integers for which the runtime has no kernel, and the type that has the same low bits."""
-
-
-@cache
-def _signature(function: Callable[..., object]) -> inspect.Signature:
-    """The parameters of a rule: the emitter, the operation, then one for each operand."""
-    return inspect.signature(function)
 
 
 class Emitter:
@@ -390,10 +382,6 @@ class Emitter:
         if function is None:
             help = "custom calls and composites of unknown names are not supported" if name == "custom_call" else None
             refuse("SH0006", f"unsupported: the operator {operation.shown()}", help=help)
-        try:
-            _signature(function).bind(self, operation, *operands)
-        except TypeError as error:
-            refuse("SH0007", f"{operation.shown()} with {len(operands)} operands: {error}")
         try:
             found = function(self, operation, *operands)
         except (RefusedError, ShapeError, UncomputedError):
