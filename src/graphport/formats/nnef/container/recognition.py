@@ -34,13 +34,14 @@ _MEMBER = re.compile(rb"(?:\./|[^/\0]+/)?(?:graph\.nnef|graph\.quant)\0|[^\0]+\.
 
 
 _AHEAD = re.compile(rb"[0-7 \0]{12}")
-_EXTENSIONS = (b"x", b"g", b"L", b"K")
-"""Types of entries that say more about the next one, as Python's own `tarfile` writes them for times with fractions."""
+_NO_FILES = (b"x", b"g", b"L", b"K", b"5")
+"""Types of entries that say more about the next one, as Python's own `tarfile` writes them for times with fractions, and
+folders, which `tar -C folder .` writes first."""
 
 
 def _is_member(head: bytes) -> bool:
     """Whether the first file of an archive that begins with `head` belongs to a model."""
-    while head[156:157] in _EXTENSIONS and _AHEAD.fullmatch(head, 124, 136):
+    while head[156:157] in _NO_FILES and _AHEAD.fullmatch(head, 124, 136):
         size = int(head[124:136].strip(b" \0") or b"0", 8)
         head = head[BLOCK + -(-size // BLOCK) * BLOCK :]
     return _MEMBER.match(head[:100] + b"\0") is not None
