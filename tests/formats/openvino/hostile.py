@@ -131,7 +131,7 @@ text(
     "an encoding that it is not in",
     lambda: ('<?xml version="1.0" encoding="us-ascii"?>' + net(RELU)).encode().replace(b'"y"', b'"\xe4"'),
 )
-text("compressed", lambda: gzip.compress((HEAD + net(RELU)).encode()))
+text("compressed", lambda: gzip.compress((HEAD + net(RELU)).encode()), ACCEPTED)
 text("an archive", lambda: b"PK\x03\x04" + b"\0" * 1000)
 text("a program", lambda: b"\x7fELF" + bytes(range(256)) * 100)
 text("a page of the web", "<!doctype html><html><body>404</body></html>")
