@@ -27,7 +27,10 @@ from tests.quantization.test_weights_alone import TOKENS, decoder
 ROOT = Path(__file__).parents[2]
 MANUAL = sorted((ROOT / "docs").glob("*.md"))
 TOP_TO_BOTTOM = ("index.md", "checkpoint.md")
-PAGES = [ROOT / "README.md", *(page for page in MANUAL if page.name not in TOP_TO_BOTTOM and "tutorial" not in page.name)]
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in MANUAL if page.name not in TOP_TO_BOTTOM and "tutorial" not in page.name),
+]
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 TEXT = """version 1.0

@@ -46,7 +46,7 @@ def codes(path):
 @every("word", WORDS)
 def test_odd_operands_and_attributes_are_found_or_taken(word, tmp_path):
     choose = random.Random(word)
-    operator = operators.by_word(word)
+    operator = operators.find_operator(word)
     said = [k for k in operator.keywords if k.text is None or choose.random() < 0.5]
     data = {keyword.spelling: choose.choice(TEXTS[keyword.kind]) for keyword in said}
     operands = [odd_operand(f"i{n}", choose) for n in range(choose.randrange(7))]

@@ -1,22 +1,21 @@
 """OpenVINO IR, versions 10 and 11: an `.xml` of layers and a `.bin` of weights.
 
-How a file becomes a graph of the dialect `openvino`:
+Mapping of a file to a graph of the dialect `openvino`:
 
-*Layers* are nodes, `Parameter` an input, `Const` a constant, `Result` an output of the graph. A node's word is
-`opsetN.Type`: the operation set that has this version of the operation first, and the type as IR files spell it
-(`opset1.ReLU`, `opset8.SoftMax`), whatever case and set the file gives. `operators.txt` lists them all.
+*Layers* are nodes, `Parameter` an input, `Const` a constant, `Result` an output of the graph. A node's op type is
+`opsetN.Type`: the first operation set with this version of the operation, and the type in the spelling of IR files
+(`opset1.ReLU`, `opset8.SoftMax`), independent of case and set in the file. `operators.txt` lists them all.
 
-*Attributes* are those of that list, complete: what the file leaves out has its default. They are numbers, bools, texts
-(enumerations in lower case), `DType`s (`dynamic` is `None`, types that no tensor has are texts), and tuples of these;
-`exclude-pad` is called `exclude_pad`, `auto_broadcast` is there only if it is not `numpy`, and its axis only if it is
-`pdpd`.
+*Attributes* are those of that list, with defaults for absent ones. They are numbers, bools, strings (enumerations in
+lower case), `DType`s (`dynamic` is `None`, types without tensors are strings), and tuples of them; `exclude-pad` is
+named `exclude_pad`, `auto_broadcast` is present only if it is not `numpy`, and its axis only for `pdpd`.
 
-*Operands and results* stand in the order of the ports. A value has its first tensor name, else the layer's name.
+*Operands and results* are in the order of the ports. A value is named by its first tensor name, else by its layer.
 
-*Bodies* are the attributes `body`, `then_body` and `else_body`, with maps from positions to positions (`subgraphs`).
+*Bodies* are the attributes `body`, `then_body` and `else_body`, with maps between indices (`subgraphs`).
 
-What ports declare of types and shapes are claims. Everything else (numbers of layers and ports, `rt_info`, unknown
-elements, order) is in notes, and a graph that nobody has changed is written back byte for byte.
+Declared dtypes and shapes of ports are claims. Everything else (ids of layers and ports, `rt_info`, unknown elements,
+order) is stored in notes, and an unmodified graph is written back byte for byte.
 """
 
 from __future__ import annotations

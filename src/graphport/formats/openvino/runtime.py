@@ -1,6 +1,6 @@
-"""OpenVINO on the processor, which is handed the model as an IR file.
+"""OpenVINO's CPU runtime, which loads the model from an IR file.
 
-It computes as the model says, in float32, unless it has to be quick.
+It computes in float32 as the model declares, except in `quick` mode.
 """
 
 from __future__ import annotations
@@ -38,22 +38,21 @@ _NAMED = (
     re.compile(r"\b[Nn]ode '?([^'\s]+)'? of type"),
 )
 """Where it names the layer that it complains of."""
-_AS_IT_STANDS = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
-"""By itself it computes in bfloat16, and with operands of products rounded to eight bits, where a processor can."""
+_EXACT_SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+"""By default the plugin computes in bfloat16 and quantizes MatMul operands to 8 bits if the processor supports it."""
 _NARROW = 8
 """Bits below which OpenVINO packs elements of inputs and outputs."""
 
 
 def prepare(graph: Graph, *, export: Export, threads: int = 0, quick: bool = False) -> OpenvinoSession:
-    """A session on `graph`, on `threads` threads, by default on as many as OpenVINO likes.
+    """Compile `graph` for `threads` threads (default: OpenVINO's choice).
 
-    Unless it has to be `quick`, as it is by default and when time is measured, nothing is rounded that the model does
-    not round.
+    Unless `quick` (used to measure time), all rounding follows the model.
 
     Raises:
-        DiagnosticError: RUN0003 with what IR files cannot say, or with OpenVINO's words where it refuses the model.
+        DiagnosticError: RUN0003 if IR files cannot represent the model, or with OpenVINO's message if it refuses it.
     """
-    settings = {} if quick else _AS_IT_STANDS
+    settings = {} if quick else _EXACT_SETTINGS
     limits = current()
     if limits is not None:
         limits.check_loops(graph, "OpenVINO")
@@ -61,7 +60,7 @@ def prepare(graph: Graph, *, export: Export, threads: int = 0, quick: bool = Fal
 
 
 class OpenvinoSession:
-    """One compiled model, and a second one that returns every value once that is asked for."""
+    """A compiled model, and on demand a second one that returns every value."""
 
     def __init__(self, graph: Graph, export: Export, settings: Mapping[str, str]) -> None:
         _check_types(graph.inputs)
@@ -87,7 +86,7 @@ class OpenvinoSession:
                 request = self._requests[id(compiled)] = compiled.create_infer_request()
             for index, value in enumerate(self._graph.inputs):
                 request.set_input_tensor(index, _tensor(inputs[value.name], value))
-            # The call that waits by itself does not tell all errors of the run.
+            # `infer()` does not report all errors of the run.
             request.start_async()
             with _limited(request):
                 request.wait()
@@ -116,13 +115,13 @@ def _check_types(values: Sequence[Value]) -> None:
 
 
 def _compiled(graph: Graph, extra: Sequence[Value], export: Export, settings: Mapping[str, str]) -> Any:
-    with without("openvino_telemetry"):  # its import tells its makers of every use
+    with without("openvino_telemetry"):  # importing it sends telemetry
         import openvino
 
-    runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
+    runtime: Any = openvino  # its native module has no type information
     stated = rewrite.copy(graph)
     for value in stated.inputs:
-        # A variable that became an input is given and returned here like any other.
+        # A variable that was converted to an input is passed and returned like any other.
         states.unmark(value)
     if extra:
         made = dict.fromkeys(value for node in stated for value in node.results)
@@ -135,7 +134,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], export: Export, settings: Ma
             path = Path(folder) / "model.xml"
             write(lifted, path)
             core = runtime.Core()
-            # The file goes away with the folder: nothing of it may stay mapped.
+            # The file is deleted with its folder, so it must not stay mapped.
             core.set_property({"ENABLE_MMAP": False})
             return core.compile_model(core.read_model(str(path)), "CPU", dict(settings))
     except DiagnosticError as error:
@@ -152,10 +151,10 @@ class _Stack(ctypes.Structure):
 
 @contextmanager
 def _own_signal_stack() -> Generator[None]:
-    """Give the thread the stack for signals back that it has.
+    """Restore the thread's signal stack.
 
-    On processors with matrix units each of OpenVINO's cores lays one over it, and takes the memory away when it goes:
-    after two of them the next signal, as that of Ctrl-C, would end the process.
+    On processors with matrix units each OpenVINO core replaces it and frees the memory on destruction: after two cores
+    the next signal (for example Ctrl-C) would end the process.
     """
     if sys.platform != "linux":
         yield
@@ -191,7 +190,7 @@ _FOREIGN = {
     DType.FLOAT8E4M3FN: "f8e4m3",
     DType.FLOAT8E5M2: "f8e5m2",
 }
-"""Types that NumPy has only as somebody else's."""
+"""Types that NumPy supports only through extensions."""
 
 
 def _array(tensor: Any, value: Value) -> Any:
@@ -205,11 +204,11 @@ def _array(tensor: Any, value: Value) -> Any:
 
 
 def _fault(code: str, what: str, error: Exception, graph: Graph, remedy: str | None = None) -> DiagnosticError:
-    return fault(code, f"{what}: {_words(error)}", blamed(graph, str(error), _NAMED), remedy)
+    return fault(code, f"{what}: {_last_error_line(error)}", blamed(graph, str(error), _NAMED), remedy)
 
 
-def _words(error: Exception) -> str:
-    """The last line of what OpenVINO says, without the places in its own source."""
+def _last_error_line(error: Exception) -> str:
+    """Return the last line of OpenVINO's error message, without its source locations."""
     lines = [_PLACE.sub("", line).strip() for line in str(error).strip().splitlines()]
     stated = [line for line in lines if line]
     return stated[-1][:500] if stated else type(error).__name__

@@ -14,11 +14,11 @@ from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Its import tells its makers of every use, by a child that keeps our pipes open.
+# Importing it sends telemetry from a child process that keeps our pipes open.
 with without("openvino_telemetry"):
     import openvino
 
-_runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
+_runtime: Any = openvino  # its native module has no type information
 _STRICT = {
     "INFERENCE_PRECISION_HINT": "f32",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
@@ -39,7 +39,7 @@ _NAMES = {
     **{f"u{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
 }
 _FOREIGN = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
-"""Types that NumPy has only as somebody else's."""
+"""Types that NumPy supports only through extensions."""
 
 
 class _Compiled:
@@ -56,12 +56,12 @@ class _Compiled:
             if not self._open:
                 self._compiled = self._compile()
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_last_error_line(error)) from error
         self.inputs = [_port(each) for each in self._model.inputs]
         self.outputs = [_port(each) for each in self._model.outputs]
 
     def _compile(self, inputs: Sequence[Any] = ()) -> Any:
-        """Load the model; where it leaves element types of inputs open, for those of what it is given."""
+        """Load the model; set undefined element types of inputs to those of the arguments."""
         for index in self._open:
             self._model.inputs[index].get_node().set_element_type(_tensor(inputs[index]).element_type)
         if self._open:
@@ -79,13 +79,13 @@ class _Compiled:
             for name, value in states.items():
                 if name in kept:
                     kept[name].state = _tensor(value)
-            # The call that waits by itself does not tell all errors of the run.
+            # `infer()` does not report all errors of the run.
             request.start_async()
             request.wait()
             found = [_array(request.get_output_tensor(index)) for index in range(len(self.outputs))]
             return found, {name: _array(state.state) for name, state in kept.items()}
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_last_error_line(error)) from error
 
 
 def _port(port: Any) -> Port:
@@ -119,8 +119,8 @@ def _array(tensor: Any) -> Any:
     return array
 
 
-def _words(error: Exception) -> str:
-    """The last line of what OpenVINO says, without the places in its own source."""
+def _last_error_line(error: Exception) -> str:
+    """Return the last line of OpenVINO's error message, without its source locations."""
     lines = [_PLACE.sub("", line).strip() for line in str(error).strip().splitlines()]
     stated = [line for line in lines if line] or str(error).strip().splitlines()
     return stated[-1][:500] if stated else type(error).__name__

@@ -75,7 +75,7 @@ def word_of_reals(word, x, outputs, **attributes):
 
 def test_bytes_stay_colours():
     x = np.zeros((1, 2, 2, 3), np.uint8)
-    with pytest.raises(AssertionError, match="no document says how means of them are rounded"):
+    with pytest.raises(AssertionError, match="the rounding of chroma means is not documented"):
         check_word("opset17.RGBtoNV12", [x], expected=[x])
 
 

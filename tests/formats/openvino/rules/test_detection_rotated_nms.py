@@ -45,7 +45,7 @@ def test_no_tilted_regions(ratio):
         ({"pooled_h": 0}, "0 by 3 cells"),
         ({"sampling_ratio": -2}, "-2 samples"),
         ({"sampling_ratio": 2_000_000_000}, "samples of a region"),
-        ({"numbers": 4}, "five numbers"),
+        ({"numbers": 4}, "expected [N, 5]"),
     ],
 )
 def test_what_is_no_grid_is_told(wrong, words):

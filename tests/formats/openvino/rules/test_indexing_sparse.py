@@ -58,4 +58,4 @@ def test_values_without_places_are_told():
         assert result is not None
         graph.add_output(result)
     _, findings = legalize(graph)
-    assert any("4 values at 5 places" in finding.message for finding in findings), findings
+    assert any("4 values for 5 indices" in finding.message for finding in findings), findings

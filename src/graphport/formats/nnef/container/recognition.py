@@ -35,7 +35,7 @@ _MEMBER = re.compile(rb"(?:\./|[^/\0]+/)?(?:graph\.nnef|graph\.quant)\0|[^\0]+\.
 
 _AHEAD = re.compile(rb"[0-7 \0]{12}")
 _NO_FILES = (b"x", b"g", b"L", b"K", b"5")
-"""Types of entries that say more about the next one, as Python's own `tarfile` writes them for times with fractions, and
+"""Types of tar entries that are not files: extended headers, which Python's `tarfile` writes for fractional times, and
 folders, which `tar -C folder .` writes first."""
 
 

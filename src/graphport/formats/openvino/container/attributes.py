@@ -1,4 +1,4 @@
-"""What type, version and `data` of a layer say: the word of a node and its attributes."""
+"""Op type and attributes of a layer, from its type, version and `data`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXACT = {"const": "Const", "constant": "Const"}
 
 
 class Complaint(NamedTuple):
-    """A finding about attributes, made anew for each layer that has the same ones."""
+    """A finding about attributes, reported for each layer that shares them."""
 
     is_error: bool
     code: str
@@ -27,20 +27,20 @@ class Complaint(NamedTuple):
     help: str | None
 
     def report(self, findings: Findings, layer: Element) -> None:
-        """Say it of a layer."""
+        """Report the finding at a layer."""
         (findings.error if self.is_error else findings.warning)(self.code, self.message, layer, self.help)
 
 
-class Stated(NamedTuple):
-    """The word and attributes of a node, and what is to be said of each layer that spells them so."""
+class LayerAttributes(NamedTuple):
+    """Op type and attributes of a node, and the findings about its spelling."""
 
     word: str
     attributes: Mapping[str, Attribute]
     complaints: tuple[Complaint, ...]
 
 
-def attributes(type: str, version: str, data: Mapping[str, str]) -> Stated:
-    """What a layer of that type and version says with `data`."""
+def attributes(type: str, version: str, data: Mapping[str, str]) -> LayerAttributes:
+    """Read the op type and attributes of a layer of that type and version from `data`."""
     complaints: list[Complaint] = []
     operator = operators.operator(type, version)
     exact = _EXACT.get(type.lower())
@@ -54,16 +54,16 @@ def attributes(type: str, version: str, data: Mapping[str, str]) -> Stated:
         message = f"{version[:60]} has no operation {type[:60]!r}"
         complaints.append(Complaint(False, "OV0201", message, remedy))  # noqa: FBT003
         kept = PlainAttributes({name.replace("-", "_"): text for name, text in data.items()})
-        return Stated(f"{version}.{type}", kept, tuple(complaints))
+        return LayerAttributes(f"{version}.{type}", kept, tuple(complaints))
     number = operators.set_of(version)
     if number is not None and number > operator.last:
-        message = f"{version} has no {operator.type}; that of opset{operator.last} is taken"
+        message = f"{version} has no {operator.type}; using the version of opset{operator.last}"
         complaints.append(Complaint(False, "OV0201", message, f"say opset{operator.first}"))  # noqa: FBT003
-    return Stated(operator.word, _typed(operator, data, complaints), tuple(complaints))
+    return LayerAttributes(operator.word, _typed(operator, data, complaints), tuple(complaints))
 
 
 def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complaint]) -> PlainAttributes:
-    """All attributes that the operation has, each with its value of the file or its default."""
+    """Return all attributes of the operation, with the file's value or the default."""
     attributes = PlainAttributes(operator.defaults)
     known = {keyword.spelling: keyword for keyword in operator.keywords}
     for spelling, text in data.items():
@@ -75,7 +75,7 @@ def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complai
         try:
             attributes[keyword.name] = operators.read(keyword, text)
         except operators.UnreadableError as error:
-            # What is no bool is not read at all, and the default stands; of a number, what it begins with is read.
+            # OpenVINO ignores a malformed bool and uses the default; of a malformed number it uses the leading digits.
             if error.taken is not None:
                 attributes[keyword.name] = error.taken
             is_error = keyword.kind != "bool" and error.taken is None
@@ -100,5 +100,5 @@ def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complai
 
 
 def _is_padded(spelling: str, attributes: PlainAttributes) -> bool:
-    """Whether the amounts of padding may be left out: they are computed."""
+    """Whether padding amounts may be absent because `auto_pad` computes them."""
     return spelling.startswith("pads_") and attributes.get("auto_pad", "explicit") not in ("explicit", "notset")

@@ -1,4 +1,4 @@
-"""The `.bin` of a model that is written: each tensor at its place, what is the same only once."""
+"""Writer of the `.bin`: stores equal tensors once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 _HEAD = 1024
-"""Bytes at the beginning that tell most tensors apart; those that begin alike are read once more for a digest."""
+"""Length of the prefix that is compared first; tensors with equal prefixes are compared by digest."""
 _CHUNK = 1 << 20
 
 
-class Piece(NamedTuple):
-    """Where the bytes of a tensor are."""
+class ByteRange(NamedTuple):
+    """Offset and size of a tensor's bytes."""
 
     offset: int
     size: int
 
 
 def unchanged(graph: Graph) -> MappedFile | None:
-    """The `.bin` that all constants of a graph still are where its `.xml` says, if there is one."""
+    """Return the model's `.bin` if all constants are unchanged and still at their offsets, else `None`."""
     header = graph.notes.get(KEY)
     if not isinstance(header, Header) or header.weights is None:
         return None
@@ -38,13 +38,13 @@ def unchanged(graph: Graph) -> MappedFile | None:
         found = inner.notes.get(KEY)
         left += found.constants if isinstance(found, Header) else 0
         for value in inner.constants:
-            if not _is_in_place(value, header.weights):
+            if not _is_at_offset(value, header.weights):
                 return None
         left -= len(inner.constants)
     return header.weights if left == 0 else None
 
 
-def _is_in_place(value: Value, file: MappedFile) -> bool:
+def _is_at_offset(value: Value, file: MappedFile) -> bool:
     note, storage = value.notes.get(KEY) if value.has_notes else None, value.storage
     if not isinstance(note, Element) or not isinstance(storage, FileStorage | Coded | Texts):
         return False
@@ -53,18 +53,18 @@ def _is_in_place(value: Value, file: MappedFile) -> bool:
 
 
 class Blobs:
-    """Writes tensors one after another, each aligned to its elements."""
+    """Append tensors to a file, each aligned to its element size."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = 0
-        self._small: dict[bytes, Piece] = {}
-        self._large: dict[tuple[int, bytes], Piece | dict[bytes, Piece]] = {}
-        """By size and first bytes; where several have the same ones, by digest."""
-        self._placed: dict[int, Piece] = {}
+        self._small: dict[bytes, ByteRange] = {}
+        self._large: dict[tuple[int, bytes], ByteRange | dict[bytes, ByteRange]] = {}
+        """Pieces by size and first bytes; where several match, by digest."""
+        self._placed: dict[int, ByteRange] = {}
 
-    def place(self, storage: Storage) -> Piece:
-        """Where the bytes of `storage` are, written if they were not there yet."""
+    def place(self, storage: Storage) -> ByteRange:
+        """Return the position of the bytes of `storage`; write them if they are new."""
         placed = self._placed.get(id(storage))
         if placed is not None:
             return placed
@@ -76,25 +76,25 @@ class Blobs:
             head += chunk[: _HEAD - len(head)]
             self._file.write(chunk)
             length += len(chunk)
-        piece = self._first(head, Piece(start, length))
+        piece = self._find_duplicate(head, ByteRange(start, length))
         if piece.offset == start:
             self._size = start + length
         self._placed[id(storage)] = piece
         return piece
 
-    def _first(self, head: bytes, piece: Piece) -> Piece:
-        """The first piece with the bytes of `piece`, which begin with `head`."""
+    def _find_duplicate(self, head: bytes, piece: ByteRange) -> ByteRange:
+        """Return the first piece with the bytes of `piece`, which begin with `head`."""
         if piece.size == len(head):
             return self._small.setdefault(head, piece)
         alike = piece.size, head
         known = self._large.setdefault(alike, piece)
         if known is piece:
             return piece
-        if isinstance(known, Piece):
+        if isinstance(known, ByteRange):
             known = self._large[alike] = {self._digest(known): known}
         return known.setdefault(self._digest(piece), piece)
 
-    def _digest(self, piece: Piece) -> bytes:
+    def _digest(self, piece: ByteRange) -> bytes:
         self._file.seek(piece.offset)
         digest, left = blake2b(digest_size=16), piece.size
         while left:
@@ -104,7 +104,7 @@ class Blobs:
         return digest.digest()
 
     def finish(self) -> None:
-        """Cut off what was written twice."""
+        """Truncate bytes that were written twice."""
         self._file.truncate(self._size)
 
 

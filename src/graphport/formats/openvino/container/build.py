@@ -1,4 +1,4 @@
-"""The tree of an IR file as a graph in OpenVINO's own words."""
+"""Convert the XML tree of an IR file to a graph of the dialect `openvino`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.names import unique
 from graphport.formats.openvino.container import constants, elements, operators, subgraphs
-from graphport.formats.openvino.container.attributes import Stated, attributes
+from graphport.formats.openvino.container.attributes import LayerAttributes, attributes
 from graphport.formats.openvino.container.notes import KEY, NAMES, Header
-from graphport.formats.openvino.container.ports import Claim, Output, PortReader, number_of, split
+from graphport.formats.openvino.container.ports import Claim, Output, PortReader, normalize_integer, split
 from graphport.formats.openvino.container.shapes import UnreadableError, read_shape
 from graphport.formats.openvino.container.xml import Element, Ends, Layer
 from graphport.ir import rewrite
@@ -26,16 +26,16 @@ _NEEDED = ("id", "name", "type", "version")
 _NEEDED_SET = frozenset(_NEEDED)
 _EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 _NO_OPERATIONS = ("Parameter", "Const", "Result")
-_NOTHING_STATED = Stated("", {}, ())
+_NOTHING_STATED = LayerAttributes("", {}, ())
 
 
-class _Form(NamedTuple):
-    """What layers of one type and version with the same children have in common."""
+class _LayerKind(NamedTuple):
+    """Properties shared by layers of one type and version with equal children."""
 
     type: str
     """`Parameter`, `Const`, `Result`, or empty for any operation."""
-    stated: Stated
-    """The word and attributes of an operation."""
+    stated: LayerAttributes
+    """Op type and attributes of an operation."""
     inputs: dict[str, int]
     """The operand of each input port by number."""
     operands: tuple[Claim | None, ...]
@@ -44,15 +44,15 @@ class _Form(NamedTuple):
     outputs: tuple[Output, ...]
     has_bodies: bool
     fact: TensorFact | None
-    """Of an operation whose one result is called after its layer and has no open dims: what its port claims."""
+    """The port's claim, for an operation with one result that is named like its layer and has no open dims."""
 
 
-_Layer = tuple[Element, _Form, list[Value | None], list[Value]]
-"""A layer while the graph is made: its operands, which are not connected yet, and its results."""
+_Layer = tuple[Element, _LayerKind, list[Value | None], list[Value]]
+"""A layer during graph construction: its unconnected operands and its results."""
 
 
 class Networks:
-    """Makes the graphs of one file: of the network and of every body in it."""
+    """Build the graphs of one file: the network and every body."""
 
     def __init__(self, findings: Findings, weights: MappedFile | None, *, names_tensors: bool) -> None:
         self._findings = findings
@@ -61,12 +61,12 @@ class Networks:
         self._ports = PortReader(findings, names_tensors=names_tensors)
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}
-        self._stated: dict[tuple[Any, ...], Stated] = {}
-        self._forms: dict[tuple[int, str, str], _Form] = {}
+        self._stated: dict[tuple[Any, ...], LayerAttributes] = {}
+        self._forms: dict[tuple[int, str, str], _LayerKind] = {}
         self._known_sets: set[tuple[str, str]] = set()
 
     def graph(self, root: Element) -> Graph:
-        """The graph of a network; bodies, which read nothing of it, are made first."""
+        """Build the graph of a network. Bodies are built first; they do not refer to values of the outer graph."""
         order = [root]
         for network in order:
             order += [body for layer in _layers(network) for body in layer.children if body.tag in subgraphs.BODIES]
@@ -101,30 +101,30 @@ class Networks:
             if type(element) is Layer and element.number not in found:
                 number, name = element.number, element.name
                 form = element.spelling.form
-                if type(form) is not _Form:
-                    form = element.spelling.form = self._form(element)
+                if type(form) is not _LayerKind:
+                    form = element.spelling.form = self._read_kind(element)
                 if form.fact is not None and not element.names and name and name not in taken:
                     taken.add(name)
                     found[number] = element, form, [None] * len(form.operands), [Value(name, form.fact)]
                     continue
             else:
                 stated = element.attributes
-                number = number_of(stated.get("id", ""))
+                number = normalize_integer(stated.get("id", ""))
                 if number is None or number in found or not stated.keys() >= _NEEDED_SET:
                     self._refuse(element, number)
                     continue
-                form, name = self._known_form(element), stated["name"]
+                form, name = self._find_kind(element), stated["name"]
             results = self._results(form, name, element.names)
             found[number] = element, form, [None] * len(form.operands), results
             if form.type:
                 self._source(graph, element, form, results)
         return found
 
-    def _known_form(self, layer: Element) -> _Form:
+    def _find_kind(self, layer: Element) -> _LayerKind:
         key = id(layer.children), layer.attributes["type"], layer.attributes["version"]
         form = self._forms.get(key)
         if form is None:
-            form = self._forms[key] = self._form(layer)
+            form = self._forms[key] = self._read_kind(layer)
         return form
 
     def _refuse(self, layer: Element, number: str | None) -> None:
@@ -139,9 +139,9 @@ class Networks:
             message = f"two layers have the number {number}"
             self._findings.error("OV0103", message, layer, "give one of them another")
 
-    def _form(self, layer: Element) -> _Form:
+    def _read_kind(self, layer: Element) -> _LayerKind:
         type, version = layer.attributes["type"], layer.attributes["version"]
-        # A Parameter is one in any case, the others that are no operations are not.
+        # Only `Parameter` is matched in any letter case.
         kind = "Parameter" if type.lower() == "parameter" else type if type in _NO_OPERATIONS else ""
         if kind and (type, version) not in self._known_sets:
             self._known_sets.add((type, version))
@@ -153,11 +153,11 @@ class Networks:
             operands, positions, outputs = operands or (None,), {}, ()
         stated = _NOTHING_STATED if kind else self._attributes(layer, type, version)
         has_bodies = any(child.tag in subgraphs.BODIES for child in layer.children)
-        return _Form(
+        return _LayerKind(
             kind, stated, inputs, operands, positions, outputs, has_bodies, None if kind else _fact_of(outputs)
         )
 
-    def _attributes(self, layer: Element, type: str, version: str) -> Stated:
+    def _attributes(self, layer: Element, type: str, version: str) -> LayerAttributes:
         element = layer.child("data")
         data = {} if element is None else element.attributes
         key = type, version, *data.items()
@@ -166,7 +166,7 @@ class Networks:
             found = self._stated[key] = attributes(type, version, data)
         return found
 
-    def _results(self, form: _Form, layer: str, stated: Sequence[str]) -> list[Value]:
+    def _results(self, form: _LayerKind, layer: str, stated: Sequence[str]) -> list[Value]:
         """The results of a layer of that name, which are called as is `stated`; open dims are called after them."""
         taken, outputs = self._taken, form.outputs
         results: list[Value] = []
@@ -182,7 +182,7 @@ class Networks:
             results.append(value)
         return results
 
-    def _source(self, graph: Graph, layer: Element, form: _Form, results: list[Value]) -> None:
+    def _source(self, graph: Graph, layer: Element, form: _LayerKind, results: list[Value]) -> None:
         if form.type == "Const":
             self._constants.fill(graph, layer, results)
         elif form.type == "Parameter":
@@ -202,16 +202,16 @@ class Networks:
             return
         (value,) = results
         if layer.attributes["type"] != "Parameter":
-            message = f"{layer.attributes['type']!r} is taken for a Parameter"
+            message = f"{layer.attributes['type']!r} is read as a Parameter"
             self._findings.warning("OV0201", message, layer, "spell it Parameter")
         name = stated.get("element_type", "").lower()
-        if not elements.is_known(name):
+        if not elements.is_element_type(name):
             self._findings.error("OV0203", f"element_type {name[:60]!r} is no element type", layer, "say f32, i64, …")
         if "shape" not in stated:
-            message = "the Parameter says no shape, and is taken for a scalar"
+            message = "the Parameter declares no shape and is read as a scalar"
             self._findings.warning("OV0202", message, layer, 'say shape=""')
         try:
-            value.fact = TensorFact(elements.held_as(name), read_shape(stated.get("shape", ""), value.name))
+            value.fact = TensorFact(elements.storage_dtype(name), read_shape(stated.get("shape", ""), value.name))
         except UnreadableError as error:
             self._findings.error("OV0204", f"shape: {error}", layer, "write it as in 1,3,?,2..5")
         value.notes[KEY] = layer
@@ -249,25 +249,25 @@ class Networks:
                 _, other, operands, _ = layers[target]
                 place = other.inputs[input]
             except KeyError:
-                # Numbers may be spelled in more ways than one.
-                a, b, c, d = (number_of(end) or end for end in ends)
+                # A port number has several spellings (`7`, `07`, `+7`).
+                a, b, c, d = (normalize_integer(end) or end for end in ends)
                 try:
                     self._join(layers, a, b, c, d)
                 except KeyError:
                     self._lost(layers, a, b, c, d)
                 continue
             claim, value = other.operands[place], results[index]
-            # Most ports say of what they are given what its own port says.
+            # Most input ports claim exactly what the output port claims.
             if operands[place] is None and (claim is None or claim.fact is value.fact):
                 operands[place] = value
             else:
                 self._join(layers, source, output, target, input)
 
     def _join(self, layers: dict[str, _Layer], source: str, output: str, target: str, input: str) -> None:
-        """Connect the operand at the end of an edge with the value at its start.
+        """Connect the operand at the end of an edge to the value at its start.
 
         Raises:
-            KeyError: one of them does not exist.
+            KeyError: one of the two does not exist.
         """
         _, form, _, results = layers[source]
         index = form.results[output]
@@ -284,7 +284,7 @@ class Networks:
     def _lost(self, layers: dict[str, _Layer], source: str, output: str, target: str, input: str) -> None:
         """Say which end of an edge is not there."""
         if target not in layers:
-            # The runtime goes from the results backwards, and never comes by.
+            # The runtime traverses from the results backwards and never reaches this edge.
             message = f"an edge ends at layer {target[:60]}, which does not exist"
             self._findings.warning("OV0104", message, layers[source][0] if source in layers else None, "it is ignored")
             return
@@ -301,7 +301,7 @@ class Networks:
     def _nodes(
         self, layers: dict[str, _Layer], graph: Graph, bodies: dict[Element, Graph]
     ) -> list[tuple[Element, Value]]:
-        """Put the operations into `graph`; the layers of its results and what they return."""
+        """Append the operations to `graph`; return the layers of its results and their values."""
         findings, append = self._findings, graph.append_new
         returned: list[tuple[Element, Value]] = []
         is_sorted = True
@@ -351,7 +351,7 @@ class Networks:
 
 
 def _fact_of(outputs: Sequence[Output]) -> TensorFact | None:
-    """What the only one claims, if its tensor is called after the layer and no dim is open."""
+    """Return the claim of the only output if its tensor is named after the layer and no dim is open."""
     if len(outputs) != 1:
         return None
     (output,) = outputs

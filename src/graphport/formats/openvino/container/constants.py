@@ -29,14 +29,14 @@ _MOST_DIMS = 1 << 16
 _MOST_KINDS = 4096
 
 
-class _Kind(NamedTuple):
-    """What constants of one element type and shape have in common, spelled as they are."""
+class _ConstantKind(NamedTuple):
+    """Properties shared by constants of one element type and shape with equal spelling."""
 
     dtype: DType
     shape: tuple[int, ...]
     nbytes: int
     fact: TensorFact | None
-    """`None` where each has its own, with its numbers."""
+    """`None` if each constant has its own fact with its elements."""
 
 
 class Constants:
@@ -48,7 +48,7 @@ class Constants:
         self.count = 0
         self._facts: dict[TensorFact, TensorFact] = {}
         self._shapes: dict[str, tuple[int, ...] | None] = {}
-        self._kinds: dict[tuple[str | None, str | None], _Kind] = {}
+        self._kinds: dict[tuple[str | None, str | None], _ConstantKind] = {}
 
     def fill(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         """Make the value of a Const layer a constant of `graph`."""
@@ -65,7 +65,7 @@ class Constants:
             value.storage = self._storage(layer, stated)
             if value.storage is not None:
                 fact = TensorFact.of(value.storage)
-                # One fact for all that are alike: whoever infers shapes looks at identities first.
+                # Equal constants share one fact: shape inference compares identities first.
                 value.fact = self._facts.setdefault(fact, fact)
                 self._learn(value.storage, value.fact, stated)
         graph.adopt_constant(value)
@@ -94,7 +94,7 @@ class Constants:
         if type(storage) is FileStorage and len(self._kinds) < _MOST_KINDS:
             dtype, shape = storage.dtype, storage.shape
             known = None if has_known_elements(dtype, shape) else fact
-            self._kinds[stated["element_type"], stated["shape"]] = _Kind(dtype, shape, storage.nbytes, known)
+            self._kinds[stated["element_type"], stated["shape"]] = _ConstantKind(dtype, shape, storage.nbytes, known)
 
     def _storage(self, layer: Element, stated: Mapping[str, str]) -> Storage | None:
         if not stated.keys() >= _NEEDED_SET:
@@ -102,14 +102,14 @@ class Constants:
             self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")
             return None
         name = stated["element_type"].lower()
-        if elements.held_as(name) is None:
+        if elements.storage_dtype(name) is None:
             self._findings.error("OV0203", f"element_type: {name[:60]!r} is none of a Const", layer, "say f32, i64, …")
             return None
         text = stated["shape"]
         if text not in self._shapes:
             self._shapes[text] = _shape(text)
         shape = self._shapes[text]
-        start, size = _number(stated["offset"]), _number(stated["size"])
+        start, size = _parse_int(stated["offset"]), _parse_int(stated["size"])
         for what, found in (("shape", shape), ("offset", start), ("size", size)):
             if found is None:
                 self._findings.error(
@@ -127,7 +127,7 @@ class Constants:
             self._findings.error("OV0304", message, layer, "correct its shape or size")
             return None
         if needed is not None and needed > size:
-            message = f"{budget.shown(count)} elements of {name} take {budget.shown(needed)} bytes, {size} are given"
+            message = f"{budget.shown(count)} elements of {name} take {budget.shown(needed)} bytes, but size is {size}"
             self._findings.error("OV0304", message, layer, "correct its shape or size")
             return None
         if self._file is None:
@@ -154,11 +154,11 @@ def _shape(text: str) -> tuple[int, ...] | None:
     dims = text.removesuffix(",").split(",", _MOST_DIMS)
     if len(dims) > _MOST_DIMS:
         return None
-    numbers = [_number(dim) for dim in dims]
+    numbers = [_parse_int(dim) for dim in dims]
     found = tuple(number for number in numbers if number is not None)
     return found if len(found) == len(numbers) else None
 
 
-def _number(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     match = _NUMBER.fullmatch(text)
     return None if match is None else int(match[1])

@@ -1,4 +1,4 @@
-"""Element types as IR files spell them: in attributes (`f32`) and on ports (`FP32`)."""
+"""Element types of IR files: spelled `f32` in attributes and `FP32` on ports."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _NAMES = {
 DTYPES: Mapping[str, DType] = MappingProxyType(_NAMES)
 """What tensors here can have, by the name of attributes."""
 
-HELD: Mapping[str, DType] = MappingProxyType(
+STORAGE_DTYPES: Mapping[str, DType] = MappingProxyType(
     {"u1": DType.UINT8, "u3": DType.UINT8, "u6": DType.UINT8, "nf4": DType.FLOAT32}
 )
-"""Types that only weights have, and as what they are held."""
+"""Types that only weights have, and the dtype that stores them."""
 
 OPEN = frozenset({"dynamic", "undefined", "unspecified"})
 """Names of no type in particular."""
@@ -70,15 +70,15 @@ def is_precision(precision: str) -> bool:
 
 
 def name_of(precision: str) -> str:
-    """The name in attributes of a spelling on ports."""
+    """Return the attribute spelling (`f32`) of a port precision (`FP32`)."""
     return _PRECISIONS.get(precision.upper(), precision.lower())
 
 
-def is_known(name: str) -> bool:
-    """Whether some element type is called so."""
-    return name in DTYPES or name in HELD or name in OPEN
+def is_element_type(name: str) -> bool:
+    """Whether an element type has this name."""
+    return name in DTYPES or name in STORAGE_DTYPES or name in OPEN
 
 
-def held_as(name: str) -> DType | None:
-    """The element type that a tensor of this name is held in; `None` for none in particular."""
-    return DTYPES.get(name) or HELD.get(name)
+def storage_dtype(name: str) -> DType | None:
+    """Return the dtype that stores a tensor of this element type; `None` for `dynamic`."""
+    return DTYPES.get(name) or STORAGE_DTYPES.get(name)

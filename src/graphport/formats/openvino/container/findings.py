@@ -1,4 +1,4 @@
-"""What is wrong with an IR file, collected with its places."""
+"""Diagnostics of an IR file, with their locations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Findings:
         self._layers: list[Element] = []
 
     def place(self, layer: Element) -> Span:
-        """Where a layer stands."""
+        """Return the location of a layer."""
         named = f'layer {layer.attributes.get("id", "?")} "{layer.attributes.get("name", "")}"'
         return Span(self.source, layer.at, layer.at + len("<layer"), named)
 
     def later(self, layer: Element) -> tuple[Findings, int]:
-        """`place`, for somebody who may never ask for it."""
+        """Return a deferred location of a layer, computed only if it is printed."""
         self._layers.append(layer)
         return self, len(self._layers) - 1
 
@@ -47,7 +47,7 @@ class Findings:
         self._add(code, message, layer, help, Severity.ERROR)
 
     def warning(self, code: str, message: str, layer: Element | None = None, help: str | None = None) -> None:
-        """The file can be used, and somebody should look at it."""
+        """Report a problem that does not prevent reading the file."""
         self._add(code, message, layer, help, Severity.WARNING)
 
     def _add(self, code: str, message: str, layer: Element | None, help: str | None, severity: Severity) -> None:

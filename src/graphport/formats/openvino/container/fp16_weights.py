@@ -17,12 +17,12 @@ from graphport.ir.graph import Graph, Node, Value, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LEAST = 16
-"""Elements below which a constant is left as it is: scales, limits, shapes."""
+_MIN_ELEMENTS = 16
+"""Constants with fewer elements (scales, limits, shapes) are not converted."""
 
 
 class Fp16Weights(Storage):
-    """Float32 numbers of another storage as float16, rounded when they are asked for."""
+    """Float32 elements of another storage, rounded to float16 on access."""
 
     __slots__ = ("of",)
 
@@ -46,27 +46,27 @@ class Fp16Weights(Storage):
 
 
 def fp16_weights(graph: Graph) -> Graph:
-    """A copy of a graph whose larger float32 constants are float16 ones that are converted back.
+    """Return a copy of a graph with large float32 constants stored as float16 and converted back.
 
-    Leaves alone: constants that an output returns, those with numbers that float16 does not reach, those of which even
-    the largest number would lose bits because it is so small, and those that take less already (nf4).
+    Does not apply to graph outputs, to constants with elements outside the float16 range or so small that even the
+    largest would lose bits, and to storage that is smaller already (nf4).
     """
     result = rewrite.copy(graph)
     for inner in walk(result):
         for value in list(inner.constants):
-            if _fits(value):
+            if _fits_float16(value):
                 _halve(inner, value)
     return result
 
 
-def _fits(value: Value) -> bool:
+def _fits_float16(value: Value) -> bool:
     storage = value.storage
-    if storage is None or storage.dtype is not DType.FLOAT32 or storage.count < _LEAST or value.is_output:
+    if storage is None or storage.dtype is not DType.FLOAT32 or storage.count < _MIN_ELEMENTS or value.is_output:
         return False
     if isinstance(storage, Coded):
         return False
     reach = np.finfo(np.float16)
-    # NaN is not finite, and stays NaN.
+    # NaN is excluded here and stays NaN.
     chunks = (np.frombuffer(chunk, np.float32) for chunk in storage.chunks(1 << 20))
     greatest = max((float(np.abs(each).max(initial=0, where=np.isfinite(each))) for each in chunks), default=0.0)
     return greatest == 0 or float(reach.tiny) <= greatest <= float(reach.max)

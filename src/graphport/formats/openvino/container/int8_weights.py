@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.graph import Graph
 
-_LEAST = 64
-"""Elements below which weights are left as they are: their scales would take more than is gained."""
+_MIN_ELEMENTS = 64
+"""Weights with fewer elements are not compressed: the scales would cost more than is saved."""
 _STEPS = 255
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
 
@@ -34,7 +34,7 @@ class ChannelParameters(NamedTuple):
 
 
 class Int8Weights(Storage):
-    """The numbers of another storage on a grid, rounded when they are asked for."""
+    """Elements of another storage, quantized to 8 bits on access."""
 
     __slots__ = ("channel_parameters", "of")
 
@@ -44,16 +44,16 @@ class Int8Weights(Storage):
         self.channel_parameters = channel_parameters
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        array = np.concatenate([*self._pieces()]) if self.shape[0] else np.empty(self.shape, np.uint8)
+        array = np.concatenate([*self._chunks_of_rows()]) if self.shape[0] else np.empty(self.shape, np.uint8)
         array.flags.writeable = False
         return array
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
-        for piece in self._pieces():
+        for piece in self._chunks_of_rows():
             yield from Bytes(piece.reshape(-1).data).chunks(0, piece.nbytes, limit)
 
-    def _pieces(self) -> Iterator[np.ndarray[Any, Any]]:
-        """Runs of entries of the first axis that take some megabytes as they are computed with."""
+    def _chunks_of_rows(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Yield slices along the first axis that take a few megabytes as float32."""
         numbers = self.of.numpy()
         rows = max(1, CHUNK * self.shape[0] // max(1, self.count * 4))
         for start in range(0, self.shape[0], rows):
@@ -64,15 +64,15 @@ class Int8Weights(Storage):
 
 
 def int8_weights(graph: Graph) -> Graph:
-    """A copy of a graph whose larger weights are bytes that are taken apart again where they are read.
+    """Return a copy of a graph whose large weights are uint8 and dequantized where they are used.
 
     Before  y = MatMul(x, w)
-    After   y = MatMul(x, Multiply(Subtract(Convert(c), Convert(z)), s))  with bytes c and, for each channel,
+    After   y = MatMul(x, Multiply(Subtract(Convert(c), Convert(z)), s))  with uint8 c and, for each channel,
             s = (max(w, 0) - min(w, 0)) / 255 and z = round(-min(w, 0) / s)
 
-    Each weight is off by half a step at most, and 0 stays 0. Which operand of which operation holds weights, and which
-    of its axes are channels, `operators.txt` says. Leaves alone: weights of few numbers, of numbers that are not
-    finite, of types narrower than float16, and those that an output returns.
+    The error of a weight is at most s / 2, and 0 is exact. `operators.txt` declares the weight operand of an operation
+    and its channel axes. Does not apply to weights with few elements, with elements that are not finite, of types
+    narrower than float16, and to graph outputs.
     """
     result = rewrite.copy(graph)
     for inner in walk(result):
@@ -82,7 +82,7 @@ def int8_weights(graph: Graph) -> Graph:
 
 
 def _reduce(graph: Graph, node: Node) -> None:
-    operator = operators.by_word(node.word) if node.dialect == "openvino" else None
+    operator = operators.find_operator(node.word) if node.dialect == "openvino" else None
     if operator is None or operator.weights is None:
         return
     value = node.operand(operator.weights.operand)
@@ -109,11 +109,11 @@ def _is_fit(source: Value, value: Value) -> bool:
     wide = isinstance(fact, TensorFact) and fact.dtype is DType.FLOAT32
     if storage is None or isinstance(storage, Coded) or storage.dtype not in _FLOATS or not wide:
         return False
-    return len(storage.shape) > 1 and storage.count >= _LEAST and not (value.is_output or source.is_output)
+    return len(storage.shape) > 1 and storage.count >= _MIN_ELEMENTS and not (value.is_output or source.is_output)
 
 
 def _channel_parameters(storage: Storage, channels: tuple[int, ...]) -> ChannelParameters | None:
-    """The steps of each channel; `None` where a number is not finite."""
+    """Return scale and zero point of each channel; `None` if an element is not finite."""
     numbers = storage.numpy()
     others = tuple(axis for axis in range(numbers.ndim) if axis not in channels)
     low = np.minimum(numbers.min(others, keepdims=True), 0).astype(np.float32)
@@ -125,13 +125,13 @@ def _channel_parameters(storage: Storage, channels: tuple[int, ...]) -> ChannelP
     if not np.isfinite(width).all():
         return None
     scale = np.where(width > 0, width / np.float32(_STEPS), np.float32(1))
-    # Steps that are no normal number any more would be taken for 0.
+    # Subnormal scales would be flushed to 0.
     scale = np.maximum(scale, np.finfo(np.float32).tiny)
     return ChannelParameters(scale, np.clip(np.rint(-low / scale), 0, _STEPS).astype(np.float32))
 
 
 def _replace(graph: Graph, node: Node, value: Value, source: Value, channel_parameters: ChannelParameters) -> None:
-    """Let all who read `value` read what is taken apart in front of the first of them."""
+    """Replace all uses of `value` by its dequantized copy, inserted before the first user."""
     storage = source.storage
     if storage is None:
         return

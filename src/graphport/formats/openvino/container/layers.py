@@ -1,4 +1,4 @@
-"""A graph in OpenVINO's own words as the tree of an IR file."""
+"""Convert a graph of the dialect `openvino` to the XML tree of an IR file."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
-    from graphport.formats.openvino.container.blobs import Piece
+    from graphport.formats.openvino.container.blobs import ByteRange
     from graphport.ir.graph import Value
 
-    Place = Callable[[Storage], Piece]
+    Place = Callable[[Storage], ByteRange]
 
 _END = 1 << 60
 
 
 def tree(graph: Graph, place: Place | None, *, version: str | None = None) -> Element:
-    """The element `net` of a graph.
+    """Return the element `net` of a graph.
 
     Args:
-        graph: in words of `openvino`.
-        place: puts the numbers of a constant where they belong; `None` where all are still where the notes say.
-        version: of the file; that of the notes, else 11, if `None`.
+        graph: of the dialect `openvino`.
+        place: stores the elements of a constant; `None` if all are still at the offsets in the notes.
+        version: of the file; if `None`, that of the notes, else 11.
 
     Raises:
         DiagnosticError: OV0501 for values of types that IR files do not have.
@@ -45,7 +45,7 @@ def tree(graph: Graph, place: Place | None, *, version: str | None = None) -> El
     noted = header.element.attributes.get("version") if isinstance(header, Header) else None
     chosen = version or noted or "11"
     made: dict[Graph, Element] = {}
-    # Bodies first: their elements stand inside of those of their layers.
+    # Bodies first: the element of a body is nested in the element of its layer.
     for inner in reversed(list(walk(graph))):
         made[inner] = _Network(inner, place, chosen, made).element()
     return made[graph]
@@ -68,19 +68,19 @@ class _Network:
         self._names: set[str] = set()
         self._ports: dict[Value, tuple[str, str]] = {}
         self._numbers: dict[int, tuple[object, list[str], list[str]]] = {}
-        """The numbers of input and output ports by the identity of what is in a layer, which is kept for that."""
+        """Input and output port numbers by identity of a layer's children, which are kept alive by the entry."""
         self._unchanged: dict[tuple[object, ...], object] = {}
-        """What is in layers of nodes that say what they said, by all that they say; kept as their keys name it."""
+        """Children of layers of unmodified nodes, by everything that determines them; the keys keep objects alive."""
         self._inside: dict[tuple[Any, ...], list[Element]] = {}
-        """What is in layers that were made, by all that they say but names."""
+        """Children of generated layers, by everything that determines them except names."""
 
     def element(self) -> Element:
         header = self._header
         layers = Element("layers")
-        items = self._items()
+        items = self._layers_in_order()
         if header is not None:
             items.sort(key=itemgetter(0))
-        numbers = [None if noted is None else _number(noted) for _, noted, _ in items]
+        numbers = [None if noted is None else _layer_id(noted) for _, noted, _ in items]
         keeps_ids = header is not None and None not in numbers and len(set(numbers)) == len(items)
         self._renumbers = not keeps_ids
         written: list[tuple[str, Sequence[str], Any]] = []
@@ -91,14 +91,14 @@ class _Network:
             _, inputs, outputs = self._ports_of(made)
             self._remember(number, outputs, item)
             written.append((number, inputs, item))
-        # Files may have layers in any order: every port is known before an edge is made.
+        # Layers may appear in any order, so all ports are numbered before edges are written.
         edges: list[Ends] = []
         for number, ports, item in written:
             if ports:
                 self._add_edges(edges, number, ports, item)
-        return self._around(header, layers, self._ordered(edges, header))
+        return self._build_net(header, layers, self._sort_edges(edges, header))
 
-    def _around(self, header: Header | None, layers: Element, edges: Element) -> Element:
+    def _build_net(self, header: Header | None, layers: Element, edges: Element) -> Element:
         if header is not None:
             attributes = dict(header.element.attributes)
             others = header.element.children
@@ -114,8 +114,8 @@ class _Network:
         result.children = [layers, edges, *others]
         return result
 
-    def _items(self) -> list[tuple[int, Element | None, Any]]:
-        """Layers in order: where they stood, what they were, and the value or node; an output is its position."""
+    def _layers_in_order(self) -> list[tuple[int, Element | None, Any]]:
+        """Return the layers in order: old position, old element, and the value or node (index of an output)."""
         header = self._header
         results = header.results if header is not None else (None,) * len(self._graph.outputs)
         returned = [(noted.at if noted is not None else _END, noted, index) for index, noted in enumerate(results)]
@@ -160,9 +160,9 @@ class _Network:
 
     def _source(self, number: str, value: Value) -> Element:
         if value in self._graph.constants:
-            return self._made(number, value.name, "Const", "opset1", self._stored(value), (), [value])
+            return self._make_layer(number, value.name, "Const", "opset1", self._stored(value), (), [value])
         data = {"shape": write_shape(_fact(value).shape), "element_type": _type_name(value)}
-        return self._made(number, value.name, "Parameter", "opset1", data, (), [value])
+        return self._make_layer(number, value.name, "Parameter", "opset1", data, (), [value])
 
     def _remember(self, number: str, ports: Sequence[str], item: Any) -> None:
         """Take note of the ports at which the results of a layer are found."""
@@ -174,7 +174,7 @@ class _Network:
                 self._ports[value] = number, port
 
     def _ports_of(self, layer: Element) -> tuple[object, list[str], list[str]]:
-        """What is in a layer, and the numbers of its ports: of all inputs, and of its last element `output`."""
+        """Return the children of a layer and its port numbers: of all inputs, and of its last element `output`."""
         children = layer.spelling.children if type(layer) is Layer else layer.children
         known = self._numbers.get(id(children))
         if known is None:
@@ -184,7 +184,7 @@ class _Network:
         return known
 
     def _nameless(self, layer: Element, item: Any) -> Element:
-        """The layer as files of version 10 have it: tensors have no names, inputs and outputs those of their layers."""
+        """Return the layer in the form of version 10: no tensor names, inputs and outputs named like layers."""
         attributes = {name: text for name, text in layer.attributes.items() if name != "output_names"}
         if not isinstance(item, int):
             value = next(iter(item.results), None) if isinstance(item, Node) else item
@@ -196,12 +196,12 @@ class _Network:
         return nameless
 
     def _renumbered(self, layer: Element, number: str) -> Element:
-        if _number(layer) == number:
+        if _layer_id(layer) == number:
             return layer
         return _with(layer, attributes=layer.attributes | {"id": number})
 
     def _updated(self, noted: Element, value: Value) -> Element:
-        """The element of an input or constant that was read, with what has changed since."""
+        """Update the element of an input or constant that was read."""
         if value in self._graph.constants:
             return noted if self._place is None else _with_data(noted, self._stored(value))
         return _with_shape(noted, value)
@@ -222,7 +222,7 @@ class _Network:
         return changed
 
     def _changed(self, noted: Element, node: Node) -> Element:
-        operator = operators.by_word(node.word)
+        operator = operators.find_operator(node.word)
         element = noted
         if operator is not None:
             found = noted.child("data")
@@ -237,7 +237,7 @@ class _Network:
 
     def _node(self, number: str, node: Node) -> Element:
         version, _, type = node.word.partition(".")
-        operator = operators.by_word(node.word)
+        operator = operators.find_operator(node.word)
         if operator is None:
             data = {name: str(value) for name, value in node.attributes.items() if not isinstance(value, Graph)}
         else:
@@ -245,7 +245,7 @@ class _Network:
         first = node.results[0].name if node.results else node.name or type
         name = node.name if node.name and self._version != "10" else first
         bodies = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
-        layer = self._made(number, name, type, version, data, node.inputs, node.outputs, is_shared=not bodies)
+        layer = self._make_layer(number, name, type, version, data, node.inputs, node.outputs, is_shared=not bodies)
         if node.has_notes and node.notes.get(DECOMPRESSION) and self._version != "10":
             mark = Element("rt_info")
             mark.children = [Element("attribute", {"name": "decompression", "version": "0"})]
@@ -254,7 +254,7 @@ class _Network:
             _place_bodies(layer, node, bodies)
         return layer
 
-    def _made(
+    def _make_layer(
         self,
         number: str,
         name: str,
@@ -271,7 +271,7 @@ class _Network:
         layer = Element("layer", {"id": number, "name": chosen, "type": type, "version": version})
         has_names = type != "Const" and self._version != "10"
         names = [_joined(value) for value in results if value is not None] if has_names else []
-        # No two constants are alike, as each stands at a place of its own.
+        # Constants are never shared: each has its own offset.
         if type == "Const" or not is_shared or not all(map(PLAIN.fullmatch, names)):
             layer.children = self._contents(data, operands, results, has_names=has_names)
             return layer
@@ -313,7 +313,7 @@ class _Network:
 
     def _result(self, number: str, index: int) -> Element:
         value = self._graph.outputs[index]
-        layer = self._made(number, f"{value.name}/sink_port_0", "Result", "opset1", {}, [value], ())
+        layer = self._make_layer(number, f"{value.name}/sink_port_0", "Result", "opset1", {}, [value], ())
         if self._version != "10":
             layer.attributes["output_names"] = _joined(value)
         return layer
@@ -321,7 +321,7 @@ class _Network:
     def _stored(self, value: Value) -> dict[str, str]:
         storage = value.storage
         if storage is None or self._place is None:
-            message = f"the numbers of {value.name} are not there"
+            message = f"the elements of {value.name} are not available"
             raise DiagnosticError(Diagnostic("OV0502", message, value.origin, "load the model with its weights"))
         piece = self._place(storage)
         shape = ", ".join(map(str, storage.shape))
@@ -331,7 +331,7 @@ class _Network:
     # Edges
 
     def _add_edges(self, edges: list[Ends], number: str, inputs: Sequence[str], item: Any) -> None:
-        """Add those that end at a layer."""
+        """Append the edges that end at a layer."""
         if type(item) is Node:
             operands = item.inputs
         elif type(item) is int:
@@ -343,7 +343,7 @@ class _Network:
             if value is not None:
                 edges.append((*ports[value], number, port))
 
-    def _ordered(self, edges: list[Ends], header: Header | None) -> Element:
+    def _sort_edges(self, edges: list[Ends], header: Header | None) -> Element:
         if header is not None and (edges == list(header.edges) or set(edges) == set(header.edges)):
             order: Sequence[Ends] = header.edges
         else:
@@ -358,7 +358,7 @@ def _note(owner: Value | Node) -> Element | None:
     return found if isinstance(found, Element) else None
 
 
-def _number(layer: Element) -> str:
+def _layer_id(layer: Element) -> str:
     return layer.number if type(layer) is Layer else layer.attributes["id"]
 
 
@@ -375,7 +375,7 @@ def _fact(value: Value) -> TensorFact:
 
 
 def _claim(value: Value | None) -> tuple[object, object] | None:
-    """What a port says of a value but for its names."""
+    """Return dtype and shape of a value, which its port declares."""
     if value is None:
         return None
     fact = _fact(value)
@@ -441,7 +441,7 @@ def _with_shape(noted: Element, value: Value) -> Element:
 
 
 def _changes(operator: operators.Operator, old: Mapping[str, str], node: Node) -> dict[str, str]:
-    """The attributes that are not what the text of the file says."""
+    """Return the attributes that differ from the text of the file."""
     found: dict[str, str] = {}
     for keyword in operator.keywords:
         if keyword.name not in node.attributes:
@@ -475,7 +475,7 @@ def _tag(body: Graph) -> str:
 
 
 def _place_bodies(layer: Element, node: Node, bodies: Mapping[str, Element]) -> None:
-    """Put maps in front of the ports of a layer and bodies behind them, as OpenVINO does."""
+    """Insert port maps before the ports of a layer and append its bodies, as OpenVINO does."""
     count = len(node.inputs)
     maps = [element for tag, body in bodies.items() for element in subgraphs.elements(node, tag, body, count)]
     layer.children = [*maps, *layer.children, *bodies.values()]

@@ -1,4 +1,4 @@
-"""What an IR file says besides the graph: kept on graphs, nodes and values, and written again."""
+"""Content of an IR file outside the graph: stored as notes on graphs, nodes and values, and written back."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 KEY = "openvino"
-"""Of nodes, inputs and constants: the element of the layer. Of graphs: a `Header`."""
+"""Note of nodes, inputs and constants: the layer's element. Note of graphs: a `Header`."""
 NAMES = "openvino_names"
-"""Of values: all tensor names, where that is not the value's name alone."""
+"""Note of values: all tensor names, unless the value's name is the only one."""
 MEAN_VALUES = "openvino_means"
-"""Of inputs: a storage that is subtracted before anything reads them."""
+"""Note of inputs: a storage to subtract from the input."""
 DECOMPRESSION = "openvino_decompression"
-"""Of nodes that convert compressed weights back: readers leave them until the model runs."""
+"""Note of nodes that decompress weights: OpenVINO does not fold them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Header:
-    """What surrounds the layers of a network or body.
+    """Content of a network or body outside its layers.
 
-    `element` is the network without layers and edges; `results` are the layers of its outputs; `edges` are those of the
-    file in their order; `weights` is the `.bin`, and `constants` how many layers look into it.
+    `element` is the network without layers and edges; `results` are the layers of its outputs; `edges` are in the order
+    of the file; `weights` is the `.bin`, and `constants` the number of layers that refer to it.
     """
 
     element: Element
@@ -36,7 +36,7 @@ class Header:
 
 
 def result_names(graph: Graph) -> tuple[str, ...]:
-    """What the file calls the layers of the outputs of a graph."""
+    """Return the names of the layers of a graph's outputs."""
     header = graph.notes.get(KEY)
     results = header.results if isinstance(header, Header) else ()
     return tuple(layer.attributes.get("name", "") for layer in results)

@@ -29,12 +29,12 @@ BROADCAST = "auto_broadcast"
 BROADCAST_AXIS = "auto_broadcast.auto_broadcast_axis"
 """Where the axes of other operands begin; files have it where `auto_broadcast` is `pdpd`, and no others."""
 _MOST_ITEMS = 1024  # the longest lists there are give a number for each axis, or for each of some dozens of anchors
-_MOST_REMEMBERED = 1 << 12  # files may name what they like
+_MOST_REMEMBERED = 1 << 12  # bounds memory: file content is not trusted
 _INT = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _LEADING_INT = re.compile(r"-?\d{1,40}", re.ASCII)
 _LEADING_FLOAT = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:e[+-]?\d{1,9})?(?![ex])", re.ASCII)
 _RENAMED = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
-"""Operations of set 2 that files say are of set 1."""
+"""Operations of opset2 that files declare as opset1."""
 _EXTENSIONS = frozenset({"experimental", "extension"})
 """Versions of operations that were none of any set before the sixth."""
 _EXTENSION_SET = 6
@@ -50,11 +50,11 @@ _ENUMS: Mapping[str, frozenset[str]] = MappingProxyType(
         "direction": frozenset({"forward", "reverse", "bidirectional"}),
     }
 )
-"""What an enumeration may be, where the table's reader has to refuse anything else."""
+"""Values of enumerations, where OpenVINO refuses any other."""
 
 
 class UnreadableError(ValueError):
-    """A text is no value of its kind; `taken` is what OpenVINO, which reads as far as it can, makes of it."""
+    """A text is not a value of its kind; `taken` is the value that OpenVINO, which parses prefixes, reads from it."""
 
     def __init__(self, message: str, taken: Attribute = None) -> None:
         super().__init__(message)
@@ -71,18 +71,18 @@ class Keyword:
 
     @property
     def name(self) -> str:
-        """The name in graphs: `exclude-pad` is no name in Python, nor is what has a dot."""
+        """The attribute's name in graphs, a valid Python identifier: `exclude_pad` for `exclude-pad`."""
         return self.spelling.rpartition(".")[2].replace("-", "_")
 
 
 class Weights(NamedTuple):
-    """The operand that holds weights, and the axes along which each entry is a channel of its own."""
+    """The operand that holds weights, and its channel axes."""
 
     operand: int
     axes: tuple[int, ...]
 
     def channels(self, rank: int, *, swaps: bool) -> tuple[int, ...]:
-        """The axes in a tensor of that rank; `swaps` tells that its last two axes stand the other way round."""
+        """Return the channel axes for a tensor of that rank; `swaps` means that its last two axes are transposed."""
         swapped = {-1: -2, -2: -1} if swaps else {}
         return tuple(swapped.get(axis, axis) % rank for axis in self.axes)
 
@@ -100,7 +100,7 @@ class Operator:
 
     @property
     def word(self) -> str:
-        """What nodes are called: `opset1.Reshape`."""
+        """The op type of nodes: `opset1.Reshape`."""
         return f"opset{self.first}.{self.type}"
 
 
@@ -165,7 +165,7 @@ def _is_extension(type: str) -> bool:
 
 
 @lru_cache(_MOST_REMEMBERED)
-def by_word(word: str) -> Operator | None:
+def find_operator(word: str) -> Operator | None:
     """The operation that nodes of `word` are of."""
     version, _, type = word.partition(".")
     found = operator(type, version)
@@ -173,10 +173,10 @@ def by_word(word: str) -> Operator | None:
 
 
 def read(keyword: Keyword, text: str) -> Attribute:
-    """The value of an attribute's text.
+    """Parse the text of an attribute.
 
     Raises:
-        UnreadableError: says what was expected.
+        UnreadableError: reports the expected form.
     """
     match keyword.kind:
         case "int":
@@ -190,24 +190,24 @@ def read(keyword: Keyword, text: str) -> Attribute:
         case "type":
             return _type(text)
         case "ints":
-            return _numbers(text, _int)
+            return _parse_list(text, _int)
         case "floats":
-            return _numbers(text, _float)
+            return _parse_list(text, _float)
         case "strs":
-            return tuple(item.lower() for item in _items(text))
+            return tuple(item.lower() for item in _split_list(text))
         case "text" | "shape":
             return text
 
 
-def _items(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     if text.count(",") >= _MOST_ITEMS:
         message = f"{text.count(',') + 1} entries are more than {_MOST_ITEMS}"
         raise UnreadableError(message)
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
-def _numbers(text: str, number: Callable[[str], float]) -> tuple[float, ...]:
-    items = _items(text)
+def _parse_list(text: str, number: Callable[[str], float]) -> tuple[float, ...]:
+    items = _split_list(text)
     complaint = ""
     if items and not items[-1]:
         complaint = f"{text[:60]!r} ends with a comma"
@@ -249,7 +249,7 @@ def _float(text: str) -> float:
         raise UnreadableError(message, None if leading is None else float(leading[0])) from error
     if math.isnan(number):
         # OpenVINO takes it, and every result is NaN.
-        message = f"{text[:60]!r} is not a number, and what is computed with it is none"
+        message = f"{text[:60]!r} is not a number; OpenVINO reads NaN"
         raise UnreadableError(message)
     if math.isinf(number) and "inf" not in stripped:
         message = f"{text[:60]!r} is more than 64 bits hold"
@@ -279,7 +279,7 @@ def _enum(name: str, text: str) -> str:
 
 def _type(text: str) -> DType | str | None:
     lower = text.lower()
-    if not elements.is_known(lower):
+    if not elements.is_element_type(lower):
         message = f"{text[:60]!r} is no element type"
         raise UnreadableError(message)
     return None if lower in elements.OPEN else elements.DTYPES.get(lower, lower)
@@ -293,11 +293,11 @@ def format_attribute(keyword: Keyword, value: Any) -> str:
         case "bool":
             return "true" if value else "false"
         case "float":
-            return _number(float(value))
+            return _format_number(float(value))
         case "ints":
             return ", ".join(str(int(item)) for item in value)
         case "floats":
-            return ", ".join(_number(float(item)) for item in value)
+            return ", ".join(_format_number(float(item)) for item in value)
         case "strs":
             return ", ".join(value)
         case "type":
@@ -306,7 +306,7 @@ def format_attribute(keyword: Keyword, value: Any) -> str:
             return str(value)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     if math.isinf(value) or math.isnan(value):
         return str(value)
     return f"{value:.17g}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ENCODING = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _ENCODINGS = {"utf-8": "utf-8", "us-ascii": "utf-8", "ascii": "utf-8", "iso-8859-1": "latin-1", "latin-1": "latin-1"}
 _STRUCTURE = frozenset({"layers", "layer", "data", "input", "output", "port", "edges", "edge", "body", "port_map"})
-"""Elements that have no text of their own."""
+"""Elements without text."""
 _ATTRIBUTE = re.compile(r"=\s*[\"']")
 _LONG = 1 << 16
 """Characters from one `<` to the next that are worth a look at their number of attributes."""
@@ -41,14 +41,14 @@ _PORTS = re.compile("<(input|output)>")
 _LONGEST_KNOWN = 1 << 14
 """Characters of a spelling that is remembered."""
 _INSIDE = 4
-"""Elements that stand within each other in a layer: itself, a group, a port, a dim."""
+"""Depth of elements within a layer: layer, group, port, dim."""
 
 
 def read_text(data: bytes, name: str) -> str:
-    """The text of a file: UTF-8, UTF-16 or UTF-32 with a mark, ASCII or ISO-8859-1.
+    """Decode the text of a file: UTF-8, UTF-16 or UTF-32 with a byte order mark, ASCII or ISO-8859-1.
 
     Raises:
-        DiagnosticError: OV0002, it is in no such encoding.
+        DiagnosticError: OV0002 for any other encoding.
     """
     if data[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
         encoding = "utf-32"
@@ -72,18 +72,18 @@ def read_text(data: bytes, name: str) -> str:
 
 
 def parse(text: str, name: str, limits: Limits = DEFAULT) -> tuple[Element, Source]:
-    """The tree of a text, and the source that spans refer to.
+    """Parse a text to its element tree and the source of its locations.
 
-    Layers that are spelled alike share the list of their children.
+    Layers with equal text share the list of their children.
 
     Raises:
-        DiagnosticError: OV0001 it is not well-formed, OV0003 it has a document type, OV0004 it is past a limit.
+        DiagnosticError: OV0001 not well-formed, OV0003 has a document type, OV0004 exceeds a limit.
     """
     source = Source(name, text)
     _check_tags(text, source, limits)
-    # Without comments, sections of text and the like, a tag that stands somewhere is one.
+    # Without comments and CDATA sections, every `<` starts a tag.
     if _has_tags_only(text):
-        with suppress(ExpatError, DiagnosticError):  # which are told with their places below
+        with suppress(ExpatError, DiagnosticError):  # reported with locations by the second parse
             tree = _Tree(source, limits)
             tree.feed_new()
             return tree.root, source
@@ -138,7 +138,7 @@ def _refuse(source: Source, at: int, what: str, limit: int) -> None:
 
 
 def _has_names(children: list[Element], names: list[str]) -> bool:
-    """Whether these are the attributes `names` of ports in `children`, all of them of the last element `output`."""
+    """Whether `names` are the values of all `names` attributes of ports in `children`, all in the last `output`."""
     found = [
         (group, port.attributes["names"]) for group in children for port in group.children if "names" in port.attributes
     ]
@@ -156,7 +156,7 @@ _Known = dict[tuple[int | str, ...], tuple[list[Element], int]]
 
 
 class _Tree:
-    """What the parser's events make of the text of `source`."""
+    """Build the element tree of `source` from the parser's events."""
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self.root = Element("")
@@ -176,9 +176,9 @@ class _Tree:
         self._ports: xml_patterns.Ports = {}
         self._known_layers: _Known = {}
         self._known_unnamed: _Known = {}
-        """By the attributes of `data` and the pieces behind it between names of tensors; without `data`, too."""
+        """Layers by the attributes of `data` and the text between tensor names; also without `data`."""
         self._last: dict[str, Spelling] = {}
-        """By type: the next layer of one is spelled like the last one in most cases, a constant behind its `data`."""
+        """Last layer of each type: most layers have the same text as the last one of their type."""
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._install()
@@ -190,7 +190,7 @@ class _Tree:
         raise DiagnosticError(Diagnostic("OV0003", message, span, "remove the DOCTYPE: IR files have none"))
 
     def _install(self) -> None:
-        # A model has 20 elements a layer: what is done for each is done here, in one function for each event.
+        # A model has 20 elements per layer, so each event is handled in a single function.
         parser, located, pieces, stack = self._parser, self._layers, self._pieces, self._stack
         push, pop, hear = stack.append, stack.pop, pieces.append
         most, deepest = self._limits.elements, self._limits.depth
@@ -253,7 +253,7 @@ class _Tree:
             raise ExpatError
 
     def _locate(self, begin: int, data: bytes) -> None:
-        """Turn places of layers, which expat gives in bytes, into places in the text."""
+        """Convert the positions of layers from expat's byte offsets to character indices."""
         byte = 0
         for layer in self._layers:
             after = layer.at - self._seen
@@ -271,16 +271,17 @@ class _Tree:
         """Where the parser stopped."""
         return self._at(self._parser.ErrorByteIndex)
 
-    # What is spelled like something before
+    # Reuse of layers with equal text
 
     def feed_new(self) -> None:
-        """Parse the whole text, which has nothing but elements and text, but for what is spelled like something before.
+        """Parse the whole text, which has only elements and character data; reuse layers with equal text.
 
-        Layers with the same text behind their own tag have the same children, ports the same elements, and a plain list
-        of edges is taken as it stands: the parser does not see them.
+        Layers with equal text after their own tag share children, equal ports share elements, and a list of edges in
+        standard form is not parsed: the XML parser does not see them.
 
         Raises:
-            ExpatError: it is not well-formed, or DiagnosticError: it is past a limit; places are not the right ones.
+            ExpatError: the text is not well-formed.
+            DiagnosticError: the text exceeds a limit; locations may be wrong.
         """
         text, stack, last = self._text, self._stack, self._last
         next_layer, following, layer = NEXT_LAYER.match, LAYER.search, Layer.of
@@ -321,7 +322,7 @@ class _Tree:
             self._refuse(0, self._count)
 
     def _new_layer(self, found: re.Match[str], begin: int) -> int:
-        """Make the layer at `begin`, if another one is spelled like it or it is read alone; where it ends, else 0."""
+        """Create the layer at `begin` from a known or self-contained text; return its end, or 0 if impossible."""
         text, parent, depth, inside = self._text, self._stack[-1], len(self._stack), found.end()
         number, name, type, version = found.groups()
         end = text.find(LAYER_END, inside)
@@ -334,7 +335,7 @@ class _Tree:
         if same is None and "<layer" not in rest and "body" not in rest:
             same, names = self._alike(inside, end, rest)
             if same is None:
-                same, names = self._plain(inside, end), ()
+                same, names = self._parse_standard_layer(inside, end), ()
             if same is None:
                 self._feed_layer(begin, inside, end)
                 return behind
@@ -352,7 +353,7 @@ class _Tree:
         return behind
 
     def _alike(self, inside: int, end: int, rest: str) -> tuple[tuple[list[Element], int] | None, list[str]]:
-        """The children of a layer that is spelled like one before but for `data` and names of tensors, and these."""
+        """Return the children of a known layer that differs only in `data` and tensor names, and these names."""
         found, depth = DATA.match(self._text, inside, end), len(self._stack)
         stated, behind = ("", rest) if found is None else (found[1], self._text[found.end() : end])
         pieces = NAMED.split(behind)
@@ -368,7 +369,7 @@ class _Tree:
         if tail is None or len(data.attributes) < len(attributes):
             return None, names
         same = [data, *tail[0]], tail[1] + 1
-        # No two constants are spelled alike, as each stands at a place of its own.
+        # Constants are never shared: each has its own offset.
         if "offset" not in data.attributes:
             if names:
                 self._remember(known, (depth, stated, *pieces), *same, len(rest))
@@ -383,7 +384,7 @@ class _Tree:
             known[key] = children, count
 
     def _feed_layer(self, begin: int, inside: int, end: int) -> None:
-        """Parse a layer without layers in it that is not spelled plainly, and remember it."""
+        """Parse a layer that is not in standard form and has no nested layers, and remember it."""
         stack, parent, before = self._stack, self._stack[-1], self._count
         count = len(parent.children)
         self._feed_ports(begin, end + len(LAYER_END))
@@ -393,8 +394,8 @@ class _Tree:
         if layer.dims is None:
             self._remember_layer(inside, end, layer.children, self._count - before)
 
-    def _plain(self, inside: int, end: int) -> tuple[list[Element], int] | None:
-        """The children of a layer that is spelled plainly, remembered."""
+    def _parse_standard_layer(self, inside: int, end: int) -> tuple[list[Element], int] | None:
+        """Return the children of a layer in standard form, and remember them."""
         if len(self._stack) >= self._limits.depth - _INSIDE:
             return None
         found = xml_patterns.children(self._text, inside, end, self._known_groups, self._ports)

@@ -1,4 +1,4 @@
-"""Ports of layers: their numbers, the names of tensors, and what they claim of them."""
+"""Ports of layers: numbers, tensor names, and claims (declared dtype and shape)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPED_COMMA = re.compile(r"(?<!\\),")
 
 
 class Claim(NamedTuple):
-    """What a port says of its tensor; open dims are -1 until the tensor has a name."""
+    """Declared dtype and shape of a port; open dims are -1 until the tensor has a name."""
 
     fact: TensorFact
     is_open: bool
@@ -38,7 +38,7 @@ class Claim(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output port: the names of its tensor, what it claims, and its place among those with names, or -1."""
+    """An output port: tensor names, claim, and its index among the ports with names, or -1."""
 
     names: tuple[str, ...]
     claim: Claim
@@ -46,11 +46,11 @@ class Output(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """The ports of a layer: the place of each number among the operands or results, and what outputs say."""
+    """The ports of a layer: index of each port number among operands or results, and the claims of outputs."""
 
     inputs: dict[str, int]
     operands: tuple[Claim | None, ...]
-    """What each input port says of its tensor, `None` where that cannot be read."""
+    """Claim of each input port; `None` if it cannot be read."""
     results: dict[str, int]
     outputs: tuple[Output, ...]
 
@@ -65,14 +65,14 @@ class PortReader:
         self._outputs: dict[Element, tuple[dict[str, int], tuple[Output, ...]]] = {}
         self._ports: dict[tuple[int, ...], Ports] = {}
         self._claims: dict[tuple[str, tuple[str, ...]], Claim] = {}
-        # By port, for ports that are spelled alike are one.
+        # Equal ports are one object.
         self._claimed: dict[Element, Claim] = {}
         self._numbers: dict[Element, str] = {}
         self._known_dims: set[str] = set()
         self._known_ports: dict[str, str] = {}
 
     def ports(self, layer: Element) -> Ports:
-        """The ports of a layer, outputs those of its last element `output`."""
+        """Return the ports of a layer; outputs are those of its last element `output`."""
         children = layer.children
         key = tuple(map(id, children[1:] if children and children[0].tag == "data" else children))
         found = self._ports.get(key)
@@ -89,35 +89,35 @@ class PortReader:
                 inputs = {**inputs, **{port: len(operands) + place for port, place in found.items()}}
                 operands += claims
             elif child.tag == "output":
-                positions, outputs = self._stated(layer, child)
+                positions, outputs = self._read_groups(layer, child)
         return Ports(inputs, operands, positions, outputs)
 
     def _numbered(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Claim | None, ...]]:
         found = self._inputs.get(element)
         if found is None:
-            positions = {self._number(layer, port): place for place, port in enumerate(element.children)}
+            positions = {self._port_number(layer, port): place for place, port in enumerate(element.children)}
             found = self._inputs[element] = positions, tuple(self._operand(layer, port) for port in element.children)
         return found
 
-    def _stated(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Output, ...]]:
+    def _read_groups(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Output, ...]]:
         found = self._outputs.get(element)
         if found is None:
-            positions = {self._number(layer, port): place for place, port in enumerate(element.children)}
+            positions = {self._port_number(layer, port): place for place, port in enumerate(element.children)}
             named = [port for port in element.children if self._names_tensors and "names" in port.attributes]
             order = {port: place for place, port in enumerate(named)}
             outputs = tuple(self._output(layer, port, order.get(port, -1)) for port in element.children)
             found = self._outputs[element] = positions, outputs
         return found
 
-    def _number(self, layer: Element, port: Element) -> str:
-        """The number of a port, whose dims are numbers, too: nobody looks at them, and the runtime refuses others."""
+    def _port_number(self, layer: Element, port: Element) -> str:
+        """Return the number of a port. Checks its dims, too, because the runtime refuses dims that are not numbers."""
         same = self._numbers.get(port)
         if same is not None:
             return same
         number = port.attributes.get("id", "")
         known = self._known_ports.get(number)
         if known is None:
-            known = number_of(number)
+            known = normalize_integer(number)
             if known is None:
                 self._findings.error("OV0102", f"{number[:60]!r} is no number of a port", layer, "number them from 0")
                 known = number
@@ -133,15 +133,15 @@ class PortReader:
         return known
 
     def _operand(self, layer: Element, port: Element) -> Claim | None:
-        # Nobody needs to read what an input port says, so what cannot be read is not told.
-        known = elements.is_known(elements.name_of(port.attributes.get("precision", "")))
-        return self._stated_by(layer, port) if known else None
+        # Claims of input ports are optional, so unreadable ones are not reported.
+        known = elements.is_element_type(elements.name_of(port.attributes.get("precision", "")))
+        return self._read_claim(layer, port) if known else None
 
     def _output(self, layer: Element, port: Element, place: int) -> Output:
         names = split(port.attributes["names"]) if place >= 0 else ()
-        return Output(names, self._stated_by(layer, port), place)
+        return Output(names, self._read_claim(layer, port), place)
 
-    def _stated_by(self, layer: Element, port: Element) -> Claim:
+    def _read_claim(self, layer: Element, port: Element) -> Claim:
         claim = self._claimed.get(port)
         if claim is not None:
             return claim
@@ -156,12 +156,12 @@ class PortReader:
         name = elements.name_of(precision)
         if not precision:
             self._findings.error("OV0107", "a port of the layer has no precision", layer, "say FP32, I64, …")
-        elif not elements.is_known(name):
+        elif not elements.is_element_type(name):
             self._findings.error("OV0107", f"a port has the precision {precision[:60]!r}", layer, "say FP32, I64, …")
         elif not elements.is_precision(precision):
-            message = f"OpenVINO knows no precision {precision!r}, though it is plain what is meant"
+            message = f"{precision!r} is not the spelling of a precision in OpenVINO"
             self._findings.warning("OV0107", message, layer, f"say {elements.precision_of(name)}")
-        dtype = elements.held_as(name)
+        dtype = elements.storage_dtype(name)
         if not dims:
             # A scalar has no dims, and neither has what may be of any rank.
             return Claim(UNKNOWN if dtype is None else TensorFact(dtype, None), is_open=False)
@@ -169,29 +169,29 @@ class PortReader:
         return Claim(TensorFact(dtype, shape), is_open=-1 in shape)
 
     def hold_together(self, layer: Element, port: str, claim: Claim, value: Value) -> None:
-        """Tell where the dims of an input port are not those of the tensor that it is connected to."""
+        """Report a difference between the claim of an input port and the tensor that it is connected to."""
         shape, fact = claim.fact.shape, value.fact
         if not isinstance(fact, TensorFact) or shape is None or fact.shape is None or shape == fact.shape:
             return
         if not _agrees(shape, fact.shape):
-            message = f"its input port {port[:60]} says {claim.of(value.name)}, {value.name} is declared as {fact}"
+            message = f"its input port {port[:60]} declares {claim.of(value.name)}, {value.name} is declared as {fact}"
             self._findings.warning("OV0112", message, layer, "the port is not looked at")
 
     def hold_against(self, layer: Element, output: Output, value: Value) -> None:
-        """Tell where the port of a Parameter or Const says what its `data` does not."""
+        """Report a difference between the port and the `data` of a Parameter or Const."""
         claim, fact = output.claim.fact, value.fact
         if claim == fact or not isinstance(fact, TensorFact) or fact.dtype is None:
             return
         if claim.dtype not in (None, fact.dtype):
-            message = f"its port says {claim.dtype}, its data {fact.dtype}"
+            message = f"its port declares {claim.dtype}, its data {fact.dtype}"
             self._findings.warning("OV0112", message, layer, "the port is not looked at")
         if claim.shape is not None and fact.shape is not None and not _agrees(claim.shape, fact.shape):
-            message = f"its port says {TensorFact(fact.dtype, output.claim.of(value.name).shape)}, its data {fact}"
+            message = f"its port declares {TensorFact(fact.dtype, output.claim.of(value.name).shape)}, its data {fact}"
             self._findings.warning("OV0112", message, layer, "the port is not looked at")
 
 
-def number_of(text: str) -> str | None:
-    """The number that a text is, as it is spelled without blanks, sign and zeros in front; `None` if it is none."""
+def normalize_integer(text: str) -> str | None:
+    """Return the canonical spelling of a decimal integer (no blanks, sign or leading zeros), or `None`."""
     if _PLAIN.fullmatch(text):
         return text
     match = _NUMBER.fullmatch(text)
@@ -199,7 +199,7 @@ def number_of(text: str) -> str | None:
 
 
 def _agrees(claim: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:
-    """Whether a shape may be what a port says of it."""
+    """Whether a shape is compatible with a claim."""
     if len(claim) != len(shape):
         return False
     for stated, dim in zip(claim, shape, strict=True):

@@ -22,11 +22,11 @@ _REMEDY = "subtract the means from the input yourself, and remove the section"
 
 
 class UnreadableError(ValueError):
-    """The section cannot be applied; the message says why."""
+    """The section cannot be applied; the message contains the reason."""
 
 
 def note(graph: Graph, net: Element, weights: MappedFile | None, findings: Findings) -> None:
-    """Note on the input that the section names what is subtracted from it: one number, or one picture, a channel."""
+    """Note on the input of the section its mean values: one number or one image per channel."""
     section = net.child("pre-process")
     channels = () if section is None else [child for child in section.children if child.tag == "channel"]
     mean_values = {index: mean for index, each in enumerate(channels) if (mean := each.child("mean")) is not None}
@@ -63,12 +63,12 @@ def _position(channel: Element, index: int) -> int:
 def _array(
     value: Value, elements: dict[int, Element], weights: MappedFile | None, *, count: int
 ) -> np.ndarray[Any, Any]:
-    """What is subtracted, in the type of the input and of its rank."""
+    """Return the mean values in the dtype of the input, broadcastable to its shape."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.shape:
         message = f"{value.name} is {fact}"
         raise UnreadableError(message)
-    # A picture alone begins with its channels, one of a batch has them behind it.
+    # The channel axis is 0 for a single image and 1 for a batch.
     axis = 0 if len(fact.shape) in (1, 3) else 1
     if count != fact.shape[axis] or sorted(elements) != list(range(count)):
         message = f"it has means of {count} channels, {value.name} is {fact}"
@@ -91,7 +91,7 @@ def _mean(element: Element, plane: tuple[int, ...], weights: MappedFile | None) 
         except ValueError as error:
             message = f"{stated['value'][:60]!r} is no number"
             raise UnreadableError(message) from error
-    start, size = (_number(stated.get(name, "")) for name in ("offset", "size"))
+    start, size = (_parse_int(stated.get(name, "")) for name in ("offset", "size"))
     if start is None or size is None or -1 in plane or size != 4 * math.prod(plane):
         message = "a mean has neither a value nor as many bytes as a channel"
         raise UnreadableError(message)
@@ -101,5 +101,5 @@ def _mean(element: Element, plane: tuple[int, ...], weights: MappedFile | None) 
     return np.frombuffer(weights.view(start, size), "<f4").reshape(-1)
 
 
-def _number(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None

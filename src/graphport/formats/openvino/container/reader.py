@@ -1,4 +1,4 @@
-"""IR files to graphs in OpenVINO's own words."""
+"""Read IR files to graphs of the dialect `openvino`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _OPERATION_SET = re.compile(r"opset([0-9]{1,9})\.")
 
 
 def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Diagnostic]]:
-    """The graph of an IR file, and warnings; numbers stay in the `.bin` beside it.
+    """Read the graph of an IR file, and warnings; weights stay mapped in the `.bin`.
 
     Parameters become inputs, Const layers constants, Results outputs, every other layer a node of the dialect
-    `openvino`. What ports declare are claims.
+    `openvino`. Declared dtypes and shapes of ports are claims.
 
     Raises:
-        DiagnosticError: every error of the first stage that found one: of the text, or of layers and edges.
+        DiagnosticError: all errors of the first failing stage: the text, or layers and edges.
     """
     place = Path(path)
     source = Source(str(path))

@@ -1,4 +1,4 @@
-"""Shapes as IR files spell them: `1,3,?,2..5,3..,..10`, `...` for any rank, nothing for a scalar."""
+"""Text form of shapes in IR files: `1,3,?,2..5,3..,..10`; `...` for any rank, empty for a scalar."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LEADING = re.compile(r"\s*([+-]?\d{1,19})")
 
 
 class UnreadableError(ValueError):
-    """A text is no shape; the message says what of it."""
+    """A text is not a shape; the message names the faulty dim."""
 
 
 def read_shape(text: str, name: str, lower: int = 1) -> tuple[Dim, ...] | None:
-    """The shape that a text spells; open dims become symbols `name.axis`, with the bounds that it gives, or `lower`.
+    """Parse a shape; open dims become symbols `name.axis` with the bounds in the text, else `lower`.
 
     Raises:
         UnreadableError: names the dim that cannot be read.
@@ -70,7 +70,7 @@ def leading_int(text: str) -> int | None:
 
 
 def write_shape(shape: Sequence[Dim] | None, least: int = 0) -> str:
-    """The text of a shape as `Parameter` has it; what is no plain symbol becomes `?` or its bounds above `least`."""
+    """Format a shape for a `Parameter`; a dim that is not a plain symbol is `?` or its bounds above `least`."""
     return "..." if shape is None else ",".join(_dim_text(dim, least) for dim in shape)
 
 

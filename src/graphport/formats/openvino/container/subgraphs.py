@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph, Node
 
 BODIES = {"body": "", "then_body": "then_", "else_body": "else_"}
-"""Elements that are networks, and what the names of their maps begin with."""
+"""Elements that are networks, and the prefix of their maps' names."""
 
 _SLICE = (("start", 0), ("end", -1), ("stride", 1), ("part_size", 1))
 _NUMBER = re.compile(r"\s*([+-]?\d{1,19})\s*")
@@ -23,12 +23,12 @@ _NOWHERE = -1
 
 
 def attributes(layer: Element, bodies: dict[Element, Graph], findings: Findings) -> dict[str, Attribute]:
-    """The attributes of a layer with bodies.
+    """Return the attributes of a layer with bodies.
 
-    Of each body: `body`; `inputs`, tuples of an operand's position, that of the body's input, and where the operand is
-    sliced its axis, start, end, stride and part size; `outputs`, the same of results and of the body's outputs, which
-    are joined along the axis; of a loop also `back_edges`, pairs of a body's output and input, `current_iteration` and
-    `execution_condition`, positions or `None`. The names of branches begin with `then_` and `else_`.
+    For each body: `body`; `inputs`, tuples of operand index, body input index and, for a sliced operand, axis, start,
+    end, stride and part size; `outputs`, the same for results and body outputs, which are concatenated along the axis;
+    for loops also `back_edges` (pairs of body output and input), `current_iteration` and `execution_condition` (indices
+    or `None`). The attributes of branches have the prefixes `then_` and `else_`.
     """
     found: dict[str, Attribute] = {}
     for child in layer.children:
@@ -122,7 +122,7 @@ def elements(node: Node, tag: str, body: Element, operands: int) -> Iterator[Ele
     }
     port_map = Element(f"{prefix}port_map")
     for kind, offset in (("input", 0), ("output", operands)):
-        for outer, position, *slice_ in _entries(node, f"{prefix}{kind}s"):
+        for outer, position, *slice_ in _map_rows(node, f"{prefix}{kind}s"):
             stated = {"external_port_id": str(outer + offset), "internal_layer_id": inner[kind][position]}
             if slice_:
                 stated = {"axis": str(slice_[0]), **stated}
@@ -136,11 +136,11 @@ def elements(node: Node, tag: str, body: Element, operands: int) -> Iterator[Ele
     yield port_map
     if not prefix:
         back_edges = Element("back_edges")
-        for source, target in _entries(node, "back_edges"):
+        for source, target in _map_rows(node, "back_edges"):
             stated = {"from-layer": inner["output"][source], "to-layer": inner["input"][target]}
             back_edges.children.append(Element("edge", stated))
         yield back_edges
 
 
-def _entries(node: Node, name: str) -> tuple[tuple[int, ...], ...]:
+def _map_rows(node: Node, name: str) -> tuple[tuple[int, ...], ...]:
     return cast("tuple[tuple[int, ...], ...]", node.attributes.get(name, ()))

@@ -1,4 +1,4 @@
-"""The numbers of an IR model: pieces of the `.bin` beside the `.xml`, and how types narrower than a byte lie in it."""
+"""Weights of an IR model: byte ranges of the `.bin`, and the layout of types narrower than a byte."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _FIELD = 4  # bytes of each number at the head of a tensor of texts
 
 
 class CorruptFileError(ValueError):
-    """A piece of the file is not what it should be; the message says how."""
+    """A byte range has not the expected content; the message contains the reason."""
 
 
 def length_of(name: str, count: int) -> int | None:
-    """Bytes that `count` elements of a type take; `None` for texts, which say it themselves."""
+    """Return the byte size of `count` elements; `None` for strings, whose size is in the data."""
     if name == "string":
         return None
     bits = _BITS.get(name) or elements.DTYPES[name].bits
@@ -69,16 +69,16 @@ def storage(file: MappedFile | Bytes, start: int, length: int, name: str, shape:
 
 
 class Coded(Storage):
-    """Numbers of a type that no `DType` stands for, decoded when they are asked for.
+    """Elements of a type without `DType`, decoded on access.
 
-    `u1` fills bytes from their highest bit; of eight `u3`, two bytes hold the low bits and the third the high one; of
-    four `u6`, two bytes hold the low four bits and the third the high two; `nf4` are indices into a table.
+    `u1` fills bytes from the highest bit. Eight `u3` are three bytes: two with the low bits, one with the high bits.
+    Four `u6` are three bytes: two with the low four bits, one with the high two. `nf4` are indices into a table.
     """
 
     __slots__ = ("file", "name", "start")
 
     def __init__(self, file: MappedFile | Bytes, start: int, name: str, shape: Sequence[int]) -> None:
-        super().__init__(elements.HELD[name], shape)
+        super().__init__(elements.STORAGE_DTYPES[name], shape)
         self.file = file
         self.name = name
         self.start = start
@@ -144,7 +144,7 @@ class Texts(Storage):
             raise CorruptFileError(message)
         numbers = struct.unpack(f"<{head}i", self.file.view(self.start, head * _FIELD))
         if numbers[0] != self.count:
-            message = f"it has {numbers[0]} texts, the shape {list(self.shape)} has {self.count}"
+            message = f"it has {numbers[0]} strings, the shape {list(self.shape)} has {self.count}"
             raise CorruptFileError(message)
         ends = numbers[1:]
         if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):

@@ -1,4 +1,4 @@
-"""Graphs in OpenVINO's own words to IR files."""
+"""Write graphs of the dialect `openvino` to IR files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSIONS = (10, 11)
 _STORED: Mapping[str, Callable[[Graph], Graph]] = MappingProxyType(
     {"f32": lambda graph: graph, "f16": fp16_weights, "int8": int8_weights}
 )
-"""What the numbers of weights become, by the option `weights`."""
+"""Transformation of the weights for each value of the option `weights`."""
 _LEAST_SNR = {"f16": 40.0, "int8": 20.0}
 
 
@@ -37,20 +37,20 @@ def write(
     ir_opset: int | None = None,
     weights: str | None = None,
 ) -> None:
-    """Write a graph and, beside it, its weights; both files are whole before one of them takes its name.
+    """Write a graph and its weights; both files are complete before either is renamed to its path.
 
     Args:
-        graph: in words of the dialect `openvino`.
-        path: of the `.xml`; the `.bin` stands beside it.
-        ir_version: 10 or 11; as it was read, else 11, if `None`.
-        ir_opset: the newest operation set that the reader of the file has.
-        weights: `f16` stores larger float32 constants in half the bytes, `int8` weights in a quarter, see `eighths`; as
-            they are if `None` or `f32`.
+        graph: of the dialect `openvino`.
+        path: of the `.xml`; the `.bin` has the same stem.
+        ir_version: 10 or 11; if `None`, that of the file that was read, else 11.
+        ir_opset: the newest operation set that the target device supports.
+        weights: `f16` stores larger float32 constants as float16, `int8` stores weights as uint8 (see `int8_weights`);
+            `f32` or `None` keeps them.
 
     Raises:
-        DiagnosticError: OV0501 and OV0502, see `tree`; OV0503 words of newer operation sets; OV0504 the version of the
-            file; OV0505 words of other dialects; OV0506 how weights are stored;
-            OV0507 the name of the file is that of its weights; OV0508 a file cannot be written.
+        DiagnosticError: OV0501 and OV0502 (see `tree`); OV0503 newer op types; OV0504 unknown IR version; OV0505 op
+            types of other dialects; OV0506 unknown weight format; OV0507 path equal to that of the weights; OV0508 a
+            file cannot be written.
     """
     if ir_version not in (None, *_VERSIONS):
         message = f"there is no version {ir_version} of IR files"
@@ -61,7 +61,9 @@ def write(
     target = Path(path)
     blob = target.with_suffix(".bin")
     if blob == target:
-        raise DiagnosticError(Diagnostic("OV0507", f"the weights stand in {target.name}", None, "call the model .xml"))
+        raise DiagnosticError(
+            Diagnostic("OV0507", f"the weights are stored in {target.name}", None, "call the model .xml")
+        )
     _check(graph, ir_opset)
     graph = _STORED[weights or "f32"](graph)
     try:
@@ -75,20 +77,20 @@ def write(
 
 
 def least_snr(**options: Any) -> float | None:
-    """Decibels that outputs keep where weights are rounded as `options` of `write` say; `None` where none are.
+    """Return the expected SNR of outputs in dB when `options` of `write` round weights; `None` if they do not.
 
-    One layer of float16 weights keeps some 70 dB, one of eight bits for each channel some 40; depth costs.
+    One layer of float16 weights keeps about 70 dB, one of per-channel 8-bit weights about 40 dB; depth lowers both.
     """
     return _LEAST_SNR.get(str(options.get("weights")))
 
 
 def can_stay(graph: Graph, *, ir_opset: int | None = None, **_: Any) -> bool:
-    """Whether no word of a graph is newer than the newest that is asked for: newer ones may be said in older ones."""
+    """Whether no op type of a graph is newer than `ir_opset`; newer ones may have an equivalent in older sets."""
     return not any(_is_newer(node, ir_opset) for inner in walk(graph) for node in inner)
 
 
 def _is_newer(node: Node, newest: int | None) -> bool:
-    operator = None if newest is None else operators.by_word(node.word)
+    operator = None if newest is None else operators.find_operator(node.word)
     return newest is not None and operator is not None and operator.first > newest
 
 
@@ -97,7 +99,7 @@ def _check(graph: Graph, newest: int | None) -> None:
     for inner in walk(graph):
         for node in inner:
             if node.dialect != "openvino":
-                message = f"{node.op} is no word of OpenVINO"
+                message = f"{node.op} is not an op type of OpenVINO"
                 findings[node.op] = Diagnostic("OV0505", message, node.origin, "lift the graph first")
                 continue
             if _is_newer(node, newest):

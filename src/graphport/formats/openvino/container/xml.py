@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 Ends = tuple[str, str, str, str]
-"""An edge: the layer and port that it comes from, and those that it goes to."""
+"""An edge: source layer and port, target layer and port."""
 
 
 class Element:
-    """One element; of its text only that of `dim` and of elements without children is kept.
+    """An XML element. Text is kept only for `dim` and elements without children.
 
-    `ends` are the edges of `edges` that have four attributes in OpenVINO's order and nothing else: those in front of
+    `ends` are the edges at the start of `edges` that have exactly the four attributes in OpenVINO's order; they precede
     `children`.
 
-    `names` are of layers that differ from one before in the attributes `names` of output ports alone, and share its
-    children: what these attributes are here, in order. Where it is empty, children say what they are.
+    `names` belongs to a layer that differs from an earlier one only in the `names` attributes of output ports and
+    shares its children: it holds these attributes in order. If it is empty, the children hold them.
     """
 
     __slots__ = ("at", "attributes", "children", "dims", "ends", "names", "tag", "text")
@@ -45,9 +45,9 @@ class Element:
 
 
 class Spelling:
-    """What layers that are spelled alike behind their names have in common; `form` is what is read of it, once.
+    """Shared text of layers that are equal after their names; `form` caches their properties.
 
-    Constants that are spelled alike behind their `data` have one, too: their children are their own.
+    Constants that are equal after their `data` share one, too, but not their children.
     """
 
     __slots__ = ("children", "count", "depth", "form", "text", "type", "version")
@@ -76,7 +76,7 @@ class Layer(Element):
 
     @staticmethod
     def of(number: str, name: str, spelling: Spelling, children: list[Element], names: Sequence[str], at: int) -> Layer:
-        """The layer that stands at `at`."""
+        """Create the layer that begins at `at`."""
         layer = _bare(Layer)
         layer.number = number
         layer.name = name
@@ -103,9 +103,9 @@ class Layer(Element):
 _bare = object.__new__
 
 PLAIN = re.compile(r'[^"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*+')
-"""Text that stands in an attribute as it is."""
+"""Characters that need no escape in an attribute."""
 NAMED = re.compile(rf'(<port id="\d{{1,18}}" precision="\w{{1,64}}" names=")({PLAIN.pattern})(?=")', re.ASCII)
-"""The tag of a port as far as the names of its tensor, and these."""
+"""The tag of a port up to the names of its tensor, and the names."""
 
 _BLOCK = 1 << 12
 """Pieces of text that are written at once."""
@@ -117,14 +117,14 @@ _IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def render(root: Element) -> Iterator[str]:
     """The text of a tree in the layout of OpenVINO's writer, block by block."""
-    # Layers that were spelled alike have the same list of children, whose text is kept from the second time on.
+    # Layers with equal text share one list of children, whose rendered text is cached from the second use on.
     pieces = chain(('<?xml version="1.0"?>\n',), _rendered([root], 0, {}))
     while block := "".join(islice(pieces, _BLOCK)):
         yield block
 
 
 def _inside(children: Sequence[Element], depth: int, *, has_names: bool) -> list[str]:
-    """The text of what is in a layer; where it has names, every third piece from the third on is one."""
+    """Return the text of a layer's children; with names, every third piece from the third on is a name."""
     text = "".join(_rendered(children, depth, {}))
     return NAMED.split(text) if has_names else [text]
 
@@ -147,7 +147,7 @@ def _rendered(roots: Sequence[Element], depth: int, known: _Known) -> Iterator[s
         if not children and not element.dims and not element.ends:
             yield _empty(element, indent)
             continue
-        yield f"{indent}<{element.tag}{_stated(element)}>\n"
+        yield f"{indent}<{element.tag}{_format_attributes(element)}>\n"
         if element.ends or element.dims:
             yield from _lines(element, indent)
         closing = f"{indent}</{element.tag}>\n"
@@ -173,7 +173,7 @@ def _rendered(roots: Sequence[Element], depth: int, known: _Known) -> Iterator[s
 
 
 def _layer(layer: Layer, depth: int, known: _Known) -> str:
-    """The text of a layer as it was read, whose tag has nothing to be escaped."""
+    """Return the text of a layer that was read and needs no escapes."""
     indent, spelling = "\t" * depth, layer.spelling
     head = f'{indent}<layer id="{layer.number}" name="{layer.name}" type="{spelling.type}" version="{spelling.version}"'
     if not layer.children:
@@ -188,8 +188,8 @@ def _layer(layer: Layer, depth: int, known: _Known) -> str:
     return f"{head}>\n{own}{''.join(pieces)}{indent}</layer>\n"
 
 
-def _stated(element: Element) -> str:
-    # Most of what is stated are numbers and words.
+def _format_attributes(element: Element) -> str:
+    # Most attributes are alphanumeric.
     return "".join(
         [
             f' {name}="{value if value.isalnum() else value.translate(_ESCAPED)}"'
@@ -201,8 +201,10 @@ def _stated(element: Element) -> str:
 def _empty(element: Element, indent: str) -> str:
     """The whole of an element that has nothing in it but text."""
     if element.text:
-        return f"{indent}<{element.tag}{_stated(element)}>{element.text.translate(_IN_TEXT)}</{element.tag}>\n"
-    return f"{indent}<{element.tag}{_stated(element)} />\n"
+        return (
+            f"{indent}<{element.tag}{_format_attributes(element)}>{element.text.translate(_IN_TEXT)}</{element.tag}>\n"
+        )
+    return f"{indent}<{element.tag}{_format_attributes(element)} />\n"
 
 
 def _lines(element: Element, indent: str) -> Iterator[str]:

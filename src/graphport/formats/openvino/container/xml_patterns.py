@@ -10,9 +10,9 @@ BLANK = " \t\r\n"
 _LAYER = rf'<layer id="(0|[1-9]\d{{0,17}})" name="({PLAIN.pattern})" type="(\w{{1,64}})" version="(\w{{1,64}})">'
 LAYER = re.compile(_LAYER, re.ASCII)
 NEXT_LAYER = re.compile(rf"[{BLANK}]*+{_LAYER}", re.ASCII)
-"""A layer right behind something: nothing is looked for."""
+"""A layer at exactly the current position."""
 LAYER_TAG = len('<layer id="')
-"""Characters in front of the number of a layer."""
+"""Number of characters before a layer's id."""
 LAYER_END = "</layer>"
 STATED = re.compile(rf' ([A-Za-z_][\w.-]*+)="({PLAIN.pattern})"', re.ASCII)
 DATA = re.compile(rf"[{BLANK}]*+<data((?:{STATED.pattern})++) ?/>", re.ASCII)
@@ -46,9 +46,9 @@ Ports = dict[tuple[str, str, str, str], Element]
 
 
 def children(text: str, begin: int, end: int, known: Known, ports: Ports) -> tuple[list[Element], int] | None:
-    """What is in a layer, and the number of all elements, if that is `data` and ports alone, in the plainest spelling.
+    """Return the children of a layer and the number of elements, if they are `data` and ports in standard form.
 
-    `known` and `ports` are shared by all layers; groups are added to until they are `MOST_KNOWN`.
+    `known` and `ports` are shared by all layers and grow up to `MOST_KNOWN` groups.
     """
     found: list[Element] = []
     count = 0
@@ -86,7 +86,7 @@ def _group(tag: str, ports_text: str, ports: Ports) -> Element:
             if names:
                 port.attributes["names"] = names
             else:
-                # Most ports without names are spelled like another one.
+                # Most ports without names are equal to an earlier one.
                 ports[stated] = port
             if dims:
                 port.dims = _DIM.findall(dims)

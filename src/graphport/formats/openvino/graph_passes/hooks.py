@@ -15,7 +15,7 @@ from graphport.formats.openvino import MEAN_VALUES, result_names
 from graphport.formats.openvino.container.notes import DECOMPRESSION
 from graphport.formats.openvino.graph_passes.older import rule as older
 from graphport.formats.openvino.graph_passes.starts import restore
-from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states, hide_states, is_word
+from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states, has_op_type, hide_states
 from graphport.formats.openvino.rules.generate_range import differing_counts
 from graphport.ir.graph import Node, Value
 from graphport.ops.folded import Widened
@@ -45,19 +45,19 @@ def before(graph: Graph) -> list[Diagnostic]:
 
 
 def before_using_rules(graph: Graph, legalize: Callable[[Graph], None]) -> None:
-    """Make variables inputs and outputs, and let every output be a value of its own."""
+    """Convert variables to inputs and outputs, and make every output a separate value."""
     _drop_dead(graph)
     _subtract_preprocess_mean(graph)
     expose_states(graph, legalize)
     _name_dequantization(graph)
     _widen_decompression(graph)
-    _part_outputs(graph)
+    _separate_outputs(graph)
 
 
 def before_lifting(graph: Graph) -> None:
-    """Say steps that are quantized and taken back at once as FakeQuantize, which the runtime computes in integers.
+    """Convert QuantizeLinear-DequantizeLinear pairs to FakeQuantize, which the runtime executes in integers.
 
-    What begins with what the first run computes is a variable again.
+    Variables whose initial value is computed by the first run are restored.
     """
     restore(graph)
     for node in graph:
@@ -66,16 +66,16 @@ def before_lifting(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Make inputs that came from variables such again; mark weights of half precision, which readers then keep."""
+    """Convert inputs that came from variables back, and mark float16 weights so that OpenVINO keeps them compressed."""
     hide_states(graph)
-    _store_narrowly(graph)
+    _narrow_storage(graph)
     for node in graph:
         if _converts(node, DType.FLOAT32) and _is_half(node.operand(0)):
             node.notes[DECOMPRESSION] = True
 
 
-def _store_narrowly(graph: Graph) -> None:
-    """Convert what is stored in fewer bits than ONNX's runtimes take where it is read, as the file had it."""
+def _narrow_storage(graph: Graph) -> None:
+    """Store widened constants in their original narrow type, with a Convert before their users."""
     for value in list(graph.constants):
         storage = value.storage
         if not isinstance(storage, Widened):
@@ -100,7 +100,7 @@ _FEWEST = 16
 
 
 def _subtract_preprocess_mean(graph: Graph) -> None:
-    """Let everything that reads an input with means read what is left without them."""
+    """Subtract the mean values of the `pre-process` section from their inputs."""
     for value in graph.inputs:
         mean_values = value.notes.pop(MEAN_VALUES, None) if value.has_notes else None
         if not isinstance(mean_values, Storage):
@@ -114,12 +114,12 @@ def _subtract_preprocess_mean(graph: Graph) -> None:
 def _drop_dead(graph: Graph) -> None:
     """Remove layers that no output and no variable needs: the runtime does not even look at them."""
     for node in reversed(graph):
-        if not any(value.uses or value.is_output for value in node.results) and not is_word(node, ASSIGN):
+        if not any(value.uses or value.is_output for value in node.results) and not has_op_type(node, ASSIGN):
             graph.remove(node)
 
 
-def _part_outputs(graph: Graph) -> None:
-    """Give results that are inputs, constants or returned twice a value of their own.
+def _separate_outputs(graph: Graph) -> None:
+    """Insert Identity for outputs that are inputs, constants or returned twice.
 
     Before  return x, y, y     with an input x
     After   a = Identity(x);  b = Identity(y);  return a, y, b
@@ -135,16 +135,16 @@ def _part_outputs(graph: Graph) -> None:
 
 
 _DECOMPRESSION = frozenset({"opset1.Subtract", "opset1.Multiply", "opset1.Reshape", "opset1.Transpose"})
-"""What stands between compressed weights and what they are taken for."""
+"""Operators between compressed weights and the weights that are used."""
 
 
 def _widen_decompression(graph: Graph) -> None:
-    """Take compressed weights apart in float32, as the runtime does, where the file says float16.
+    """Dequantize weights in float32 where the file uses float16, as the runtime does.
 
     Before  w = Convert(Multiply(Subtract(Convert(c, f16), z), s), f32)  of constants c, z, s
     After   the same with every Convert to f32, and z and s converted
 
-    Rounding in between would differ from what the runtime computes by a thousandth.
+    Intermediate rounding to float16 would differ from the runtime's results by a relative 1e-3.
     """
     for node in graph:
         if not _converts(node, DType.FLOAT32):
@@ -154,14 +154,14 @@ def _widen_decompression(graph: Graph) -> None:
             continue
         for inner in chain[:-1]:
             _widen(graph, inner)
-        if all(is_word(user, ("opset1.MatMul",)) for user in node.output.users):
+        if all(has_op_type(user, ("opset1.MatMul",)) for user in node.output.users):
             _widen(graph, chain[-1])
         else:
-            _widen_behind(graph, chain[-1])
+            _widen_after(graph, chain[-1])
 
 
-def _widen_behind(graph: Graph, convert: Node) -> None:
-    """Keep the float16 that codes of a table are rounded to: only products take them from the table as they are."""
+def _widen_after(graph: Graph, convert: Node) -> None:
+    """Keep the rounding of table entries to float16: only MatMul reads them unrounded."""
     rounded = convert.output
     wide = Value(graph.fresh(rounded.name), TensorFact(DType.FLOAT32, _dims(rounded)))
     rounded.replace_uses(wide)
@@ -173,15 +173,16 @@ _STEPS = frozenset({DType.INT8, DType.UINT8, DType.INT4, DType.UINT4})
 
 
 def _name_dequantization(graph: Graph) -> None:
-    """Say what takes integer weights apart in one operator, in whose terms they stay compressed.
+    """Replace the dequantization of integer weights by one operator, so that they stay compressed.
 
     Before  w = Reshape(Multiply(Subtract(Convert(c), Convert(z)), s), shape)  of constants, with z of the type of c
-    After   w = DequantizeLinear(c, s, z), by blocks where a Reshape joins what has scales of its own
+    After   w = DequantizeLinear(c, s, z), blocked if a Reshape joins axes with separate scales
 
-    Leaves alone: scales that do not lie along one axis or in blocks of the last one, zero points of other types.
+    Does not apply to scales that vary along more than one axis (except blocks of the last) or zero points of another
+    type.
     """
     for node in list(graph):
-        if is_word(node, ("opset1.Multiply",)) and node.graph is graph:
+        if has_op_type(node, ("opset1.Multiply",)) and node.graph is graph:
             found = _Compressed.of(node)
             if found is not None:
                 found.replace(graph)
@@ -189,7 +190,7 @@ def _name_dequantization(graph: Graph) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Compressed:
-    """Weights that are taken apart up to `last`; `shape` is what a Reshape makes of them."""
+    """Compressed weights with dequantization up to node `last`; `shape` is the result of the Reshape, if any."""
 
     weights: Value
     zero: Value | None
@@ -205,7 +206,7 @@ class _Compressed:
             return None
         zero = None
         maker = steps.producer
-        if maker is not None and is_word(maker, ("opset1.Subtract",)) and _is_lone(steps):
+        if maker is not None and has_op_type(maker, ("opset1.Subtract",)) and _is_lone(steps):
             zero = _converted(maker.operand(1))
             steps = maker.operand(0)
             if zero is None:
@@ -218,7 +219,7 @@ class _Compressed:
             return None
         last, shape = multiply, None
         following = _only_user(multiply)
-        if following is not None and is_word(following, ("opset1.Reshape",)):
+        if following is not None and has_op_type(following, ("opset1.Reshape",)):
             shape = _static_shape(following)
             last = following if shape is not None else multiply
         following = _only_user(last)
@@ -230,11 +231,14 @@ class _Compressed:
 
     def replace(self, graph: Graph) -> None:
         """Put one operator in the place of all, where scales lie as it needs them."""
-        form = self._form()
+        form = self._layout()
         if form is None:
             return
         shape, small, attributes = form
-        made = [_reshaped(graph, self.weights, shape), _wide(graph, _reshaped(graph, self.scale, small), self.last)]
+        made = [
+            _reshaped(graph, self.weights, shape),
+            _as_float32(graph, _reshaped(graph, self.scale, small), self.last),
+        ]
         if self.zero is not None:
             made.append(_reshaped(graph, self.zero, small))
         node = Node("DequantizeLinear", made, attributes=attributes, origin=self.last.origin)
@@ -247,8 +251,8 @@ class _Compressed:
                 pending += [value.producer for value in left.operands if value.producer is not None]
                 graph.remove(left)
 
-    def _form(self) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, int]] | None:
-        """Shapes of weights and of scales, and what says how they belong together."""
+    def _layout(self) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, int]] | None:
+        """Return the result shape, the shape of the scales and the attributes `axis` and `block_size`."""
         wide, small = _shape_of(self.weights), _shape_of(self.scale)
         if self.zero is not None and _shape_of(self.zero) != small:
             return None
@@ -272,7 +276,7 @@ class _Compressed:
 def _converted(value: Value | None) -> Value | None:
     """The constant that a value is, or is converted from."""
     maker = None if value is None else value.producer
-    if maker is not None and is_word(maker, ("opset1.Convert",)):
+    if maker is not None and has_op_type(maker, ("opset1.Convert",)):
         value = maker.operand(0)
     return value if value is not None and value.is_constant and value.storage is not None else None
 
@@ -286,7 +290,7 @@ def _only_user(node: Node) -> Node | None:
 
 
 def _static_shape(node: Node) -> tuple[int, ...] | None:
-    """The shape that a Reshape names, if it is one of positive numbers."""
+    """Return the target shape of a Reshape if it consists of positive constants."""
     asked = node.operand(1)
     known = asked.fact.elements if asked is not None and isinstance(asked.fact, TensorFact) else None
     found = tuple(n for n in known or () if isinstance(n, int) and n > 0)
@@ -304,7 +308,7 @@ def _reshaped(graph: Graph, value: Value, shape: tuple[int, ...]) -> Value:
     return graph.add_constant(value.name, TensorFact.of(storage), storage, origin=value.origin)
 
 
-def _wide(graph: Graph, scale: Value, before_: Node) -> Value:
+def _as_float32(graph: Graph, scale: Value, before_: Node) -> Value:
     """A scale in float32."""
     if scale.storage is None or scale.storage.dtype is DType.FLOAT32:
         return scale
@@ -314,11 +318,11 @@ def _wide(graph: Graph, scale: Value, before_: Node) -> Value:
 
 
 def _converts(node: Node, dtype: DType) -> bool:
-    return is_word(node, ("opset1.Convert",)) and node.attributes.get("destination_type") is dtype
+    return has_op_type(node, ("opset1.Convert",)) and node.attributes.get("destination_type") is dtype
 
 
 def _chain(node: Node) -> list[Node]:
-    """The nodes between a constant and `node` that nobody else reads, the last one first; none if there is another."""
+    """Return the single-user nodes between a constant and `node`, last first; empty if there is any other."""
     found: list[Node] = []
     value = node.operand(0)
     while value is not None and value.producer is not None:
@@ -362,12 +366,12 @@ def _dims(value: Value) -> tuple[Dim, ...] | None:
 
 
 def _fuse(graph: Graph, quantize: Node) -> None:
-    """Put one FakeQuantize in the place of a pair.
+    """Replace a pair by one FakeQuantize.
 
     Before  q = QuantizeLinear(x, s, z);  y = DequantizeLinear(q, s, z)
     After   y = FakeQuantize(x, low, high, low, high)  with  low = (least - z) * s,  high = (greatest - z) * s
 
-    Leaves alone: steps that somebody else reads, constants that are quantized, scales that a run computes, blocks.
+    Does not apply if q has another user, x is constant, a scale is not constant, or the scales are blocked.
     """
     x, users = quantize.operand(0), quantize.output.users
     if x is None or x.is_constant or quantize.output.is_output or len(users) != 1:

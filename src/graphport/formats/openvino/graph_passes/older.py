@@ -1,4 +1,4 @@
-"""OpenVINO's words said in those of older operation sets, for devices whose software has no others."""
+"""Rules from newer OpenVINO operations to older ones, for devices with older software."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Older: TypeAlias = "Callable[[Builder, Node], tuple[Value, ...]]"
-"""Of a builder and a node to what the node's results become."""
+"""Function of a builder and a node that returns the replacements of the node's results."""
 
 _BYTE = 8
 _LARGE = 1 << 31
@@ -28,12 +28,12 @@ _LARGE = 1 << 31
 
 
 def set_of(word: str) -> int:
-    """The first operation set that has a word."""
+    """Return the first operation set that has an op type."""
     return int(word[len("opset") : word.index(".")])
 
 
 def rule(word: str, newest: int) -> Older | None:
-    """How a word that set `newest` does not have is said in older ones; `None` where it has it or nobody knows."""
+    """Return the rule from a newer op type to older ones; `None` if `newest` has the op type or there is no rule."""
     return _RULES.get(word) if set_of(word) > newest else None
 
 
@@ -43,25 +43,25 @@ def _only(claim: bool, what: str) -> None:  # noqa: FBT001  it is the sentence's
         raise UnsupportedError(message)
 
 
-def _called(word: str, *dropped: str, **needed: Any) -> Older:
-    """The same word of an older version, without attributes that must have these values to be left out."""
+def _use_version(word: str, *dropped: str, **needed: Any) -> Older:
+    """Use an older version of the operation; attributes `dropped` are removed, `needed` must have the given value."""
 
     def emitted(b: Builder, node: Node) -> tuple[Value, ...]:
         for name, wanted in needed.items():
-            own = _stated(node).get(name, wanted)
+            own = _attributes_of(node).get(name, wanted)
             _only(own == wanted, f"{name} = {own}")
-        kept = {name: a for name, a in _stated(node).items() if name not in dropped and name not in needed}
+        kept = {name: a for name, a in _attributes_of(node).items() if name not in dropped and name not in needed}
         return emits(b, word, len(node.outputs), *node.inputs, **kept)
 
     return emitted
 
 
-def _formula(function: Callable[[Builder, Value], Value]) -> Older:
-    """A formula of the one operand."""
+def _apply_formula(function: Callable[[Builder, Value], Value]) -> Older:
+    """Apply a formula to the single operand."""
     return lambda b, node: (function(b, _x(node)),)
 
 
-def _stated(node: Node) -> dict[str, Any]:
+def _attributes_of(node: Node) -> dict[str, Any]:
     return dict(node.attributes)
 
 
@@ -80,22 +80,24 @@ def _identity(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _average_pool(b: Builder, node: Node) -> tuple[Value, ...]:
-    _only(all(n == 1 for n in _stated(node).get("dilations", ())), "averages of windows with gaps")
-    return _called("opset14.AvgPool", "dilations")(b, node)
+    _only(all(n == 1 for n in _attributes_of(node).get("dilations", ())), "averages of windows with gaps")
+    return _use_version("opset14.AvgPool", "dilations")(b, node)
 
 
 def _rounded_pool(word: str, *dropped: str, **needed: Any) -> Older:
     def emitted(b: Builder, node: Node) -> tuple[Value, ...]:
-        _only(_stated(node).get("rounding_type", "floor") != "ceil_torch", "rounding_type = ceil_torch")
-        return _called(word, *dropped, **needed)(b, node)
+        _only(_attributes_of(node).get("rounding_type", "floor") != "ceil_torch", "rounding_type = ceil_torch")
+        return _use_version(word, *dropped, **needed)(b, node)
 
     return emitted
 
 
 def _max_pool(b: Builder, node: Node) -> tuple[Value, ...]:
-    _only(all(n == 1 for n in _stated(node).get("dilations", ())), "windows with gaps")
+    _only(all(n == 1 for n in _attributes_of(node).get("dilations", ())), "windows with gaps")
     _only(not any(value.uses or value.is_output for value in node.results[1:]), "the places of the largest")
-    kept = {name: a for name, a in _stated(node).items() if name not in ("dilations", "axis", "index_element_type")}
+    kept = {
+        name: a for name, a in _attributes_of(node).items() if name not in ("dilations", "axis", "index_element_type")
+    }
     found = emit(b, "opset1.MaxPool", _x(node), **kept)
     return (found, *(found for _ in node.outputs[1:]))
 
@@ -103,7 +105,7 @@ def _max_pool(b: Builder, node: Node) -> tuple[Value, ...]:
 def _pad(b: Builder, node: Node) -> tuple[Value, ...]:
     edges = [integers(node.operand(place)) for place in (1, 2)]
     _only(all(side is not None and min(side, default=0) >= 0 for side in edges), "padding that takes away")
-    return _called("opset1.Pad")(b, node)
+    return _use_version("opset1.Pad")(b, node)
 
 
 def _top(b: Builder, node: Node) -> tuple[Value, ...]:
@@ -112,38 +114,40 @@ def _top(b: Builder, node: Node) -> tuple[Value, ...]:
         "opset1.TopK",
         2,
         *node.inputs,
-        **{name: a for name, a in _stated(node).items() if name in ("axis", "mode", "sort")},
+        **{name: a for name, a in _attributes_of(node).items() if name in ("axis", "mode", "sort")},
     )
-    wanted = _stated(node).get("index_element_type", DType.INT32)
+    wanted = _attributes_of(node).get("index_element_type", DType.INT32)
     return values, indices if wanted is DType.INT32 else emit(b, "opset1.Convert", indices, destination_type=wanted)
 
 
-def _resized(b: Builder, node: Node) -> tuple[Value, ...]:
-    """With lengths and scales, of which one is not looked at: that stands there as far as it is known."""
+def _emit_interpolate(b: Builder, node: Node) -> tuple[Value, ...]:
+    """Emit sizes and scales; the mode selects one, and the other is filled in where it is known."""
     x, operand, axes = _x(node), _x(node, 1), node.operand(2)
     (count,) = sizes(b.dims(operand), "how many axes are resampled")
     chosen = integers(axes)
     extents = [] if chosen is None else [b.dims(x)[axis] for axis in chosen]
     dims = [n for n in extents if isinstance(n, int)]
-    given = integers(operand) if _stated(node).get("shape_calculation_mode") != "scales" else float_elements(operand)
+    given = (
+        integers(operand) if _attributes_of(node).get("shape_calculation_mode") != "scales" else float_elements(operand)
+    )
     is_known = given is not None and len(dims) == count
-    if _stated(node).get("shape_calculation_mode") == "scales":
+    if _attributes_of(node).get("shape_calculation_mode") == "scales":
         lengths = [int(np.floor(np.float32(n) * np.float32(s) + 1e-5)) for n, s in zip(dims, given or (), strict=False)]
         operands = (vector(b, lengths if is_known else [1] * count), operand)
     else:
         scales = [out / n if n else 1.0 for n, out in zip(dims, given or (), strict=False)]
         operands = (operand, b.constant(np.array(scales if is_known else [1.0] * count, np.float32)))
-    return (emit(b, "opset4.Interpolate", x, *operands, axes, **_stated(node)),)
+    return (emit(b, "opset4.Interpolate", x, *operands, axes, **_attributes_of(node)),)
 
 
 def _attended(b: Builder, node: Node) -> tuple[Value, ...]:
     q, k, v, mask, scale = (_x(node, place) for place in range(5))
     _only(b.dims(mask) == (), "an attention with a mask")
-    return (attended(b, (q, k, v), scale, causal=bool(_stated(node).get("causal"))),)
+    return (attended(b, (q, k, v), scale, causal=bool(_attributes_of(node).get("causal"))),)
 
 
 def _gather(b: Builder, node: Node) -> tuple[Value, ...]:
-    """With negative places counted from the front."""
+    """Emit Gather with negative indices normalized."""
     x, indices, axis = _x(node), _x(node, 1), integers(node.operand(2))
     known = integers(indices)
     if known is None or min(known, default=0) < 0:
@@ -151,7 +155,9 @@ def _gather(b: Builder, node: Node) -> tuple[Value, ...]:
         length = emit(b, "opset1.Convert", _length(b, x, (axis or (0,))[0]), destination_type=dtype_of(indices))
         is_negative = emit(b, "opset1.Less", indices, 0)
         indices = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", indices, length), indices)
-    return (emit(b, "opset7.Gather", x, indices, node.operand(2), batch_dims=_stated(node).get("batch_dims", 0)),)
+    return (
+        emit(b, "opset7.Gather", x, indices, node.operand(2), batch_dims=_attributes_of(node).get("batch_dims", 0)),
+    )
 
 
 def _length(b: Builder, x: Value, axis: int) -> Value:
@@ -163,8 +169,8 @@ def _length(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _gather_nd(b: Builder, node: Node) -> tuple[Value, ...]:
-    _only(_stated(node).get("batch_dims", 0) < 2, "more than one axis of batches")
-    return _called("opset5.GatherND")(b, node)
+    _only(_attributes_of(node).get("batch_dims", 0) < 2, "more than one axis of batches")
+    return _use_version("opset5.GatherND")(b, node)
 
 
 def _slice(b: Builder, node: Node) -> tuple[Value, ...]:
@@ -184,13 +190,13 @@ def _slice(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _softmax(b: Builder, node: Node) -> tuple[Value, ...]:
-    axis = _stated(node).get("axis", 1)
+    axis = _attributes_of(node).get("axis", 1)
     place = axis if axis >= 0 else axis + len(b.dims(_x(node)))
     return (emit(b, "opset1.SoftMax", _x(node), axis=place),)
 
 
 def _log_softmax(b: Builder, node: Node) -> tuple[Value, ...]:
-    x, axis = _x(node), vector(b, [_stated(node).get("axis", -1)])
+    x, axis = _x(node), vector(b, [_attributes_of(node).get("axis", -1)])
     low = emit(b, "opset1.Subtract", x, emit(b, "opset1.ReduceMax", x, axis, keep_dims=True))
     total = emit(b, "opset1.ReduceSum", emit(b, "opset1.Exp", low), axis, keep_dims=True)
     return (emit(b, "opset1.Subtract", low, emit(b, "opset1.Log", total)),)
@@ -198,7 +204,7 @@ def _log_softmax(b: Builder, node: Node) -> tuple[Value, ...]:
 
 def _gelu(b: Builder, node: Node) -> tuple[Value, ...]:
     x = _x(node)
-    if _stated(node).get("approximation_mode", "erf") == "erf":
+    if _attributes_of(node).get("approximation_mode", "erf") == "erf":
         return (emit(b, "opset2.Gelu", x),)
     cube = emit(b, "opset1.Multiply", emit(b, "opset1.Multiply", emit(b, "opset1.Multiply", x, x), x), 0.044715)
     inner = emit(b, "opset1.Multiply", emit(b, "opset1.Add", x, cube), float(np.sqrt(2 / np.pi)))
@@ -215,7 +221,7 @@ def _gelu_of_gate(b: Builder, x: Value, share: Value) -> Value:
 
 
 def _mvn(b: Builder, node: Node) -> tuple[Value, ...]:
-    x, axes, emitted = _x(node), _x(node, 1), _stated(node)
+    x, axes, emitted = _x(node), _x(node, 1), _attributes_of(node)
     low = emit(b, "opset1.Subtract", x, emit(b, "opset1.ReduceMean", x, axes, keep_dims=True))
     if not emitted.get("normalize_variance", True):
         return (low,)
@@ -229,7 +235,7 @@ def _mvn(b: Builder, node: Node) -> tuple[Value, ...]:
 
 def _batch_norm(b: Builder, node: Node) -> tuple[Value, ...]:
     x, scale, shift, mean, variance = node.inputs
-    return (emit(b, "opset1.BatchNormInference", scale, shift, x, mean, variance, **_stated(node)),)
+    return (emit(b, "opset1.BatchNormInference", scale, shift, x, mean, variance, **_attributes_of(node)),)
 
 
 def _round(b: Builder, node: Node) -> tuple[Value, ...]:
@@ -238,7 +244,7 @@ def _round(b: Builder, node: Node) -> tuple[Value, ...]:
     rest = emit(b, "opset1.Subtract", x, low)
     up = emit(b, "opset1.Greater", rest, 0.5)
     is_tie = emit(b, "opset1.Equal", rest, 0.5)
-    if _stated(node).get("mode", "half_to_even") == "half_to_even":
+    if _attributes_of(node).get("mode", "half_to_even") == "half_to_even":
         goes_up = emit(b, "opset1.Equal", emit(b, "opset1.FloorMod", low, 2.0), 1.0)
     else:
         goes_up = emit(b, "opset1.Greater", x, 0.0)
@@ -280,7 +286,7 @@ def _atanh(b: Builder, x: Value) -> Value:
 
 
 def _is_infinite(b: Builder, node: Node) -> tuple[Value, ...]:
-    x, emitted = _x(node), _stated(node)
+    x, emitted = _x(node), _attributes_of(node)
     found = [
         emit(b, "opset1.Equal", x, number)
         for name, number in (("detect_negative", -np.inf), ("detect_positive", np.inf))
@@ -292,30 +298,30 @@ def _is_infinite(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _range(b: Builder, node: Node) -> tuple[Value, ...]:
-    wanted = _stated(node).get("output_type")
+    wanted = _attributes_of(node).get("output_type")
     types = {dtype_of(_x(node, place)) for place in range(3)}
     _only(types == {wanted}, "numbers counted in another type")
     return (emit(b, "opset1.Range", *node.inputs),)
 
 
 def _broadcast(b: Builder, node: Node) -> tuple[Value, ...]:
-    mode = _stated(node).get("mode", "numpy")
+    mode = _attributes_of(node).get("mode", "numpy")
     _only(mode in ("numpy", "explicit"), f"mode = {mode}")
-    return _called("opset1.Broadcast")(b, node)
+    return _use_version("opset1.Broadcast")(b, node)
 
 
 def _shape(b: Builder, node: Node) -> tuple[Value, ...]:
     found = emit(b, "opset1.ShapeOf", _x(node))
-    wanted = _stated(node).get("output_type", DType.INT64)
+    wanted = _attributes_of(node).get("output_type", DType.INT64)
     return (found if wanted is DType.INT64 else emit(b, "opset1.Convert", found, destination_type=wanted),)
 
 
 def _group_norm(b: Builder, node: Node) -> tuple[Value, ...]:
     x, scale, shift = (_x(node, place) for place in range(3))
-    rank, groups = len(b.dims(x)), _stated(node)["num_groups"]
+    rank, groups = len(b.dims(x)), _attributes_of(node)["num_groups"]
     shape = emit(b, "opset1.ShapeOf", x)
     grouped = emit(b, "opset1.Reshape", x, vector(b, [0, groups, -1]), special_zero=True)
-    emitted = {"normalize_variance": True, "eps": _stated(node)["epsilon"], "eps_mode": "inside_sqrt"}
+    emitted = {"normalize_variance": True, "eps": _attributes_of(node)["epsilon"], "eps_mode": "inside_sqrt"}
     even = emit(b, "opset6.MVN", grouped, vector(b, [2]), **emitted)
     even = emit(b, "opset1.Reshape", even, shape, special_zero=False)
     behind = vector(b, [-1, *[1] * (rank - 2)])
@@ -327,45 +333,47 @@ _RULES: Mapping[str, Older] = MappingProxyType(
     {
         "opset16.Identity": _identity,
         "opset16.AvgPool": _average_pool,
-        "opset15.ScatterNDUpdate": _called("opset4.ScatterNDUpdate", reduction="none"),
-        "opset15.Squeeze": _called("opset1.Squeeze", allow_axis_skip=False),
+        "opset15.ScatterNDUpdate": _use_version("opset4.ScatterNDUpdate", reduction="none"),
+        "opset15.Squeeze": _use_version("opset1.Squeeze", allow_axis_skip=False),
         "opset14.AvgPool": _rounded_pool("opset1.AvgPool"),
         "opset14.MaxPool": _rounded_pool("opset8.MaxPool"),
         "opset13.ScaledDotProductAttention": _attended,
-        "opset12.ScatterElementsUpdate": _called("opset3.ScatterElementsUpdate", "use_init_val", reduction="none"),
+        "opset12.ScatterElementsUpdate": _use_version("opset3.ScatterElementsUpdate", "use_init_val", reduction="none"),
         "opset12.Pad": _pad,
         "opset12.GroupNormalization": _group_norm,
-        "opset11.TopK": _called("opset3.TopK", "stable"),
-        "opset11.Interpolate": _resized,
+        "opset11.TopK": _use_version("opset3.TopK", "stable"),
+        "opset11.Interpolate": _emit_interpolate,
         "opset10.IsNaN": lambda b, node: (emit(b, "opset1.NotEqual", _x(node), _x(node)),),
         "opset10.IsInf": _is_infinite,
-        "opset9.SoftSign": _formula(
+        "opset9.SoftSign": _apply_formula(
             lambda b, x: emit(
                 b, "opset1.Divide", x, emit(b, "opset1.Add", emit(b, "opset1.Abs", x), 1.0), m_pythondiv=True
             )
         ),
-        "opset9.ROIAlign": _called("opset3.ROIAlign", aligned_mode="asymmetric"),
-        "opset9.NonMaxSuppression": _called("opset5.NonMaxSuppression"),
+        "opset9.ROIAlign": _use_version("opset3.ROIAlign", aligned_mode="asymmetric"),
+        "opset9.NonMaxSuppression": _use_version("opset5.NonMaxSuppression"),
         "opset8.Gather": _gather,
         "opset8.GatherND": _gather_nd,
         "opset8.MaxPool": _max_pool,
         "opset8.Slice": _slice,
         "opset8.SoftMax": _softmax,
-        "opset7.Gather": _called("opset1.Gather", batch_dims=0),
+        "opset7.Gather": _use_version("opset1.Gather", batch_dims=0),
         "opset7.Gelu": _gelu,
         "opset6.MVN": _mvn,
         "opset5.BatchNormInference": _batch_norm,
         "opset5.LogSoftmax": _log_softmax,
         "opset5.Round": _round,
-        "opset4.SoftPlus": _formula(_softplus),
-        "opset4.Mish": _formula(lambda b, x: emit(b, "opset1.Multiply", x, emit(b, "opset1.Tanh", _softplus(b, x)))),
-        "opset4.HSwish": _formula(_hard_swish),
+        "opset4.SoftPlus": _apply_formula(_softplus),
+        "opset4.Mish": _apply_formula(
+            lambda b, x: emit(b, "opset1.Multiply", x, emit(b, "opset1.Tanh", _softplus(b, x)))
+        ),
+        "opset4.HSwish": _apply_formula(_hard_swish),
         "opset4.Swish": _swish,
-        "opset4.Asinh": _formula(_asinh),
-        "opset4.Acosh": _formula(
+        "opset4.Asinh": _apply_formula(_asinh),
+        "opset4.Acosh": _apply_formula(
             lambda b, x: emit(b, "opset1.Log", emit(b, "opset1.Add", x, _root_of_square(b, x, -1.0)))
         ),
-        "opset4.Atanh": _formula(_atanh),
+        "opset4.Atanh": _apply_formula(_atanh),
         "opset4.Range": _range,
         "opset3.Broadcast": _broadcast,
         "opset3.ShapeOf": _shape,

@@ -17,14 +17,14 @@ from graphport.ir.graph import Graph, Node, Value
 _GATHERS = ("opset1.Gather", "opset7.Gather", "opset8.Gather")
 
 
-def choose(graph: Graph, node: Node, state: Value) -> Value | None:
-    """What reads of a variable are, where it begins with what depends on the run; `None` where it does not.
+def select_start(graph: Graph, node: Node, state: Value) -> Value | None:
+    """Return the value to use for reads of a variable whose initial value depends on the run, else `None`.
 
     Before  s = ReadValue(start, variable_id='v')
     After   s = If(states_are_kept, then_branch={return v}, else_branch={return start})
 
-    A variable without start is empty along its open axes. Of an axis without entries the runtime gathers any, where
-    another axis is empty, too: such a variable begins with as many entries as are gathered.
+    A variable without start is empty along its open axes. If another axis is empty, the runtime gathers any index along
+    an empty axis: such a variable begins with as many entries as are gathered.
     """
     start = node.operand(0) or _gathered(graph, node, state)
     if start is None:
@@ -44,7 +44,7 @@ def _body(name: str, value: Value) -> Graph:
 
 
 def _flag(graph: Graph) -> Value:
-    """The input that tells whether variables are kept, one for all: false by default, and true for the next run."""
+    """Return the one input that selects kept variables: false by default, true for the next run."""
     found = next((value for value in graph.inputs if states.is_flag(value)), None)
     if found is not None:
         return found
@@ -65,23 +65,23 @@ def _gathered(graph: Graph, node: Node, state: Value) -> Value | None:
         return None
     open_axes = [axis for axis, dim in enumerate(fact.shape) if isinstance(dim, Symbolic)]
     for user in node.output.users:
-        indices, axis = user.operand(1), _number(user.operand(2))
+        indices, axis = user.operand(1), _scalar_of(user.operand(2))
         if user.dialect != "openvino" or user.word not in _GATHERS or indices not in graph.input_set or axis is None:
             continue
         axis %= max(len(fact.shape), 1)
         if indices is None or axis not in open_axes or len(open_axes) < 2 or user.operand(0) is not node.output:
             continue
 
-        def made(word: str, *operands: Value, **attributes: int) -> Value:
+        def append_node(word: str, *operands: Value, **attributes: int) -> Value:
             result = Value(graph.fresh(f"{state.name}_{word.lower()}"), UNKNOWN)
             graph.insert_before(node, Node(word, operands, [result], attributes, origin=node.origin))
             return result
 
-        count = made("Reshape", made("Size", indices), _constant(graph, np.array([1], np.int64)))
+        count = append_node("Reshape", append_node("Size", indices), _constant(graph, np.array([1], np.int64)))
         known = np.array([0 if isinstance(dim, Symbolic) else dim for dim in fact.shape], np.int64)
         front, back = (_constant(graph, part) for part in (known[:axis], known[axis + 1 :]))
-        shape = made("Concat", front, count, back, axis=0)
-        return made("Expand", _constant(graph, np.zeros((), fact.dtype.numpy)), shape)
+        shape = append_node("Concat", front, count, back, axis=0)
+        return append_node("Expand", _constant(graph, np.zeros((), fact.dtype.numpy)), shape)
     return None
 
 
@@ -90,13 +90,13 @@ def _constant(graph: Graph, array: np.ndarray[Any, Any]) -> Value:
     return graph.add_constant("start", TensorFact.of(storage), storage)
 
 
-def _number(value: Value | None) -> int | None:
+def _scalar_of(value: Value | None) -> int | None:
     storage = None if value is None or not value.is_constant else value.storage
     return None if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
 
 
 def restore(graph: Graph) -> None:
-    """Read variables again where `choose` put a choice, and drop the flag where nobody asks it any more."""
+    """Undo `choose`: read variables again and remove an unused flag."""
     for node in list(graph):
         if node.dialect or node.word != "If" or not states.is_flag(node.operand(0)):
             continue
@@ -121,30 +121,30 @@ def _read(graph: Graph, choice: Node, state: Value, start: Value) -> None:
         "variable_shape": write_shape(fact.shape, least=1),
     }
 
-    def made(word: str, value: Value, to: DType | None) -> Value:
+    def append_node(word: str, value: Value, to: DType | None) -> Value:
         result = Value(graph.fresh(f"{state.name}_read"), TensorFact(to, fact.shape))
         graph.insert_before(choice, Node(word, [value], [result], {"to": to}, origin=choice.origin))
         return result
 
-    operands = [] if _is_empty(start, choice) else [start if own is fact.dtype else made("Cast", start, own)]
+    operands = [] if _is_empty(start, choice) else [start if own is fact.dtype else append_node("Cast", start, own)]
     result = Value(graph.fresh(f"{state.name}_read"), TensorFact(own, fact.shape))
     node = Node("opset6.ReadValue", operands, [result], attributes, dialect="openvino", origin=choice.origin)
     graph.insert_before(choice, node)
-    choice.output.replace_uses(result if own is fact.dtype else made("Cast", result, fact.dtype))
+    choice.output.replace_uses(result if own is fact.dtype else append_node("Cast", result, fact.dtype))
     graph.remove(choice)
 
 
 def _is_empty(start: Value, choice: Node) -> bool:
-    """Whether it has no elements and only entries of it are gathered: the runtime begins so by itself.
+    """Whether a start is empty and is only gathered from: then the runtime starts that way by default.
 
-    An axis of 0 in a start would be taken for the length of the variable in every run.
+    A static 0 in a start would fix the length of the variable in every run.
     """
     shape = start.fact.shape if isinstance(start.fact, TensorFact) else None
     return 0 in (shape or ()) and all(user.word == "Gather" and not user.dialect for user in choice.output.users)
 
 
 def _outer(body: object) -> Value | None:
-    """The value around a body that it returns as it is."""
+    """Return the outer value that a body returns unchanged."""
     if not isinstance(body, Graph) or len(body.outputs) != 1:
         return None
     (result,) = body.outputs

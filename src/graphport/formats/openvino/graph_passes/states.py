@@ -1,4 +1,4 @@
-"""Variables of OpenVINO's models: what is read and assigned becomes an input and an output, and the other way round."""
+"""Convert variables (ReadValue, Assign) to inputs and outputs, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.openvino.container.shapes import UnreadableError, read_shape, write_shape
-from graphport.formats.openvino.graph_passes.starts import choose
+from graphport.formats.openvino.graph_passes.starts import select_start
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.folded import Computed, folded
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
 
 READ, ASSIGN = ("opset3.ReadValue", "opset6.ReadValue"), ("opset3.Assign", "opset6.Assign")
 _COPIES = ("opset1.Convert", "opset16.Identity")
-_MOST_STEPS = 64
-"""Layers between constants and the numbers that a variable begins with."""
-_MOST_ZEROS = 1 << 24
-"""Elements of a variable that begins with zeros, which nobody has to write down."""
+_MAX_EVALUATED_NODES = 64
+"""Layers to evaluate for the initial value of a variable."""
+_MAX_ZEROS = 1 << 24
+"""Elements of a zero-initialized variable that is materialized."""
 
 
 def expose_states(graph: Graph, legalize: Callable[[Graph], None]) -> None:
-    """Let every run be given the variables that it updates, and return what they are in the next one.
+    """Convert each variable to an input and an output that holds its value for the next run.
 
     Before  s = ReadValue(start, variable_id='v');  t = f(s, x);  Assign(t, variable_id='v')
-    After   v is an input, by default the numbers of `start`;  t = f(v, x);  v_next = Identity(t);  v_next is an output
+    After   v is an input with default `start`;  t = f(v, x);  v_next = Identity(t);  v_next is an output
 
-    A variable without start begins with zeros, along open axes with none; one whose start depends on what the run is
-    given, with what the first run computes (`openvino_starts`).
+    A variable without start begins with zeros and is empty along open axes. If the start depends on inputs, the first
+    run computes it (`starts`).
     """
-    updates = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, ASSIGN)}
-    for node in [node for node in graph if is_word(node, READ)]:
+    updates = {str(node.attributes.get("variable_id")): node for node in graph if has_op_type(node, ASSIGN)}
+    for node in [node for node in graph if has_op_type(node, READ)]:
         variable = str(node.attributes.get("variable_id"))
         update = updates.pop(variable, None)
         source = None if update is None else update.operand(0)
         if update is None or source is None or not node.outputs:
             continue
-        state = graph.adopt_input(Value(graph.fresh(variable), _declared(node), origin=node.origin))
-        state.storage = _start(node, state, legalize)
+        state = graph.adopt_input(Value(graph.fresh(variable), _declared_fact(node), origin=node.origin))
+        state.storage = _initial_value(node, state, legalize)
         result = Value(graph.fresh(f"{variable}_next"), source.fact)
         graph.insert_before(update, Node("Identity", [source], [result], origin=update.origin))
         _take_names(state, node, variable)
         _take_names(result, update, f"{variable}_next")
-        read = choose(graph, node, state) if state.storage is None or node.operand(0) is None else None
+        read = select_start(graph, node, state) if state.storage is None or node.operand(0) is None else None
         if state.storage is None and read is not None:
             state.storage = _zeros(state)
         if state.storage is not None or node.operand(0) is None:
@@ -66,16 +66,16 @@ def expose_states(graph: Graph, legalize: Callable[[Graph], None]) -> None:
 
 
 def _take_names(value: Value, node: Node, name: str) -> None:
-    """Give a value the name that it should have, where `node`, which goes, has it."""
+    """Give a value its preferred name if a result of the removed `node` has it."""
     for old in node.results:
         if old.name == name:
             rewrite.swap_names(value, old)
 
 
 def hide_states(graph: Graph) -> None:
-    """Read variables where they were inputs, in their order, and assign what was returned for the next run."""
+    """Convert inputs that were variables to ReadValue, in order, and outputs for the next run to Assign."""
     last: Node | None = None
-    restored = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, READ)}
+    restored = {str(node.attributes.get("variable_id")): node for node in graph if has_op_type(node, READ)}
     for state, result, kept in states.state_pairs(graph):
         fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
         # The plugins keep no variables of 64-bit integers.
@@ -84,24 +84,24 @@ def hide_states(graph: Graph) -> None:
             read = _read(graph, state, kept, own, last)
             last = read.producer
             if own is not fact.dtype:
-                read = _converted(graph, read.producer, read, fact.dtype)
+                read = _convert_after(graph, read.producer, read, fact.dtype)
             rewrite.swap_names(state, read)
             state.replace_uses(read)
         graph.remove_input(state)
         assigned = Value(graph.fresh(result.name), result.fact)
         if not kept.is_returned:
             graph.set_outputs([value for value in graph.outputs if value is not result])
-        source = _copied(graph, result)
+        source = _skip_copy(graph, result)
         rewrite.swap_names(result, assigned)
         if own is not fact.dtype:
-            source = _converted(graph, None, source, own)
+            source = _convert_after(graph, None, source, own)
             assigned.fact = source.fact
         attributes = {"variable_id": kept.variable}
         graph.append(Node("opset6.Assign", [source], [assigned], attributes, dialect="openvino"))
 
 
 def _read(graph: Graph, state: Value, kept: states.State, own: DType | None, last: Node | None) -> Value:
-    """A variable in the place of an input, which begins with the numbers of that; it is read behind `last`."""
+    """Read a variable instead of an input, with the input's default as start; insert it after `last`."""
     fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
     attributes = {
         "variable_id": kept.variable,
@@ -121,18 +121,18 @@ def _read(graph: Graph, state: Value, kept: states.State, own: DType | None, las
 
 
 def _empty_start(graph: Graph, state: Value, fact: TensorFact, own: DType | None, last: Node | None) -> Value | None:
-    """Append an empty start behind `last`: dims that may be 0 are 0, and other open dims those of ordinary inputs.
+    """Append an empty start after `last`: dims that may be 0 are 0, other open dims are those of ordinary inputs.
 
     Before  ReadValue()  begins with 0 along every open axis
     After   ReadValue(Broadcast(0, Concat(ShapeOf(x)[i], n, 0, …)))
 
-    Returns None if all open dims may be 0 or one is no dim of an input.
+    Returns None if all open dims may be 0 or one is not a dim of an input.
     """
     if fact.shape is None or own is None:
         return None
     can_be_empty = [isinstance(dim, Symbolic) and bounds(dim)[0] == 0 for dim in fact.shape]
     opened = [dim for dim, is_empty in zip(fact.shape, can_be_empty, strict=True) if not is_empty]
-    places = {dim: _place(graph, state, dim) for dim in opened if isinstance(dim, Symbolic)}
+    places = {dim: _find_dim(graph, state, dim) for dim in opened if isinstance(dim, Symbolic)}
     if not any(can_be_empty) or not places or None in places.values():
         return None
 
@@ -164,7 +164,7 @@ def _empty_start(graph: Graph, state: Value, fact: TensorFact, own: DType | None
     return append("opset3.Broadcast", [zero, shape], TensorFact(own, fact.shape), mode="numpy")
 
 
-def _place(graph: Graph, state: Value, dim: Symbolic) -> tuple[Value, int] | None:
+def _find_dim(graph: Graph, state: Value, dim: Symbolic) -> tuple[Value, int] | None:
     """Return an ordinary input with an axis of that size, and the axis."""
     for value in graph.inputs:
         if value is not state and states.state_of(value) is None and dim in (value.shape or ()):
@@ -179,8 +179,8 @@ def _as(storage: Storage, dtype: DType) -> Storage:
     return Computed(narrowed, (storage,), dtype, storage.shape)
 
 
-def _converted(graph: Graph, place: Node | None, value: Value, dtype: DType | None) -> Value:
-    """A value in another type, behind `place` or all nodes."""
+def _convert_after(graph: Graph, place: Node | None, value: Value, dtype: DType | None) -> Value:
+    """Convert a value to another type, after `place` or at the end."""
     shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
     made = Value(graph.fresh(value.name), TensorFact(dtype, shape))
     node = Node("opset1.Convert", [value], [made], {"destination_type": dtype}, dialect="openvino")
@@ -191,10 +191,10 @@ def _converted(graph: Graph, place: Node | None, value: Value, dtype: DType | No
     return made
 
 
-def _copied(graph: Graph, result: Value) -> Value:
-    """What a result is a mere copy of, which goes where nobody else reads it; else the result."""
+def _skip_copy(graph: Graph, result: Value) -> Value:
+    """Return the source of a result that is an unused copy, and remove the copy; else the result."""
     copy = result.producer
-    if copy is None or result.uses or result.is_output or not is_word(copy, _COPIES):
+    if copy is None or result.uses or result.is_output or not has_op_type(copy, _COPIES):
         return result
     (source,) = copy.operands
     if source.fact != result.fact:
@@ -203,13 +203,13 @@ def _copied(graph: Graph, result: Value) -> Value:
     return source
 
 
-def is_word(node: Node, words: tuple[str, ...]) -> bool:
-    """Whether a node is one of these words of OpenVINO."""
+def has_op_type(node: Node, words: tuple[str, ...]) -> bool:
+    """Whether a node has one of these op types of OpenVINO."""
     return node.dialect == "openvino" and node.word in words
 
 
-def _declared(node: Node) -> TensorFact:
-    """What a variable is in every run: its own declaration, else that of the start, else that of the port."""
+def _declared_fact(node: Node) -> TensorFact:
+    """Return the fact of a variable: its declaration, else that of its start, else that of its port."""
     start, claim = node.operand(0), node.output.fact
     fact = claim if isinstance(claim, TensorFact) else TensorFact(None, None)
     if start is not None and isinstance(start.fact, TensorFact):
@@ -222,11 +222,11 @@ def _declared(node: Node) -> TensorFact:
     return TensorFact(dtype if isinstance(dtype, DType) else fact.dtype, shape)
 
 
-def _start(node: Node, state: Value, legalize: Callable[[Graph], None]) -> Storage | None:
-    """The numbers that the variable begins with, as far as they are known before a run."""
+def _initial_value(node: Node, state: Value, legalize: Callable[[Graph], None]) -> Storage | None:
+    """Return the initial value of the variable if it is known before a run."""
     start = node.operand(0)
     if start is not None:
-        return start.storage if start.is_constant else _computed(start, legalize)
+        return start.storage if start.is_constant else _evaluate(start, legalize)
     return _zeros(state)
 
 
@@ -236,20 +236,20 @@ def _zeros(state: Value) -> Storage | None:
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
         return None
     shape = tuple(dim if isinstance(dim, int) else 0 for dim in fact.shape)
-    if int(np.prod(shape, dtype=object)) > _MOST_ZEROS:
+    if int(np.prod(shape, dtype=object)) > _MAX_ZEROS:
         return None
     return ArrayStorage(np.zeros(shape, fact.dtype.numpy), fact.dtype)
 
 
-def _computed(value: Value, legalize: Callable[[Graph], None]) -> Storage | None:
-    """The numbers of what is made of constants alone; `None` of anything else."""
+def _evaluate(value: Value, legalize: Callable[[Graph], None]) -> Storage | None:
+    """Evaluate a value that depends on constants only; `None` otherwise."""
     needed: dict[Node, None] = {}
     pending = [value]
     while pending:
         maker = pending.pop().producer
         if maker is None or maker in needed:
             continue
-        if len(needed) == _MOST_STEPS or any(True for _ in maker.bodies()):
+        if len(needed) == _MAX_EVALUATED_NODES or any(True for _ in maker.bodies()):
             return None
         needed[maker] = None
         pending += maker.operands

@@ -33,7 +33,7 @@ opset4.HSwish(x) -> rounded(HardSwish(real(x)), x)
 
 @lower("openvino", "opset1.ReLU")
 def relu(b: Builder, x: Value) -> Value:
-    """`x` where positive, 0 elsewhere; numbers without a sign stay."""
+    """Rectify: max(x, 0). Unsigned integers are returned unchanged."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     if dtype in (DType.INT16, DType.INT64):
         # ONNX Runtime has no such kernel.
@@ -44,7 +44,7 @@ def relu(b: Builder, x: Value) -> Value:
 
 @lower("openvino", "opset1.PReLU")
 def prelu(b: Builder, x: Value, slope: Value) -> Value:
-    """A slope of rank 1 with a number for every channel goes along axis 1; any other broadcasts from the last axis."""
+    """PRelu. A slope of rank 1 with one element per channel applies along axis 1, else along the last axis."""
     dims, slopes = b.dims(x), b.dims(slope)
     channel = dims[1] if len(dims) > 1 else None
     if len(slopes) == 1 and slopes[0] != 1 and len(dims) > 2 and _is_per_channel(slopes[0], channel, dims[-1]):
@@ -66,7 +66,7 @@ def _is_per_channel(count: Dim, channel: Dim | None, last: Dim) -> bool:
 
 @PRelu.lift("openvino")
 def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
-    """A slope of rank 1 could be taken for channels: it gets all the axes of `x`."""
+    """Export PRelu. A slope of rank 1 gets all axes of `x`, so that OpenVINO does not apply it to channels."""
     rank, dims = len(b.dims(x)), b.dims(slope)
     if len(dims) == 1 and dims[0] != 1 and rank > 2:
         axes = b.constant(np.arange(rank - 1, dtype=np.int64))
@@ -146,7 +146,7 @@ def lift_dropout(
     *,
     seed: int | None = None,
 ) -> Lifted:
-    """Without training it does nothing, and the mask keeps everything."""
+    """Export inference Dropout as a copy; its mask is all true."""
     del ratio, seed
     trains = (0,) if training_mode is None else integers(training_mode)
     if trains is None or trains[0]:

@@ -25,10 +25,10 @@ _MOST_SEEN = 64
 
 
 def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
-    """A binary word for an operator that takes any number of operands.
+    """Fold a variadic operator into a chain of binary ones.
 
     Raises:
-        UnsupportedError: there are none.
+        UnsupportedError: there are no operands.
     """
     if not operands:
         message = f"{word} has no operands"
@@ -194,7 +194,7 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
     if not saturate:
         return None
     if to in _SATURATED and dtype.is_floating:
-        # What does not fit becomes the largest number there, and stays what it is no number.
+        # Saturate to the largest finite number, but keep NaN.
         limit = _SATURATED[to]
         clipped = emit(b, "opset1.Clamp", input, min=-limit, max=limit)
         input = emit(b, "opset1.Select", emit(b, "opset10.IsNaN", input), input, clipped)
@@ -228,7 +228,7 @@ def convert_promote_types(
     pytorch_scalar_promotion: bool = False,
     u64_integer_promotion_target: DType = DType.FLOAT32,
 ) -> tuple[Value, Value]:
-    """Both operands in one element type that holds the numbers of both."""
+    """Cast both operands to a common element type."""
     del promote_unsafe
     types = dtype_of(x), dtype_of(y)
     if pytorch_scalar_promotion and types[0] is not types[1]:
@@ -240,7 +240,7 @@ def convert_promote_types(
 
 
 def _scalar_yields(types: tuple[DType, DType], scalars: tuple[bool, bool]) -> tuple[DType, DType]:
-    """A number takes the type of the tensor beside it, unless it is of a higher kind."""
+    """A scalar takes the type of the tensor operand unless it is of a higher kind."""
     number, tensor = types if scalars[0] else types[::-1]
     if _rank_of(number) <= _rank_of(tensor):
         return tensor, tensor

@@ -1,4 +1,4 @@
-"""Rare arithmetic in OpenVINO: the inverse of the error function, colours of pictures."""
+"""Rare arithmetic operators of OpenVINO: inverse error function, color conversion."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ opset17.ErfInv(x)
 def fake_convert(
     b: Builder, x: Value, scale: Value, shift: Value | None = None, *, destination_type: DType = DType.FLOAT8E4M3FN
 ) -> Value:
-    """What is left of numbers, scaled and shifted, in eight bits."""
+    """Emulate an 8-bit float: scale, shift, round to the type, and undo shift and scale."""
     scaled = b(Mul, x, scale)
     moved = scaled if shift is None else b(Sub, scaled, shift)
-    # They are rounded to float16 first, which tells where what is then a tie goes.
+    # They are rounded to float16 first, which determines the direction of ties.
     half = moved if dtype_of(x) is DType.BFLOAT16 else cast(b, moved, DType.FLOAT16)
     narrow = cast(b, cast(b, half, destination_type), dtype_of(x))
     return b(Div, narrow if shift is None else b(Add, narrow, shift), scale)
 
 
 _COLOURS = {"R": (0.0, 1.596), "G": (-0.391, -0.813), "B": (2.018, 0.0)}
-"""Shares of U and V, after 128 is taken away, in each colour; 1.164 times Y, after 16, is in all of them."""
+"""Coefficients of U - 128 and V - 128 for each color; 1.164 * (Y - 16) is added to all."""
 
 
 def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
@@ -69,17 +69,17 @@ def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
 
 
 def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[Length, Length, Length]:
-    """Batch, height and width of the picture whose planes stand one below the other."""
+    """Return batch, height and width of an image whose planes are stacked vertically."""
     n, rows, width, *_ = lengths(b, y)
     height = parted(b, times(b, rows, 2), 3) if is_single else rows
     if any(isinstance(side, int) and side % 2 for side in (height, width)):
-        message = f"a picture of {height} by {width} places"
+        message = f"an image of {height} by {width} pixels"
         raise UnsupportedError(message)
     return n, height, width
 
 
 def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
-    """Brightness and, at half the size, both chroma, which come side by side."""
+    """Return Y and, at half resolution, U and V from interleaved chroma (NV12)."""
     n, height, width = _picture(b, y, is_single=uv is None)
     pairs = _rows(b, y, height, parted(b, times(b, height, 3), 2)) if uv is None else uv
     bright = _rows(b, y, 0, height) if uv is None else y
@@ -89,19 +89,19 @@ def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
 
 
 def _i420(b: Builder, y: Value, u: Value | None, v: Value | None) -> tuple[Value, Value, Value]:
-    """The same of chroma that come one after the other."""
+    """Return Y and, at half resolution, U and V from planar chroma (I420)."""
     if u is not None and v is not None:
         return y, u, v
     n, height, width = _picture(b, y, is_single=True)
     quarter = parted(b, height, 2), parted(b, width, 2)
-    # Behind the brightness stand both chroma, each a quarter of its places.
+    # Both chroma planes follow Y, each with a quarter of its size.
     both = shaped(b, _rows(b, y, height, parted(b, times(b, height, 3), 2)), [n, 2, *quarter, 1])
     u, v = (b(Gather, both, index(b, place), axis=1) for place in (0, 1))
     return _rows(b, y, 0, height), u, v
 
 
 def _coloured(b: Builder, parts: tuple[Value, Value, Value], colours: str) -> Value:
-    """The colours that are named by their letters [N, H, W, 3]; what is no real number is rounded."""
+    """Convert to RGB or BGR [N, H, W, 3] by the channel letters; integers are rounded."""
     y, u, v = parts
     dtype = dtype_of(y)
     number = [scalar(b, n, DType.FLOAT32) for n in (16, 128, 1.164, 0, 255)]
@@ -132,10 +132,10 @@ _CHROMA = ((-0.148, -0.291, 0.439), (0.439, -0.368, -0.071))
 
 
 def _planes(b: Builder, x: Value, order: Sequence[int], single_plane: bool) -> tuple[Value, ...]:
-    """Brightness of three colours [N, H, W, 3], and both chroma, of which four places share one."""
+    """Return Y of three colors [N, H, W, 3], and U and V, averaged over 2x2 blocks."""
     dtype = dtype_of(x)
     if not dtype.is_floating:
-        message = f"colours of {dtype}: no document says how means of them are rounded"
+        message = f"RGB to YUV of {dtype}: the rounding of chroma means is not documented"
         raise UnsupportedError(message)
     n, height, width, *_ = lengths(b, x)
     half = parted(b, height, 2), parted(b, width, 2)

@@ -57,7 +57,7 @@ def scaled_dot_product_attention(
         # One number added to all scores changes no share.
         mask = None
     factor = _factor(b, q, k, scale)
-    if _is_plain(b, q, k, v) and _covers(b, mask, k) and factor is not None and factor > 0:
+    if _has_equal_heads(b, q, k, v) and _covers(b, mask, k) and factor is not None and factor > 0:
         own = None if scale is None else factor
         rows = None if mask is None else _rowed(b, mask, q)
         return b(Attention, q, k, v, rows, is_causal=int(causal), scale=own)
@@ -71,7 +71,7 @@ def _factor(b: Builder, q: Value, k: Value, scale: Value | None) -> float | None
     return 1 / sqrt(known[0]) if known and known[0] else None
 
 
-def _is_plain(b: Builder, q: Value, k: Value, v: Value) -> bool:
+def _has_equal_heads(b: Builder, q: Value, k: Value, v: Value) -> bool:
     """Whether there is one batch and one number of heads, of four axes."""
     dims = [b.dims(operand) for operand in (q, k, v)]
     if any(len(shape) != 4 for shape in dims):
@@ -80,7 +80,7 @@ def _is_plain(b: Builder, q: Value, k: Value, v: Value) -> bool:
 
 
 def _covers(b: Builder, mask: Value | None, k: Value) -> bool:
-    """Whether the mask has a column for each key: ONNX hides keys behind its end."""
+    """Whether the mask has a column for each key: ONNX masks keys without a column."""
     if mask is None:
         return True
     dims = b.dims(mask)
@@ -117,7 +117,7 @@ def _decomposed(
 
 
 def _root(b: Builder, q: Value) -> Value:
-    """One over the root of the size of a head, which only the run tells."""
+    """Return 1 / sqrt(head size) for a head size that is known only at run time."""
     return b(Reciprocal, b(Sqrt, cast(b, gather_index(b, b(Shape, q), -1, 0), dtype_of(q))))
 
 
@@ -163,7 +163,7 @@ _SDPA = "opset13.ScaledDotProductAttention"
 
 
 def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, causal: bool) -> Value:
-    """Values averaged by shares, in the words that OpenVINO has besides the one for all of it.
+    """Compute attention from basic operators: softmax(factor * Q Kᵀ + causal mask) V.
 
     Shapes: queries [B, N, L, H], keys [B, N, S, H], values [B, N, S, W], factor [] → [B, N, L, W].
     """
@@ -182,14 +182,14 @@ def _with_heads(b: Builder, x: Value, heads: int) -> Value:
 
 
 def _copied(b: Builder, x: Value, dims: Sequence[Dim]) -> Value:
-    """`x` in a shape whose open extents stay where they are."""
+    """Reshape `x`; open dims keep their index."""
     wanted = vector(b, [n if isinstance(n, int) else 0 for n in dims])
     fact = TensorFact(dtype_of(x), tuple(dims))
     return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=True)[0]
 
 
 def _joined(b: Builder, y: Value) -> Value:
-    """Heads side by side, as they come with three axes."""
+    """Merge heads: [B, N, L, H] to [B, L, N * H]."""
     batch, length, count, size = (b.dims(y)[axis] for axis in (0, 2, 1, 3))
     return _copied(b, emitted_transpose(b, y, [0, 2, 1, 3]), [batch, length, count * size])
 
@@ -204,7 +204,7 @@ def _repeated(b: Builder, x: Value, queries: Dim) -> Value:
 
 
 def _offset(b: Builder, q: Value, past_key: Value | None, lengths: Value | None) -> Value | None:
-    """How many keys stand before the first query, one number or one a sample; `None` for none."""
+    """Return the number of keys before the first query, one for all or one per sample; `None` if there are none."""
     if lengths is not None:
         behind = emit(b, "opset1.Subtract", lengths, emitted_extent(b, q, 2))
         return emitted_reshape(b, behind, (-1, 1, 1, 1))
@@ -233,9 +233,9 @@ def _visible_keys(
 
 
 def _biased(b: Builder, scores: Value, mask: Value | None, seen: Value | None) -> tuple[Value, bool]:
-    """Scores with the mask added, the lowest number where a key takes no part; whether there may be such keys.
+    """Add the mask to the scores; masked keys get the lowest finite number. Also return whether there may be any.
 
-    OpenVINO's plugin for processors makes NaN of what is infinite.
+    OpenVINO's CPU plugin computes NaN from infinite scores.
     """
     dtype = dtype_of(scores)
     if mask is not None:
@@ -255,12 +255,12 @@ def _lowest(dtype: DType) -> float:
 
 
 def _masked_scores(b: Builder, scores: Value) -> Value:
-    """Which scores are those of keys that take no part."""
+    """Return which scores belong to masked keys."""
     return emit(b, "opset1.LessEqual", scores, _lowest(dtype_of(scores)))
 
 
 def _widened(b: Builder, mask: Value, keys: Dim) -> Value:
-    """A mask with a column for each key; keys behind its end take no part."""
+    """Pad a mask to one column per key; keys without a column are masked."""
     columns = b.dims(mask, at_least=1)[-1]
     if decide_equal(columns, keys) is not False:
         return mask
@@ -291,7 +291,7 @@ def _masked_softmax(b: Builder, biased: Value, precision: DType | None, *, hides
 
 @RotaryEmbeddingView.lift("openvino")
 def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
-    """Pairs of columns turned by the angles of their positions."""
+    """Rotary position embedding: rotate pairs of columns by the angles of their positions."""
     rank = len(b.dims(op.x))
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
     (size,) = sizes(b.dims(heads)[3:], "the size of a head")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _kind(_b: Builder, x: Value) -> str:
-    """The kind of element type, a letter as NumPy has it; nothing where it is not known."""
+def _dtype_kind(_b: Builder, x: Value) -> str:
+    """Return the kind of the element type in NumPy's one-letter code, or an empty string."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     return "" if dtype is None else dtype.kind
 
@@ -27,13 +27,13 @@ def _integer(x: Value) -> DType | None:
     return dtype if dtype is not None and dtype.is_integer else None
 
 
-def _real(b: Builder, x: Value) -> Value:
-    """What a function of reals is computed of, which OpenVINO computes of integers, too: those as reals."""
+def _as_float(b: Builder, x: Value) -> Value:
+    """Cast integers to float32: OpenVINO applies float functions to integers, too."""
     return x if _integer(x) is None else cast(b, x, DType.FLOAT32)
 
 
-def _rounded(b: Builder, y: Value, x: Value) -> Value:
-    """What was computed of `x`, rounded to integers again where that is of integers."""
+def _round_to_type_of(b: Builder, y: Value, x: Value) -> Value:
+    """Round `y` to the type of `x` if `x` is an integer tensor."""
     dtype = _integer(x)
     return y if dtype is None else cast(b, b(Round, y), dtype)
 
@@ -47,11 +47,11 @@ ROWS = Rows(
         "as_vector": as_vector,
         "emitted_reshape": emitted_reshape,
         "emitted_scalar": emitted_scalar,
-        "kind": _kind,
+        "kind": _dtype_kind,
         "known": lambda _b, x: float_element(x),
-        "real": _real,
+        "real": _as_float,
         "renamed": renamed,
-        "rounded": _rounded,
+        "rounded": _round_to_type_of,
         "vector": vector,
     },
 )

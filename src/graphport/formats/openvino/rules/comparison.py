@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 _CHOSEN = {DType.BOOL: DType.UINT8, DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
-"""What ONNX Runtime does not choose between, and a type that it chooses between and that has all these numbers."""
+"""Types that ONNX Runtime's Where does not support, with a supported wider type."""
 
 
-def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
-    """Truths as numbers: OpenVINO puts `false` before `true`."""
+def _as_comparable(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
+    """Cast booleans to integers for a comparison: OpenVINO orders false before true."""
     return (x, y) if dtype_of(x) is not DType.BOOL else (cast(b, x, DType.INT32), cast(b, y, DType.INT32))
 
 
-ROWS.having(ordered=_ordered).lower("""
+ROWS.having(ordered=_as_comparable).lower("""
 opset1.LogicalAnd(x, y) <-> And(x, y)
 opset1.LogicalOr(x, y) <-> Or(x, y)
 opset1.LogicalXor, opset1.Xor(x, y) <-> Xor(x, y)
@@ -38,9 +38,9 @@ opset1.GreaterEqual(x, y) <-> GreaterOrEqual(*ordered(x, y))
 
 @lower("openvino", "opset1.Select")
 def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: str = "numpy") -> Value:
-    """One of two elements.
+    """Select elements of `x` or `y` by condition.
 
-    The rule `pdpd` fits the others to `x` from the last axis on, as NumPy does where that has all axes.
+    The rule `pdpd` broadcasts to `x` from the last axis, like NumPy if `x` has the full rank.
     """
     if auto_broadcast not in ("numpy", "none", "pdpd"):
         message = f"a choice by the rule {auto_broadcast!r}"

@@ -1,6 +1,6 @@
-"""TensorIterator, Loop and If of OpenVINO: bodies that read nothing of what is around them, connected by position.
+"""TensorIterator, Loop and If of OpenVINO. Bodies do not capture outer values; operands are connected by index.
 
-What the attributes of such a word are, `formats/openvino/container/subgraphs.py` says.
+The attributes of these op types are described in `formats/openvino/container/subgraphs.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Edges = tuple[tuple[int, int], ...]
 
 
 _LOWEST = -(1 << 62)
-"""The end of a slice that goes backward through all."""
+"""The end of a reversed slice over a full axis."""
 
 
 class _Slice(NamedTuple):
@@ -42,11 +42,11 @@ class _Slice(NamedTuple):
 
     @property
     def is_backward(self) -> bool:
-        """Whether the last part comes first."""
+        """Whether the parts are in reverse order."""
         return self.stride < 0
 
     def check(self) -> None:
-        """Refuse parts that overlap, leave gaps or do not cover the axis."""
+        """Refuse parts that overlap, have gaps or do not cover the axis."""
         whole = (self.start, self.end) == ((-1, 0) if self.is_backward else (0, -1))
         if not whole or abs(self.stride) != self.size or self.size < 1:
             message = f"parts of {self.size} from {self.start} to {self.end} by {self.stride} do not tile the axis"
@@ -68,14 +68,14 @@ def if_(
     then_outputs: Map = (),
     else_outputs: Map = (),
 ) -> tuple[Value, ...]:
-    """One body or another, each given what it names of the operands."""
+    """Run one of two bodies with its operands."""
     given = (condition, *operands)
     branches: list[Graph] = []
     for body, inputs, outputs in ((then_body, then_inputs, then_outputs), (else_body, else_inputs, else_outputs)):
         branch = copied(b, body)
         _capture(branch, {inner: given[outer] for outer, inner, *_ in inputs})
         chosen = {outer: branch.outputs[inner] for outer, inner, *_ in outputs}
-        returned = [_own(b, branch, chosen[place]) for place in range(b.count) if place in chosen]
+        returned = [_body_value(b, branch, chosen[place]) for place in range(b.count) if place in chosen]
         if len(returned) != b.count:
             message = f"a body of If gives {len(returned)} of {b.count} results"
             raise ShapeError(message)
@@ -91,11 +91,11 @@ def _capture(body: Graph, given: dict[int, Value]) -> None:
         inputs[place].replace_uses(value)
         body.remove_input(inputs[place])
     if body.inputs:
-        message = f"nothing is given to the input {body.inputs[0].name} of a body"
+        message = f"the body input {body.inputs[0].name} has no operand"
         raise ShapeError(message)
 
 
-def _own(b: Builder, body: Graph, value: Value) -> Value:
+def _body_value(b: Builder, body: Graph, value: Value) -> Value:
     """A value that the body computes itself, which is all that it may return."""
     return value if value.producer is not None and value.graph is body else _emit(b, body)("Identity", value)
 
@@ -120,7 +120,7 @@ def tensor_iterator(
     """A body for each part of the operands that are cut."""
     parts = [(operands[outer], _Slice(*slice_)) for outer, _inner, *slice_ in inputs if slice_]
     if not parts:
-        message = "a TensorIterator that cuts no operand does not say how often it runs"
+        message = "a TensorIterator without sliced operand has no trip count"
         raise UnsupportedError(message)
     operand, slice_ = parts[0]
     op = OpBuilder(b)
@@ -158,7 +158,7 @@ def loop(
 
 
 class _Lowering:
-    """One loop on its way to ONNX, whose body captures what stays, carries what changes, and stacks what is joined."""
+    """Lower a loop to ONNX: invariant operands are captured, states are carried, joined outputs are scanned."""
 
     def __init__(
         self, b: Builder, operands: tuple[Value, ...], body: Graph, rounds: Value | None, condition: Value | None
@@ -168,7 +168,7 @@ class _Lowering:
         self._body = copied(b, body)
         self._rounds = rounds
         self._condition = condition
-        # Nothing is in front of what is put in front.
+        # Names in the body's prologue need no prefix.
         self._front = _emit(b, self._body, at_front=True)
         self._returned = self._body.outputs
         self._old = self._body.inputs
@@ -183,7 +183,7 @@ class _Lowering:
             self._count(self._old[current_iteration])
         for value in self._old:
             if value.is_input:
-                message = f"nothing is given to the input {value.name} of a body"
+                message = f"the body input {value.name} has no operand"
                 raise ShapeError(message)
         finals = {source: place for place, (source, _) in enumerate(carried)}
         stacked = {outer: (inner, slice_) for outer, inner, *slice_ in outputs if slice_ or inner not in finals}
@@ -200,7 +200,7 @@ class _Lowering:
         results = {outer: made[finals[inner]] for outer, inner, *slice_ in outputs if not slice_ and inner in finals}
         for outer, value in scans.items():
             slice_ = stacked[outer][1]
-            results[outer] = self._joined(value, _Slice(*slice_)) if slice_ else self._last(value)
+            results[outer] = self._joined(value, _Slice(*slice_)) if slice_ else self._last_iteration(value)
         missing = [place for place in range(self._b.count) if place not in results]
         if missing:
             message = f"the body gives no result {missing[0]}"
@@ -208,12 +208,12 @@ class _Lowering:
         return tuple(results[place] for place in range(self._b.count))
 
     def _connect(self, inputs: Map, sources: dict[int, int]) -> list[tuple[int, Value]]:
-        """Give the body its operands; return what it carries: which output comes back, and what it begins with."""
+        """Connect the operands to the body; return the carried states as pairs of output index and initial value."""
         carried: list[tuple[int, Value]] = []
         for outer, inner, *slice_ in inputs:
             old, operand = self._old[inner], self._operands[outer]
             if slice_:
-                new = self._part(operand, _Slice(*slice_))
+                new = self._slice_of_iteration(operand, _Slice(*slice_))
             elif inner in sources:
                 fact = old.fact if isinstance(old.fact, TensorFact) else TensorFact(None, None)
                 new = self._body.add_input(old.name, fact)
@@ -225,8 +225,8 @@ class _Lowering:
             self._body.remove_input(old)
         return carried
 
-    def _part(self, operand: Value, slice_: _Slice) -> Value:
-        """What the body is given of an operand in one round."""
+    def _slice_of_iteration(self, operand: Value, slice_: _Slice) -> Value:
+        """Return the slice of an operand that one iteration reads."""
         slice_.check()
         op, axis = self._front, self._vector(slice_.axis)
         number = self._round
@@ -262,11 +262,11 @@ class _Lowering:
         body.set_outputs(outputs)
 
     def _joined(self, stacked: Value, slice_: _Slice) -> Value:
-        """Parts of all rounds, side by side along their axis."""
+        """Concatenate the parts of all iterations along their axis."""
         slice_.check()
         b, fact = self._b, stacked.fact
         if not isinstance(fact, TensorFact) or fact.shape is None:
-            message = "the rank of what a body gives is not known"
+            message = "the rank of a body output is not known"
             raise UnsupportedError(message)
         rank = len(fact.shape) - 1
         axis = slice_.axis % rank
@@ -277,5 +277,5 @@ class _Lowering:
         front, back = cut(b, extents, 0, axis, 0), cut(b, extents, axis + 2, rank + 1, 0)
         return b(Reshape, moved, joined(b, front, -1, back))
 
-    def _last(self, stacked: Value) -> Value:
+    def _last_iteration(self, stacked: Value) -> Value:
         return OpBuilder(self._b)("Gather", stacked, -1, axis=0)

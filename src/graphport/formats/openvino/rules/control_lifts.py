@@ -1,4 +1,4 @@
-"""Loop, Scan and If in OpenVINO's words, whose bodies read nothing of what is around them."""
+"""Export rules of Loop, Scan and If; their bodies must not capture outer values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @If.lift("openvino")
 def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
-    """What the branches read of the values around them is given to them; constants they have themselves."""
+    """Export If: captured values become operands, captured constants are copied into the branches."""
     branches = (copied(b, then_branch), copied(b, else_branch))
     order = list(dict.fromkeys(value for branch in branches for value in captured(branch)))
     attributes: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def lift_scan(
     scan_output_axes: tuple[int, ...] | None = None,
     scan_output_directions: tuple[int, ...] | None = None,
 ) -> tuple[Value, ...]:
-    """Entries are parts of length 1, whose axis the body takes away; what it stacks gets one, to be joined along."""
+    """Export Scan as TensorIterator or Loop: parts have length 1, which the body squeezes."""
     operands = [value for value in initial_state_and_scan_inputs if value is not None]
     if len(operands) < len(initial_state_and_scan_inputs):
         message = "a state begins with nothing"
@@ -105,7 +105,7 @@ def lift_scan(
     pairs = zip(operands[states:], scan_input_axes or (0,) * num_scan_inputs, strict=True)
     axes = [axis % len(b.dims(operand)) for operand, axis in pairs]
     if not any(value.uses for value in inner.inputs[states:]):
-        message = "a Scan whose body reads nothing of what it walks over: OpenVINO forgets how far it goes"
+        message = "a Scan whose body ignores its scan inputs: OpenVINO loses the trip count"
         raise UnsupportedError(message)
     for value, operand, axis in zip(inner.inputs[states:], operands[states:], axes, strict=True):
         _take_axis_away(b, inner, value, operand, axis)
@@ -122,7 +122,7 @@ def lift_scan(
     positions = close(inner, outside)
     cuts = [_cut(*each) for each in zip(axes, scan_input_directions or (0,) * num_scan_inputs, strict=True)]
     joins = [_cut(*each) for each in zip(ends, scan_output_directions or (0,) * len(ends), strict=True)]
-    # A TensorIterator has none in it; a Loop, which is told how often it runs, has.
+    # A TensorIterator cannot be nested in another one; a Loop with a trip count can.
     before = _trips(b, operands[states], axes[0]) if is_nested else ()
     at = len(before)
     return b.word(

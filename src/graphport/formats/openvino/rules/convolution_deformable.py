@@ -1,4 +1,4 @@
-"""Convolutions at places of their own, and patches of images, in OpenVINO."""
+"""Deformable convolution and image patches of OpenVINO."""
 
 from __future__ import annotations
 
@@ -52,15 +52,17 @@ def deformable_convolution(
         begins, ends = padding_of(window(b.dims(x)[2:], kernel, **stated))
         stated |= {"auto_pad": None, "pads": (*begins, *ends)}
     if not bilinear_interpolation_pad:
-        offsets = _held(b, x, offsets, kernel, stated, deformable_group)
+        offsets = _clamp_offsets(b, x, offsets, kernel, stated, deformable_group)
     stated |= {"group": group, "offset_group": deformable_group, "kernel_shape": kernel}
     return b(DeformConv, x, filters, offsets, None, mask, **stated)
 
 
-def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: dict[str, Any], groups: int) -> Value:
-    """Offsets for an interpolation that pads, which find what one finds that does not.
+def _clamp_offsets(
+    b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: dict[str, Any], groups: int
+) -> Value:
+    """Clamp offsets so that zero-padded interpolation gives OpenVINO's results.
 
-    That one takes the last entry for what is less than one place behind it, and nothing at all before the first.
+    OpenVINO repeats the last element for positions less than one element beyond it, and reads zeros before the first.
     """
     split = b(Reshape, offsets, joined(b, 0, groups, prod(kernel), 2, *(extent(b, offsets, axis) for axis in (2, 3))))
     taps = np.indices(kernel).reshape(2, -1)

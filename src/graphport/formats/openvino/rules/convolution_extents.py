@@ -1,4 +1,4 @@
-"""Extents of windows in OpenVINO, as numbers where they are known and as values where a run tells them."""
+"""Sizes in window operators: integers if they are static, else values computed at run time."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _OF_NUMBERS: dict[Page, Callable[[Any, Any], Numbers]] = {
     Max: np.maximum,
     Min: np.minimum,
 }
-"""Arithmetic at once; quotients are those of numbers that are not negative, rounded down."""
+"""NumPy equivalents of the operators; division truncates, for non-negative integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Arithmetic on vectors of integers: done at once where they are known, by nodes where a run tells them."""
+    """Arithmetic on integer vectors, folded if the operands are static."""
 
     b: Builder
 
     def value(self, x: Extents | int) -> Value:
-        """A vector as a value; a number goes with each of its entries."""
+        """Return a vector as a value; an integer is broadcast."""
         return x if isinstance(x, Value) else self.b.constant(np.atleast_1d(np.asarray(x, np.int64)))
 
     def __call__(self, page: Page, x: Extents, y: Extents | int) -> Extents:
@@ -51,7 +51,7 @@ class Vectors:
 
 
 def spatial(b: Builder, x: Value) -> Extents:
-    """The extents behind the first two axes."""
+    """Return the spatial dims, that is all but the first two."""
     dims = b.dims(x)[2:]
     known = [n for n in dims if isinstance(n, int)]
     return np.array(known, np.int64) if len(known) == len(dims) else b(Shape, x, start=2)

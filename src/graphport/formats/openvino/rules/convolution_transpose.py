@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gradient(Sliding):
-    """And what there is more of a result than windows reach."""
+    """Attributes of a transposed convolution."""
 
     output_padding: tuple[int, ...] = ()
 
@@ -82,7 +82,7 @@ def _conv_transpose(b: Builder, op: Gradient, x: Value, w: Value, group: int, ou
 
 
 def _cut(total: int, auto_pad: str, explicit: tuple[int, int]) -> tuple[int, int]:
-    """How much of what is too much goes in front and behind; where padding is given, the end makes up."""
+    """Return how much to crop at the begin and end; with explicit padding, the end takes the remainder."""
     if total < 0 and auto_pad in ("same_upper", "same_lower"):
         return 0, total
     match auto_pad:
@@ -107,7 +107,10 @@ def _trimmed(
     cut: Sequence[tuple[int, int]],
     extra: Sequence[int],
 ) -> Value:
-    """The painting with `extra` behind, without what is cut off; ONNX allows less behind than a stride."""
+    """Emit a cropped transposed convolution with `extra` elements at the end.
+
+    ONNX limits `output_padding` to less than a stride.
+    """
     ends = [end - more for (_, end), more in zip(cut, extra, strict=True)]
     more = [max(-end, 0) for end in ends]
     begins = [begin for begin, _ in cut]
@@ -130,7 +133,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     axes = zip(b.dims(op.x)[2:], geometry.strides, kernel, geometry.dilations, extra, begins, ends, strict=True)
     full = [(n - 1) * s + (k - 1) * d + 1 + e - p - q for n, s, k, d, e, p, q in axes]
     if full != list(geometry.lengths):
-        # A shape that is larger than what is computed is zeros behind it.
+        # An output shape larger than the result is padded with zeros at the end.
         missing = [out - n for n, out in zip(sizes(full), sizes(geometry.lengths), strict=True)]
         words["output_padding"] = tuple(e + m for e, m in zip(extra, missing, strict=True))
     x, edges = op.x, None
@@ -149,19 +152,19 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     return (biased(b, y, op.b, len(b.dims(op.w)) - 2),)
 
 
-class _Around(NamedTuple):
-    """What stands between zeros, and how many of them there are along each axis of space."""
+class _ZeroPadded(NamedTuple):
+    """A value between zeros, and their number on each spatial axis."""
 
     data: Value
     begins: tuple[int, ...]
     ends: tuple[int, ...]
 
 
-def _zeros_around(b: Builder, x: Value) -> _Around | None:
-    """What a window that paints in steps reads between zeros.
+def _zeros_around(b: Builder, x: Value) -> _ZeroPadded | None:
+    """Return the operand and amounts of a zero Pad before a transposed convolution, if there is one.
 
-    OpenVINO's plugin makes what is painted one smaller for each of them, whatever the step is. Zeros around the image
-    say the same.
+    OpenVINO's plugin fuses such a Pad and shrinks the result by one per zero, independent of the stride. Zeros inserted
+    around the image give the same result without the fusion.
     """
     b.looks_around = True
     pad = x.producer
@@ -179,7 +182,7 @@ def _zeros_around(b: Builder, x: Value) -> _Around | None:
         return None
     if fill is not None and (zero is None or zero.numpy().any()):
         return None
-    return _Around(data, tuple(begins[2:]), tuple(ends[2:]))
+    return _ZeroPadded(data, tuple(begins[2:]), tuple(ends[2:]))
 
 
 # Other windows

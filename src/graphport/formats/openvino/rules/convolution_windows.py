@@ -47,11 +47,11 @@ def borders(
     dilations: Sequence[int],
     auto_pad: str,
 ) -> dict[str, Any]:
-    """A window's attributes in ONNX's words; those that say nothing are `None`.
+    """Return a window's attributes in ONNX's form; defaults are `None`.
 
     Raises:
-        ShapeError: one has another number of entries than the window has axes.
-        UnsupportedError: padding is computed in a way that nobody knows.
+        ShapeError: an attribute has not one entry per axis.
+        UnsupportedError: unknown `auto_pad`.
     """
     is_explicit = auto_pad in ("explicit", "notset")
     check_entries(rank, strides=strides, dilations=dilations)
@@ -68,7 +68,7 @@ def borders(
 
 
 def steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
-    """Both in ONNX's words, `None` where they are 1 throughout."""
+    """Return strides and dilations as ONNX attributes, `None` where all are 1."""
     return {
         "strides": tuple(strides) if any(s != 1 for s in strides) else None,
         "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
@@ -88,9 +88,9 @@ def check_entries(rank: int, **lists: Sequence[int]) -> None:
 
 
 def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]) -> Value:
-    """A convolution with a window in ONNX's words; padding that takes away is done before it.
+    """Convolve with a window given as ONNX attributes; negative padding is cropped first.
 
-    Of integers the plugin computes the sums in float32 and takes the nearest number that the type has.
+    For integers the plugin sums in float32 and saturates to the type.
     """
     dtype = dtype_of(x)
     if dtype in _INTEGERS:
@@ -99,7 +99,7 @@ def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]
     kernel = tuple(dim for dim in b.dims(w)[2:] if isinstance(dim, int))
     known = kernel if len(kernel) == len(b.dims(w)) - 2 else None
     if stated.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and stated["dilations"]:
-        # Not every runtime computes the padding of a window with gaps.
+        # Not every runtime supports automatic padding with dilations.
         stated = with_numbers(b, x, b.dims(w)[2:], stated) or stated
         if stated["auto_pad"] and known is not None:
             x, stated = _padded(b, x, known, stated), stated | {"auto_pad": None}
@@ -124,7 +124,7 @@ _EXACT = 16
 
 
 def with_numbers(b: Builder, x: Value, kernel: Sequence[Dim], stated: dict[str, Any]) -> dict[str, Any] | None:
-    """A window in ONNX's words, with automatic padding as numbers; `None` where it is not known."""
+    """Replace automatic padding by explicit pads; `None` if the sizes are not static."""
     slid = window(b.dims(x)[2:], kernel, **stated)
     pads = [pad for pair in zip(*slid.pads, strict=True) for pad in pair]
     known = tuple(pad for pad in pads if isinstance(pad, int))
@@ -132,7 +132,7 @@ def with_numbers(b: Builder, x: Value, kernel: Sequence[Dim], stated: dict[str, 
 
 
 def _padded(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]) -> Value:
-    """`x` with the padding around it that only a run can tell."""
+    """Pad `x` by amounts computed at run time."""
     rank = len(kernel)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"], strict=True)]
     strides, is_upper = stated["strides"] or (1,) * rank, stated["auto_pad"] == "SAME_UPPER"
@@ -142,14 +142,14 @@ def _padded(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any])
 
 
 def cropped(b: Builder, x: Value, pads: Sequence[int]) -> Value:
-    """`x` padded with zeros, or cut where padding is negative; begins of the axes come first."""
+    """Pad `x` with zeros, or crop it where pads are negative; order (begins…, ends…)."""
     rank = len(pads) // 2
     return b(Pad, x, vector(b, [0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliding(Attributes):
-    """What every convolution says of its window."""
+    """Window attributes of all convolutions."""
 
     strides: tuple[int, ...]
     pads_begin: tuple[int, ...]
@@ -158,7 +158,7 @@ class Sliding(Attributes):
     auto_pad: str = "explicit"
 
     def borders(self, rank: int) -> dict[str, Any]:
-        """The same in ONNX's words."""
+        """Return the window's attributes in ONNX's form."""
         return borders(rank, self.strides, self.pads_begin, self.pads_end, self.dilations, self.auto_pad)
 
 
@@ -182,10 +182,10 @@ def joined_groups(b: Builder, filters: Value) -> Value:
 
 
 def window_words(slid: Window, auto_pad: str) -> dict[str, Any]:
-    """A window in OpenVINO's words.
+    """Return a window's attributes in OpenVINO's form.
 
     Raises:
-        UnsupportedError: it has more axes than there are words for, or padding that is not known.
+        UnsupportedError: the window has more than three axes, or padding that is not static.
     """
     rank = len(slid.strides)
     check_space(rank)
@@ -204,7 +204,7 @@ def biased(b: Builder, y: Value, bias: Value | None, rank: int) -> Value:
 
 
 def check_space(rank: int) -> None:
-    """Refuse windows over more axes than OpenVINO has words for.
+    """Refuse windows over more than three axes.
 
     Raises:
         UnsupportedError: there are more than three.
@@ -215,7 +215,7 @@ def check_space(rank: int) -> None:
 
 
 def slid_over(x: Value, rank: int) -> Sequence[Dim]:
-    """The extents that a window slides over, open ones where nobody knows the rank."""
+    """Return the spatial dims of `x`, symbolic if the rank is unknown."""
     known = x.fact.shape if isinstance(x.fact, TensorFact) else None
     return (OPEN,) * rank if known is None else known[2:]
 
@@ -227,7 +227,7 @@ def _emitted_conv(b: Builder, x: Value, w: Value, op: Convolution) -> Value:
 
 
 def emitted_by_group(b: Builder, word: str, x: Value, w: Value, group: int, words: dict[str, Any]) -> Value:
-    """A convolution by its word, or by that for groups, whose filters have an axis of groups in front."""
+    """Emit a convolution, or its Group variant, whose filters have a leading group axis."""
     if group == 1:
         return emit(b, f"opset1.{word}", x, w, **words)
     maps, *rest = sizes(b.dims(w), "the shape of grouped filters")
@@ -241,7 +241,7 @@ def lift_conv(b: Builder, op: ConvView) -> Lifted:
 
 @ConvIntegerView.lift("openvino")
 def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
-    """In float32, which holds the sum of a few hundred products of bytes exactly."""
+    """Export ConvInteger in float32, which represents sums of a few hundred byte products exactly."""
     check_exact(b.dims(op.w)[1:])
     left, right = shifted(b, op.x, op.x_zero_point), shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
     return (emitted_cast(b, _emitted_conv(b, left, right, op), DType.INT32),)
@@ -272,9 +272,9 @@ def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
 
 @Sliding.lower("openvino", "opset1.BinaryConvolution")
 def binary_convolution(b: Builder, op: Sliding, x: Value, filters: Value, *, mode: str, pad_value: float) -> Value:
-    """How many signs agree with the filter's, less how many do not: sums of products of 1 and -1.
+    """Binary convolution: the sum of products of values and filters in {1, -1}.
 
-    A number above 0 is 1, any other -1; what is padded with 0 counts for neither.
+    A number above 0 is 1, any other -1; padding contributes 0.
 
     Raises:
         UnsupportedError: the mode is another, or the filters do not fill their last byte.
@@ -283,7 +283,7 @@ def binary_convolution(b: Builder, op: Sliding, x: Value, filters: Value, *, mod
         message = f"a binary convolution of mode {mode!r}"
         raise UnsupportedError(message)
     dtype = dtype_of(x)
-    # Of one byte or more, only real numbers can be below 0.
+    # One byte per value: only floats can be negative.
     signs = b(Where, b(Greater, x, b.like(x, 0)), b.constant(np.float32(1)), b.constant(np.float32(-1)))
     bits = cast(b, _lowest_first(b, filters), DType.FLOAT32)
     weights = b(Sub, b(Mul, bits, b.like(bits, 2)), b.like(bits, 1))
@@ -298,9 +298,10 @@ def binary_convolution(b: Builder, op: Sliding, x: Value, filters: Value, *, mod
 
 
 def _lowest_first(b: Builder, filters: Value) -> Value:
-    """Bits of filters, which the reader takes from the highest of a byte on, as a binary convolution takes them.
+    """Reverse the bits of each filter byte.
 
-    Other words count `u1` from the highest bit; the plugin's convolution from the lowest, whatever its kernel.
+    All other operations count `u1` from the highest bit; the plugin's convolution counts from the lowest, in every
+    kernel.
     """
     shape = sizes(b.dims(filters), "the shape of binary filters")
     count = prod(shape)

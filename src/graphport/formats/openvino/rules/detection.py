@@ -1,4 +1,4 @@
-"""Boxes in OpenVINO: which to keep, what is in them, and the last layer of YOLO."""
+"""Non-maximum suppression, region pooling and the last layer of YOLO in OpenVINO."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _suppressed(
     least: Value | None,
     box_encoding: str,
 ) -> Value:
-    """Batch, class and number of each box that is kept; what is not given is 0."""
+    """Return batch, class and box index of each selected box; absent operands are 0."""
     limits = _limits(b, most, overlap, least)
     corners, marks = (cast(b, each, DType.FLOAT32) for each in (boxes, scores))
     return b(NonMaxSuppression, corners, marks, *limits, center_point_box=int(box_encoding == "center"))
@@ -75,7 +75,7 @@ def _sorted(b: Builder, kept: Value, marks: Value) -> tuple[Value, Value]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppression(Attributes):
-    """How boxes are given, and what is kept of them."""
+    """Attributes of NonMaxSuppression."""
 
     box_encoding: str = "corner"
     sort_result_descending: bool = True
@@ -140,7 +140,7 @@ def suppression_9(
 @NonMaxSuppressionView.lift("openvino")
 def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     if op.max_output_boxes_per_class is None:
-        message = "no box is kept"
+        message = "no box is selected"
         raise UnsupportedError(message)
     least = scalar(b, LOWEST, DType.FLOAT32) if op.score_threshold is None else op.score_threshold
     return emits(
@@ -150,7 +150,7 @@ def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
         op.boxes,
         op.scores,
         op.max_output_boxes_per_class,
-        _more(b, op.iou_threshold),
+        _next_above(b, op.iou_threshold),
         least,
         box_encoding="center" if op.center_point_box else "corner",
         sort_result_descending=False,
@@ -158,8 +158,8 @@ def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     )[:1]
 
 
-def _more(b: Builder, overlap: Value | None) -> Value:
-    """The least number above a threshold: OpenVINO's plugin drops a box that overlaps as much as it says, not more."""
+def _next_above(b: Builder, overlap: Value | None) -> Value:
+    """Return the next float above a threshold: OpenVINO's plugin drops a box if its overlap equals the threshold."""
     known = 0.0 if overlap is None else float_element(overlap)
     least = float(np.finfo(np.float32).tiny)
     if overlap is None or known is not None:
@@ -189,13 +189,13 @@ def roi_align(
     mode: str,
     aligned_mode: str = "asymmetric",
 ) -> Value:
-    """Each region as a grid of cells, with the mean of what is sampled in them, or the largest that is not below 0."""
+    """ROI Align: pool each region to a grid of cells by mean or maximum of bilinear samples."""
     if mode != "avg" and op.sampling_ratio == 0:
         message = "the largest of samples that are more for larger regions"
         raise UnsupportedError(message)
     if aligned_mode == "half_pixel":
         rois = b(Add, rois, b.like(rois, 0.5))
-    # The largest is taken of samples here, of their parts in ONNX: so each sample is a cell of its own first.
+    # OpenVINO takes the maximum of samples, ONNX of their terms: so each sample is its own cell first.
     finer = 1 if mode == "avg" else op.sampling_ratio
     found = b(
         RoiAlign,
@@ -240,7 +240,7 @@ def region_yolo(
     do_softmax: bool = True,
     mask: tuple[int, ...] = (),
 ) -> Value:
-    """Places, confidence and classes of each box: all but the sizes through a sigmoid, or the classes as shares."""
+    """YOLO region layer: sigmoid of positions, confidence and classes (or softmax of classes)."""
     del anchors
     n, channels, *spatial = sizes(b.dims(x), "the shape of a region layer")
     boxes = num if do_softmax else len(mask)

@@ -42,7 +42,7 @@ class Anchors(Attributes):
 
     @property
     def is_tensorflow(self) -> bool:
-        """Whether they are those of TensorFlow."""
+        """Whether the anchors use TensorFlow's conventions."""
         return self.framework == "tensorflow"
 
     @property
@@ -52,7 +52,7 @@ class Anchors(Attributes):
 
     @property
     def offset(self) -> float:
-        """What is added to the difference of two corners."""
+        """Offset added to the difference of two corners for a side length."""
         return 0.0 if self.is_tensorflow else 1.0
 
     def corners(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -93,9 +93,9 @@ def proposal(
     box_size_scale: float = 1.0,
     box_coordinate_scale: float = 1.0,
 ) -> tuple[Value, ...]:
-    """Regions of all pictures, each with the number of its picture, and their scores.
+    """Region proposals of all images, each with its batch index, and their scores.
 
-    Where a picture has fewer than `post_nms_topn`, a row that starts with -1 follows them, and zeros.
+    If an image has fewer than `post_nms_topn`, a row that starts with -1 and rows of zeros follow.
     """
     if anchors.framework not in ("", "tensorflow"):
         message = f"proposals of the framework {anchors.framework!r}"
@@ -132,7 +132,7 @@ def proposal(
 
 
 def _check(b: Builder, scores: Value, anchors: Anchors, before: int, after: int) -> None:
-    """Refuse counts that leave nothing, or that are not those of the scores, and a side that none has."""
+    """Check counts against the shape of the scores, and side lengths."""
     count, base = anchors.count, anchors.base_size
     (channels,) = sizes(b.dims(scores)[1:2], "the number of scores at a place")
     if channels != 2 * count or not count:
@@ -152,7 +152,7 @@ def _around_cells(b: Builder, scores: Value, anchors: Anchors, stride: int) -> V
     for axis, shape in ((2, [-1, 1, 1, 1]), (3, [1, -1, 1, 1])):
         steps = cast(b, counted(b, extent(b, scores, axis)), DType.FLOAT32)
         axes.append(b(Reshape, b(Mul, steps, b.like(steps, stride)), vector(b, shape)))
-    # [H, 1, 1, 1] and [1, W, 1, 1]; x comes first in a box.
+    # [H, 1, 1, 1] and [1, W, 1, 1]; boxes begin with x.
     x, y = axes if anchors.is_tensorflow else reversed(axes)
     columns = [np.array([number, 1 - number] * 2, np.float32) for number in (1, 0)]
     shifts = b(Add, *(b(Mul, side, b.constant(column)) for side, column in zip((x, y), columns, strict=True)))
@@ -160,14 +160,14 @@ def _around_cells(b: Builder, scores: Value, anchors: Anchors, stride: int) -> V
 
 
 def _listed(b: Builder, is_kept: Value, boxes: Value, scores: Value, most: int) -> tuple[Value, Value]:
-    """Of boxes [N, K, 4] and scores [N, K] those that are kept, in `most` rows for each picture."""
+    """Return the kept boxes [N, K, 4] and scores [N, K], in `most` rows per image."""
     batch = extent(b, scores, 0)
     marks = cast(b, is_kept, DType.FLOAT32)
     padded = [
         b(Concat, each, fill(b, 0.0, DType.FLOAT32, batch, most, *tail), axis=1)
         for each, tail in ((marks, ()), (scores, ()), (boxes, (4,)))
     ]
-    # Of equal ones the first comes first, so what is kept stays in order.
+    # TopK puts the first of equal elements first, so the order is preserved.
     found, indices = best(b, padded[0], most)
     is_there = b(Greater, found, b.like(found, 0))
     column = vector(b, [2])

@@ -1,4 +1,4 @@
-"""Boxes compared with one another, and those kept that no better one covers: what OpenVINO's detectors are made of."""
+"""Box overlap and greedy suppression, shared by OpenVINO's detection operators."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 LOWEST = float(np.finfo(np.float32).min)
-"""The mark of what is not kept: below every score; OpenVINO takes it for the largest of numbers that are -inf."""
+"""Mark of discarded boxes, below every score; OpenVINO's ReduceMax of -inf returns this number."""
 
 
 def rows_of(b: Builder, table: Value, indices: Value) -> Value:
-    """Rows [N, K, D] of a table [N, M, D] at places [N, K]."""
+    """Gather rows [N, K, D] of a table [N, M, D] by indices [N, K]."""
     return b(GatherND, table, b(Unsqueeze, indices, vector(b, [-1])), batch_dims=1)
 
 
@@ -76,7 +76,7 @@ class Overlap:
         """Areas [...] of boxes [..., 4]."""
         x1, y1, x2, y2 = (gather_index(b, boxes, place) for place in range(4))
         w, h = b(Sub, x2, x1), b(Sub, y2, y1)
-        found = b(Mul, self._wider(b, w), self._wider(b, h))
+        found = b(Mul, self._side_length(b, w), self._side_length(b, h))
         if not self.inverted_is_empty:
             return found
         zero = b.like(boxes, 0)
@@ -87,7 +87,7 @@ class Overlap:
         zero = b.like(one, 0)
         low = [b(Max, gather_index(b, one, place), gather_index(b, other, place)) for place in (0, 1)]
         high = [b(Min, gather_index(b, one, place), gather_index(b, other, place)) for place in (2, 3)]
-        sides = [self._wider(b, b(Sub, end, start)) for start, end in zip(low, high, strict=True)]
+        sides = [self._side_length(b, b(Sub, end, start)) for start, end in zip(low, high, strict=True)]
         if not self.must_touch:
             sides = [b(Max, side, zero) for side in sides]
         shared = b(Mul, *sides)
@@ -96,7 +96,7 @@ class Overlap:
             found = b(Where, claim, found, zero)
         return found
 
-    def _wider(self, b: Builder, side: Value) -> Value:
+    def _side_length(self, b: Builder, side: Value) -> Value:
         return b(Add, side, b.like(side, self.offset)) if self.offset else side
 
     def _claims(
@@ -115,10 +115,9 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Boxes are looked at one after the other, and left out where one that was kept shares too much.
+    """Greedy suppression: drop each box that overlaps a kept one by more than `threshold`.
 
-    `threshold` is what may be shared, `at_threshold` says that this much is too much already.  After each box that is
-    kept the threshold is multiplied by `eta` while it is above 0.5.
+    `at_threshold` drops equality, too. After each kept box the threshold is multiplied by `eta` while it is above 0.5.
     """
 
     overlap: Sharing
@@ -127,7 +126,7 @@ class Greedy:
     eta: float = 1.0
 
     def __call__(self, b: Builder, boxes: Value, usable: Value) -> Value:
-        """Which of boxes [G, K, n] in order are kept, of those that are `usable` [G, K]: both of 0 and 1."""
+        """Return which boxes [G, K, n] are kept as 0 or 1 [G, K]; `usable` [G, K] selects candidates."""
         areas = self.overlap.area(b, boxes)
         steps = counted(b, extent(b, boxes, 1))
         none = b(Mul, usable, b.like(usable, 0))
@@ -166,9 +165,9 @@ def grouped(b: Builder, x: Value, tail: int) -> Value:
 
 
 def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
-    """`usable` [..., K] and others like it, cut behind the last entry that is usable anywhere; one is left at least.
+    """Cut `usable` [..., K] and `others` after the last usable entry of any row; keep at least one.
 
-    Entries come in order, those that are usable first; what follows costs time with the square of their number.
+    Usable entries come first; the cost of the following steps is quadratic in K.
     """
     counts = b(ReduceSum, cast(b, usable, DType.INT64), vector(b, [-1]), keepdims=0)
     most = b(Max, b(Reshape, b(ReduceMax, counts, keepdims=0), vector(b, [1])), vector(b, [1]))
@@ -178,9 +177,9 @@ def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
 def selected_boxes(
     b: Builder, found: Value, indices: Value, dtype: DType, output_type: DType, *, is_sorted: bool
 ) -> tuple[Value, ...]:
-    """Boxes that are kept, as rows of batch, class and number; the same with scores; and how many they are.
+    """Return kept boxes as rows of batch, class and index; the same with scores; and their number.
 
-    Shapes: `found` and `indices` [N, C, K]; the score of what is left out is the lowest of all.
+    Shapes: `found` and `indices` [N, C, K]; discarded boxes have the lowest score.
     """
     numbers = [
         b(Unsqueeze, counted(b, extent(b, found, axis)), vector(b, behind)) for axis, behind in ((0, [1, 2]), (1, [1]))

@@ -80,7 +80,7 @@ def matrix_suppression(
 
 
 def _decay(b: Builder, boxes: Value, overlap: Overlap, function: str, sigma: float) -> Value:
-    """What the scores [N, C, K] of boxes in order are multiplied with, at most 1."""
+    """Return the decay factors of the scores [N, C, K] of sorted boxes, at most 1."""
     area = overlap.area(b, boxes)
     row, column = vector(b, [-2]), vector(b, [-1])
     pairs = [(b(Unsqueeze, boxes, vector(b, [at])), b(Unsqueeze, area, along)) for at, along in ((3, column), (2, row))]
@@ -111,7 +111,7 @@ def multiclass_suppression(
     iou_threshold: float = 0.0,
     nms_eta: float = 1.0,
 ) -> tuple[Value, ...]:
-    """Boxes of each class that no better one of it covers by as much as a threshold."""
+    """Non-maximum suppression per class."""
     if owned is None:
         table = _Table.shared(b, boxes, scores)
     else:
@@ -131,7 +131,7 @@ def multiclass_suppression(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The boxes of each class [N, C, M, 4]; `per_class` says that classes have boxes of their own."""
+    """The boxes of each class [N, C, M, 4]; `per_class` means that boxes are not shared by classes."""
 
     boxes: Value
     per_class: bool
@@ -144,9 +144,9 @@ class _Table:
 
     @classmethod
     def owned(cls, b: Builder, boxes: Value, scores: Value, counts: Value) -> tuple[_Table, Value]:
-        """Boxes [C, M, 4] and scores [C, M], the first `counts[0]` of which are of picture 0, and so on.
+        """Split boxes [C, M, 4] and scores [C, M] by image; the first `counts[0]` belong to image 0, and so on.
 
-        The scores come back as [N, C, M], where boxes of other pictures are the worst of all.
+        Scores are returned as [N, C, M]; boxes of other images get the lowest score.
         """
         counts = as_int64(b, counts)
         ends = b(CumSum, counts, index(b, 0))
@@ -160,7 +160,7 @@ class _Table:
         return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [0])), shape), per_class=True), found
 
     def marks(self, b: Builder, scores: Value, indices: Value, found: Value, kept: Value, background: int) -> Value:
-        """Scores [N, C * M] of the boxes that are kept, and less than any score of the others."""
+        """Return scores [N, C * M] of kept boxes; all others get the lowest score."""
         nothing = b(Expand, b.like(scores, LOWEST), b(Shape, scores))
         marks = b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
         if background >= 0:
@@ -171,7 +171,7 @@ class _Table:
     def detections(
         self, b: Builder, marks: Value, keep_top_k: int, within: str, across: str, output_type: DType
     ) -> tuple[Value, ...]:
-        """Rows of class, score and corners; the numbers of the boxes; and how many there are of each picture."""
+        """Return rows of class, score and corners; box indices; and the number of detections per image."""
         if within not in ("none", "score", "classid") or across not in ("none", "score", "classid"):
             message = f"detections sorted by {within} or {across}"
             raise UnsupportedError(message)
@@ -185,7 +185,7 @@ class _Table:
         boxes = b(Reshape, self.boxes, joined(b, extent(b, self.boxes, 0), -1, 4))
         corners = b(Reshape, rows_of(b, boxes, indices), vector(b, [-1, 4]))
         pictures = b(Unsqueeze, counted(b, extent(b, found, 0)), vector(b, [1]))
-        numbers = b(Reshape, self._numbers(b, pictures, indices, length), vector(b, [-1]))
+        numbers = b(Reshape, self._box_numbers(b, pictures, indices, length), vector(b, [-1]))
         classes = b(Reshape, self._classes(b, found, indices, length), vector(b, [-1]))
         found = b(Reshape, found, vector(b, [-1]))
         columns = [cast(b, classes, dtype_of(found)), found]
@@ -199,12 +199,12 @@ class _Table:
         return rows, numbers, cast(b, counts, output_type)
 
     def _classes(self, b: Builder, found: Value, indices: Value, length: Value) -> Value:
-        """The class of each place; behind all of them what is not kept."""
+        """Return the class of each index; discarded boxes sort last."""
         classes = b(Div, indices, length)
         return b(Where, b(Greater, found, b.like(found, LOWEST)), classes, index(b, _MANY))
 
-    def _numbers(self, b: Builder, pictures: Value, indices: Value, length: Value) -> Value:
-        """Boxes counted through all pictures, or class by class for each."""
+    def _box_numbers(self, b: Builder, pictures: Value, indices: Value, length: Value) -> Value:
+        """Number boxes over all images, or class by class if `per_class`."""
         box = b(Sub, indices, b(Mul, b(Div, indices, length), length))
         if not self.per_class:
             return b(Add, b(Mul, pictures, length), box)

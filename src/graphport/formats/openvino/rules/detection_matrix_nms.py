@@ -34,24 +34,24 @@ def matrix_nms_scores(
     *,
     is_center: bool,
 ) -> tuple[Value, Value]:
-    """Scores [N, C, K] of the boxes that are picked one after the other, and which they are.
+    """Matrix NMS: return scores [N, C, K] of boxes in selection order, and their indices.
 
-    After each pick, what it covers has its score multiplied by exp(-overlap ** 2 / (2 * sigma)); a limit of
-    the overlap says nothing then.  `limits` are how many boxes there may be [1], and the least score [].
+    After each selection, overlapping boxes' scores are multiplied by exp(-overlap ** 2 / (2 * sigma)); the overlap
+    threshold has no effect. `limits` are the maximum number of boxes [1] and the minimum score [].
     """
     most, least = limits
     marks = cast(b, scores, DType.FLOAT32)
-    corners = _ordered(b, cast(b, boxes, DType.FLOAT32), is_center=is_center)
+    corners = _sort_corners(b, cast(b, boxes, DType.FLOAT32), is_center=is_center)
     table = b(Expand, b(Unsqueeze, corners, vector(b, [1])), joined(b, b(Shape, scores), 4))
     steps = as_scalar(b, b(Min, most, extent(b, scores, 2)))
     own = grouped(b, marks, 1)
     own = b(Where, b(Greater, own, least), own, b.like(own, LOWEST))
-    found, indices = _picked(b, grouped(b, table, 2), own, steps, least, sigma)
+    found, indices = _select_boxes(b, grouped(b, table, 2), own, steps, least, sigma)
     shape = joined(b, b(Shape, scores, start=0, end=2), -1)
     return b(Reshape, b(Transpose, found), shape), b(Reshape, b(Transpose, indices), shape)
 
 
-def _ordered(b: Builder, boxes: Value, *, is_center: bool) -> Value:
+def _sort_corners(b: Builder, boxes: Value, *, is_center: bool) -> Value:
     """Boxes whose first corner is the lower one."""
     first, second = cut(b, boxes, 0, 2, -1), cut(b, boxes, 2, 4, -1)
     if is_center:
@@ -60,8 +60,10 @@ def _ordered(b: Builder, boxes: Value, *, is_center: bool) -> Value:
     return b(Concat, b(Min, first, second), b(Max, first, second), axis=-1)
 
 
-def _picked(b: Builder, boxes: Value, marks: Value, steps: Value, least: Value, sigma: float) -> tuple[Value, Value]:
-    """What each step picks of boxes [G, M, 4] with scores [G, M]: scores and places [steps, G]."""
+def _select_boxes(
+    b: Builder, boxes: Value, marks: Value, steps: Value, least: Value, sigma: float
+) -> tuple[Value, Value]:
+    """Select a box of [G, M, 4] with scores [G, M] in each step: return scores and indices [steps, G]."""
     areas = _OVERLAP.area(b, boxes)
     facts = [TensorFact(DType.INT64, ()), TensorFact(DType.BOOL, ()), TensorFact(DType.FLOAT32, b.dims(marks))]
     inner, body, (_, going, own) = step_body(b, facts)

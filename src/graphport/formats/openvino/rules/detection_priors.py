@@ -30,9 +30,9 @@ _ALIKE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class _Prior:
-    """A box around a place: where its middle is from there, and half its width and height.
+    """A prior box: center relative to a grid cell, and half width and height.
 
-    `scale` says what the half sizes are multiplied with: nothing, the height of the picture, or its root.
+    `scale` multiplies the half sizes by image height ** {0: 0, 1: 1, 2: 0.5}.
     """
 
     w: float
@@ -45,7 +45,7 @@ class _Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priors(Attributes):
-    """What the layer says of its boxes; `min_max_aspect_ratios_order` has the largest of a size before its ratios."""
+    """Attributes of PriorBox; `min_max_aspect_ratios_order` puts the maximum size before the aspect ratios."""
 
     min_size: Reals = ()
     max_size: Reals = ()
@@ -69,7 +69,7 @@ class Priors(Attributes):
         return found
 
     def count(self) -> int:
-        """How many boxes the layer says that there are at a place."""
+        """Return the declared number of boxes per cell."""
         ratios = len(self.ratios())
         if self.fixed_size:
             found = ratios * len(self.fixed_size)
@@ -81,10 +81,10 @@ class Priors(Attributes):
         return found + each * sum(int(density) ** 2 - 1 for density in self.density)
 
     def boxes(self) -> list[_Prior]:
-        """The boxes at a place, in order.
+        """Return the boxes of a cell, in order.
 
         Raises:
-            UnsupportedError: they are not as many as there are said to be.
+            UnsupportedError: their number differs from the declared one.
         """
         found = [*self._fixed(), *self._sized()]
         if len(found) != self.count() or not found:
@@ -93,7 +93,7 @@ class Priors(Attributes):
         return found
 
     def _fixed(self) -> Iterator[_Prior]:
-        """Boxes of given sizes, several of them beside one another where a density says so."""
+        """Yield boxes of fixed sizes, in a grid if there is a density."""
         if self.fixed_size and len(self.density) < len(self.fixed_size):
             message = f"{len(self.fixed_size)} fixed sizes with {len(self.density)} densities"
             raise UnsupportedError(message)
@@ -120,7 +120,7 @@ class Priors(Attributes):
                 yield _Prior(w, h, first + column * shift, first + row * shift, is_clipped=True)
 
     def _sized(self) -> Iterator[_Prior]:
-        """A square of each least size, one between it and the largest, and what the ratios make of it."""
+        """Yield a square per minimum size, one between minimum and maximum, and one per aspect ratio."""
         scale = 0 if self.scale_all_sizes else 1
         for index, size in enumerate(self.min_size):
             yield _Prior(size / 2, size / 2, scale=scale)
@@ -180,7 +180,7 @@ def prior_box_clustered(
     offset: float = 0.0,
     variance: Reals = (),
 ) -> Value:
-    """The same of boxes whose sizes are given."""
+    """PriorBoxClustered: prior boxes of explicit widths and heights."""
     if len(width) != len(height) or not width:
         message = f"{len(width)} widths and {len(height)} heights"
         raise ShapeError(message, "as many of both, and at least one")
@@ -202,7 +202,7 @@ def _prior_boxes(
     clip: bool,
     variance: Reals,
 ) -> Value:
-    """Boxes around the places of a map [2], in steps [2] over a picture [2], each of height and width."""
+    """Compute prior boxes of a feature map [2] with steps [2] over an image [2]; sizes are (height, width)."""
     if len(variance) not in (0, 1, 4):
         message = f"variance is {list(variance)}"
         raise ShapeError(message, "1 or 4 numbers")
@@ -210,14 +210,14 @@ def _prior_boxes(
     low: list[Value] = []
     high: list[Value] = []
     shape = joined(b, map_, len(boxes))
-    # Width comes first in a box, height first in a shape.
+    # Boxes begin with the width, shapes with the height.
     for axis, behind in ((1, [0, 2]), (0, [1, 2])):
         side = gather_index(b, whole, axis, 0)
         every = cast(b, counted(b, cut(b, map_, axis, axis + 1, 0)), DType.FLOAT32)
         middle = b(Mul, b(Add, every, b.like(every, offset)), gather_index(b, steps, axis, 0))
         shifts = np.array([box.x if axis else box.y for box in boxes], np.float32)
         middle = b(Add, b(Unsqueeze, middle, vector(b, behind)), b.constant(shifts))
-        reach = _reach(b, [box.w if axis else box.h for box in boxes], boxes, whole)
+        reach = _half_sizes(b, [box.w if axis else box.h for box in boxes], boxes, whole)
         for ends, end in ((low, b(Sub, middle, reach)), (high, b(Add, middle, reach))):
             ends.append(b(Unsqueeze, b(Expand, b(Div, end, side), shape), vector(b, [3])))
     starts, stops = b(Concat, *low, axis=3), b(Concat, *high, axis=3)
@@ -233,8 +233,8 @@ def _prior_boxes(
     return b(Concat, *both, axis=0)
 
 
-def _reach(b: Builder, halves: list[float], boxes: list[_Prior], whole: Value) -> Value:
-    """Half sizes, those that are given in parts of the picture times its height."""
+def _half_sizes(b: Builder, halves: list[float], boxes: list[_Prior], whole: Value) -> Value:
+    """Return half sizes; relative ones are multiplied by the image height."""
     if not any(box.scale for box in boxes):
         return b.constant(np.array(halves, np.float32))
     height = cut(b, whole, 0, 1, 0)

@@ -1,4 +1,4 @@
-"""Regions that may hold something in OpenVINO: proposals of two-stage detectors, and what becomes of them."""
+"""Region proposals of two-stage detectors in OpenVINO, and their detection output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _moved(b: Builder, boxes: Value, deltas: Value, offset: float, most: float =
 
 
 def grown(b: Builder, boxes: Value, shifts: Value, growth: Value, offset: float) -> tuple[Value, Value]:
-    """Where moved boxes start, and where they stop: the second a pixel behind their last."""
+    """Apply box deltas: return the first corners and the last corners (minus `offset`)."""
     low, high = cut(b, boxes, 0, 2, -1), cut(b, boxes, 2, 4, -1)
     half, pixel = b.like(boxes, 0.5), b.like(boxes, offset)
     size = b(Add, b(Sub, high, low), pixel)
@@ -50,7 +50,7 @@ def grown(b: Builder, boxes: Value, shifts: Value, growth: Value, offset: float)
 
 
 def inside(b: Builder, boxes: Value, size: Value) -> Value:
-    """Corners [..., 4] not beyond those of a picture of width and height [..., 2]."""
+    """Clip corners [..., 4] to images of size (width, height) [..., 2]."""
     ends = b(Concat, size, size, axis=-1)
     return b(Max, b(Min, boxes, ends), b.like(boxes, 0))
 
@@ -63,7 +63,7 @@ def are_large(b: Builder, boxes: Value, offset: float, least: Value) -> Value:
 
 
 def ranked(b: Builder, kept: Value, most: int) -> Value:
-    """Of what is kept [N, K], the first `most`."""
+    """Keep only the first `most` of the kept boxes [N, K]."""
     ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
     return b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, b.like(kept, most)))
 
@@ -77,7 +77,7 @@ def per_cell(b: Builder, x: Value, parts: int) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Attributes):
-    """Which regions are kept."""
+    """Selection attributes of proposals."""
 
     min_size: float = 0.0
     nms_threshold: float = 0.0
@@ -98,7 +98,7 @@ def generate_proposals(
     nms_eta: float = 1.0,
     roi_num_type: DType = DType.INT64,
 ) -> tuple[Value, ...]:
-    """Regions of all pictures, their scores, and how many there are of each."""
+    """Region proposals of all images, their scores, and their number per image."""
     if nms_eta != 1:
         message = "a threshold that adapts itself"
         raise UnsupportedError(message)
@@ -121,10 +121,10 @@ def generate_proposals(
 
 
 def _least(b: Builder, pictures: Value, size: float) -> Value:
-    """The least width and height [N, 1, 2] of a box, in the scale that pictures [N, 3 or 4] say, if they do."""
+    """Return the minimum width and height [N, 1, 2] of a box, scaled by the image info [N, 3 or 4]."""
     columns = b.dims(pictures, at_least=2)[1]
     if columns not in (2, 3, 4):
-        message = f"pictures of {columns} numbers"
+        message = f"image info with {columns} columns"
         raise UnsupportedError(message)
     indices = [3, 2] if columns == 4 else [2, 2]
     if columns == 2:
@@ -137,7 +137,7 @@ def _least(b: Builder, pictures: Value, size: float) -> Value:
 def single_image_proposals(
     b: Builder, op: Choice, picture: Value, anchors: Value, deltas: Value, scores: Value
 ) -> tuple[Value, ...]:
-    """Regions of one picture and their scores, zeros behind them."""
+    """Region proposals of one image and their scores, padded with zeros."""
     dtype = dtype_of(anchors)
     front = vector(b, [0])
     picture, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (picture, anchors, deltas, scores))
@@ -218,7 +218,7 @@ def detectron_output(
     class_agnostic_box_regression: bool = False,
     deltas_weights: Reals = (),
 ) -> tuple[Value, ...]:
-    """Boxes, classes and scores of what is found in regions, zeros behind them; class 0 is nothing."""
+    """Detections in regions: boxes, classes and scores, padded with zeros; class 0 is background."""
     if class_agnostic_box_regression or len(deltas_weights) != 4:
         message = "boxes that are moved alike for all classes, or without four weights"
         raise UnsupportedError(message)
@@ -247,14 +247,14 @@ def detectron_output(
 
 
 def _detected(b: Builder, boxes: Value, found: Value, indices: Value, most: int, dtype: DType) -> tuple[Value, ...]:
-    """Class by class what is kept [C, K], or the best of all where that is too much."""
+    """Return the kept boxes class by class [C, K], or the best of all if there are more than `most`."""
     nothing = b(Expand, b.like(found, LOWEST), b(Shape, found))
     by_region = b(Transpose, b(ScatterElements, nothing, indices, found, axis=1), perm=(1, 0))
     classes = extent(b, by_region, 1)
     flat = b(Reshape, by_region, vector(b, [-1]))
     count = b(ReduceSum, cast(b, b(Greater, flat, b.like(flat, LOWEST)), DType.INT64), vector(b, [0]), keepdims=0)
     top, spots = best(b, flat, most)
-    # In the order of scores if something had to go, class by class else.
+    # Sorted by score if boxes are dropped, else class by class.
     own = b(Reshape, b(Expand, b(Unsqueeze, counted(b, classes), vector(b, [1])), b(Shape, found)), vector(b, [-1]))
     listed = b(Concat, b(Reshape, found, vector(b, [-1])), fill(b, LOWEST, DType.FLOAT32, most), axis=0)
     regions = b(Concat, b(Reshape, indices, vector(b, [-1])), fill(b, 0, DType.INT64, most), axis=0)

@@ -1,4 +1,4 @@
-"""Boxes and regions at an angle in OpenVINO: which to keep, and what is in them."""
+"""Rotated boxes in OpenVINO: non-maximum suppression and ROI Align."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _CLOSE = 1e-5
-"""Edges nearer to one another than this part of a box lie on one line."""
+"""Edges closer than this fraction of a box are collinear."""
 
 
 @lower("openvino", "opset13.NMSRotated")
@@ -54,7 +54,7 @@ def rotated_suppression(
     output_type: DType = DType.INT64,
     clockwise: bool = True,
 ) -> tuple[Value, ...]:
-    """Boxes (middle, width, height, angle) worth keeping: batch, class and number; the same with scores; how many."""
+    """Rotated NMS: rows of batch, class and box index; the same with scores; their number."""
     dtype = dtype_of(scores)
     marks = cast(b, scores, DType.FLOAT32)
     found, indices = best(b, marks)
@@ -88,16 +88,16 @@ def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:
 
 
 class RotatedOverlap:
-    """Boxes of four corners and an area [..., 9], compared by what is inside of both."""
+    """Overlap of rotated boxes given as four corners and an area [..., 9]."""
 
     def area(self, b: Builder, boxes: Value) -> Value:
         """The area that a box brings along."""
         return gather_index(b, boxes, 8)
 
     def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
-        """What boxes share: half of what the parts of edges inside of the other box sweep over, seen from anywhere.
+        """Intersection area of two boxes by Green's theorem over the edge parts inside the other box.
 
-        An edge that lies on one of the other's counts once, as one of `one`.
+        An edge collinear with one of the other box counts once, as one of `one`.
         """
         zero = b.like(one, 0)
         origin = [cut(b, one, 0, 1, -1), cut(b, one, 4, 5, -1)]
@@ -111,7 +111,7 @@ class RotatedOverlap:
         return b(Where, has_area, found, zero)
 
     def _swept(self, b: Builder, edges: list[Value], sides: list[Value], area: Value, sign: int) -> Value:
-        """The parts of one box's edges that are inside of another, times what the whole edges sweep over."""
+        """Sum the cross products of the edge parts inside the other box."""
         after = vector(b, [1, 2, 3, 0])
         column, row = vector(b, [-1]), vector(b, [-2])
         steps = [b(Sub, b(Gather, each, after, axis=-1), each) for each in edges]
@@ -145,16 +145,16 @@ Points: TypeAlias = "tuple[Value, Value | None]"
 """Where samples lie along one side of a region, from its middle [r, cells, samples], and how many count [r, 1, 1]."""
 
 _MOST = 1 << 24
-"""Samples of one region; tables of them are made when the model is read."""
+"""Samples per region; index tables are computed at import."""
 
 
 @RegionGrid.lower("openvino", "opset15.ROIAlignRotated")
 def roi_align_rotated(
     b: Builder, op: RegionGrid, x: Value, rois: Value, batches: Value, *, clockwise_mode: bool = False
 ) -> Value:
-    """Each region (middle, width, height, angle) as a grid of cells, with the mean of what is sampled in them.
+    """ROI Align of rotated regions (center, width, height, angle): mean of bilinear samples in each cell.
 
-    A sample is what a region without extent is at its place: so points are turned, and `RoiAlign` interpolates.
+    Each sample is a RoiAlign region of size 0 at a rotated point.
 
     Source: OpenVINO ROIAlignRotated-15.
     """
@@ -169,7 +169,7 @@ def roi_align_rotated(
     angle = gather_index(b, given, 4)
     boxes = _rotated(b, down[0], across[0], (line, column), b(Neg, angle) if clockwise_mode else angle)
     grid = b(Shape, boxes, start=0, end=5)
-    owners = b(Expand, _behind(b, as_int64(b, batches), 4), grid)
+    owners = b(Expand, _append_axes(b, as_int64(b, batches), 4), grid)
     found = b(
         RoiAlign,
         data,
@@ -187,9 +187,9 @@ def roi_align_rotated(
 
 
 def _checked(regions: Sequence[Dim], cells: tuple[int, int], ratio: int) -> None:
-    """Tell what is no region, no cell or no number of samples, and what is too much for any memory."""
+    """Refuse invalid shapes of regions, cells and sampling ratios, and too many samples."""
     if len(regions) != 2 or (isinstance(regions[1], int) and regions[1] != 5):
-        message = f"regions of shape {list(regions)}, where each has five numbers"
+        message = f"regions have shape {list(regions)}, expected [N, 5]"
         raise ShapeError(message)
     if min(cells) < 1 or ratio < 0:
         message = f"{cells[0]} by {cells[1]} cells of {ratio} samples"
@@ -199,20 +199,20 @@ def _checked(regions: Sequence[Dim], cells: tuple[int, int], ratio: int) -> None
         raise UnsupportedError(message)
 
 
-def _behind(b: Builder, x: Value, count: int) -> Value:
-    """`x` [r] with axes of one entry behind it."""
+def _append_axes(b: Builder, x: Value, count: int) -> Value:
+    """Append `count` axes of length 1 to `x` [r]."""
     return b(Unsqueeze, x, vector(b, list(range(1, count + 1))))
 
 
 def _points(b: Builder, size: Value, cells: int, ratio: int) -> Points:
-    """The samples along a side of length `size` [r]; a ratio of 0 asks for one for each entry, or part of one."""
-    side = _behind(b, size, 2)
+    """Sample positions along a side of length `size` [r]; a ratio of 0 takes one sample per element."""
+    side = _append_axes(b, size, 2)
     cell = b(Div, side, b.like(size, cells))
     number = None if ratio else b(Ceil, cell)
     if number is None:
         every, step = b.like(size, np.arange(ratio)), b(Div, cell, b.like(size, ratio))
     else:
-        # The most that a region asks for, and one where there are no regions.
+        # The maximum over all regions; 1 if there are no regions.
         known = b(Concat, b(Reshape, number, vector(b, [-1])), b.like(size, np.ones(1)), axis=0)
         most = as_int64(b, b(ReduceMax, known, vector(b, [0])))
         every, step = cast(b, counted(b, most), dtype_of(size)), b(Div, cell, b(Max, number, b.like(size, 1)))
@@ -222,13 +222,13 @@ def _points(b: Builder, size: Value, cells: int, ratio: int) -> Points:
 
 
 def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value], angle: Value) -> Value:
-    """Boxes without extent [r, cells, samples, cells, samples, 4] at points that are turned around a middle.
+    """Return regions of size 0 [r, cells, samples, cells, samples, 4] at points rotated around the centers.
 
-    `RoiAlign` takes half a pixel away, as OpenVINO does of the middle.
+    `RoiAlign` subtracts half a pixel, like OpenVINO from the center.
     """
     y, x = b(Unsqueeze, down, vector(b, [3, 4])), b(Unsqueeze, across, vector(b, [1, 2]))
-    sine, cosine = (_behind(b, b(page, angle), 4) for page in (Sin, Cos))
-    line, column = (_behind(b, part, 4) for part in middle)
+    sine, cosine = (_append_axes(b, b(page, angle), 4) for page in (Sin, Cos))
+    line, column = (_append_axes(b, part, 4) for part in middle)
     rows = b(Add, b(Sub, b(Mul, y, cosine), b(Mul, x, sine)), line)
     columns = b(Add, b(Add, b(Mul, y, sine), b(Mul, x, cosine)), column)
     sides = [b(Unsqueeze, part, vector(b, [5])) for part in (columns, rows)]

@@ -1,4 +1,4 @@
-"""The last layer of single-shot detectors in OpenVINO: offsets and scores of priors become detections."""
+"""DetectionOutput of OpenVINO: decode priors, offsets and scores to detections (SSD)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Layer(Attributes):
             raise UnsupportedError(message)
 
     @property
-    def most(self) -> int:
+    def max_detections(self) -> int:
         """Detections of one picture, -1 for all."""
         return self.keep_top_k[0]
 
@@ -74,7 +74,7 @@ def detection_output(
     *,
     num_classes: int = 0,
 ) -> Value:
-    """Rows of picture, class, score and corners [1, 1, n, 7] of boxes that are kept; a row of -1 ends them."""
+    """Return rows (image, class, score, corners) [1, 1, n, 7] of kept boxes; a row of -1 ends them."""
     del num_classes  # as many as there are scores of a prior
     op.check()
     dtype = dtype_of(locations)
@@ -107,11 +107,11 @@ class _Detector:
             marks = b(Where, is_used, marks, b.like(marks, LOWEST))
         shape = joined(b, b(Shape, marks), 4)
         table = b(Expand, boxes, shape)
-        kept = self._kept(table, self._candidates(marks))
+        kept = self._suppress(table, self._candidates(marks))
         return self._rows(table, self._limited(kept))
 
     def _priors(self, priors: Value, count: Value, width: int) -> tuple[Value, Value | None, Value | None]:
-        """Boxes [B, 1, P, 4] in parts of the picture, variances alike, and which boxes [B, 1, P] are there at all."""
+        """Return normalized boxes [B, 1, P, 4], variances, and which boxes [B, 1, P] are valid."""
         b, stated = self.b, self.stated
         own = b(Reshape, cut(b, priors, 0, 1, 1), joined(b, 0, 1, count, width))
         variances = None
@@ -128,7 +128,7 @@ class _Detector:
         return self.b(Mul, length, vector(self.b, [factor]))
 
     def _offsets(self, locations: Value, count: Value) -> Value:
-        """[N, L, P, 4], of as many classes as have locations of their own."""
+        """Return offsets [N, L, P, 4], L being 1 if classes share locations."""
         b = self.b
         classes = 1 if self.stated.share_location else -1
         shape = joined(b, 0, *((-1, 1) if classes == 1 else (count, -1)), 4)
@@ -158,7 +158,7 @@ class _Detector:
         return self.b(Clip, boxes, self.b.like(boxes, 0), self.b.like(boxes, 1))
 
     def _refined(self, marks: Value, first: Value) -> Value:
-        """Scores [N, C, P]; what a first look [N, P, 2] thinks nothing of is background."""
+        """Refine scores [N, C, P]: boxes with low objectness [N, P, 2] are background."""
         b, stated = self.b, self.stated
         is_nothing = b(Less, gather_index(b, first, 1), b.like(first, stated.objectness_score))
         classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
@@ -166,7 +166,7 @@ class _Detector:
         return b(Where, b(Unsqueeze, is_nothing, vector(b, [1])), background, marks)
 
     def _candidates(self, marks: Value) -> Value:
-        """Scores [N, C, P], less than any of them for what is no candidate for its class."""
+        """Return scores [N, C, P]; boxes that are no candidates of a class get the lowest score."""
         b, stated = self.b, self.stated
         classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
         is_background = b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64))
@@ -183,17 +183,17 @@ class _Detector:
         found = b(Where, is_good, open_, lowest)
         return self._top(found, stated.top_k) if stated.top_k > -1 else found
 
-    def _top(self, marks: Value, most: int) -> Value:
+    def _top(self, marks: Value, max_detections: int) -> Value:
         """The best of all classes [N, C, P] of a picture; of equal ones the first box."""
         b = self.b
         permuted = b(Transpose, marks, perm=(0, 2, 1))
         flat = b(Reshape, permuted, joined(b, extent(b, marks, 0), -1))
-        found, indices = best(b, flat, most)
+        found, indices = best(b, flat, max_detections)
         nothing = b(Expand, b.like(marks, LOWEST), b(Shape, flat))
         left = b(Reshape, b(ScatterElements, nothing, indices, found, axis=1), b(Shape, permuted))
         return b(Transpose, left, perm=(0, 2, 1))
 
-    def _kept(self, table: Value, marks: Value) -> Value:
+    def _suppress(self, table: Value, marks: Value) -> Value:
         """Scores of what suppression leaves of each class."""
         b, stated = self.b, self.stated
         found, indices = best(b, marks, -1 if stated.decrease_label_id else stated.top_k)
@@ -206,7 +206,7 @@ class _Detector:
         return b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
 
     def _limited(self, marks: Value) -> Value:
-        return self._top(marks, self.stated.most) if self.stated.most > -1 else marks
+        return self._top(marks, self.stated.max_detections) if self.stated.max_detections > -1 else marks
 
     def _rows(self, table: Value, marks: Value) -> Value:
         """Detections by picture and class, the best of each first: [1, 1, n, 7]."""
@@ -233,9 +233,9 @@ class _Detector:
         return b(Unsqueeze, b(Slice, whole, vector(b, [0]), length, vector(b, [0])), vector(b, [0, 1]))
 
     def _length(self, marks: Value) -> Value:
-        """The number of rows: of what is kept of each picture, or of what is looked at."""
+        """Return the number of output rows."""
         b, stated = self.b, self.stated
-        if stated.most > 0:
-            return self._times(extent(b, marks, 0), stated.most)
+        if stated.max_detections > 0:
+            return self._times(extent(b, marks, 0), stated.max_detections)
         both = b(Mul, extent(b, marks, 0), extent(b, marks, 1))
         return self._times(both, stated.top_k) if stated.top_k > 0 else b(Mul, both, extent(b, marks, 2))

@@ -1,4 +1,4 @@
-"""OpenVINO's words that liftings of every family need: other shapes, other orders of axes, other names."""
+"""Builders of OpenVINO operators shared by export rules: reshape, transpose, slice, cast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BYTE = 8
 
 
 def emitted_reshape(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """`x` in another shape, in which one number may be -1; a constant stays one, and is not copied."""
+    """Emit a Reshape; one size may be -1; a constant is reshaped in place."""
     constant = b.reshaped(x, shape) if all(n > 0 for n in shape) else None
     if constant is not None:
         return constant
@@ -59,7 +59,7 @@ def emitted_gather(b: Builder, x: Value, indices: Value | int | Sequence[int], a
 
 
 def emitted_slice(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -> Value:
-    """Entries `start` to `stop` along an axis, in steps."""
+    """Emit a slice from `start` to `stop` along an axis."""
     return emit(b, "opset8.Slice", x, *(vector(b, [n]) for n in (start, stop, step, axis)))
 
 
@@ -84,14 +84,14 @@ def emitted_range(b: Builder, x: Value, axis: int) -> Value:
 
 
 def emitted_top_k(b: Builder, x: Value, count: Value | int, axis: int, mode: str = "max") -> tuple[Value, ...]:
-    """The largest or least numbers along an axis, the first of equal ones first, and their places."""
+    """Emit TopK: the largest or smallest elements along an axis, ties in order, and their indices."""
     k = index(b, count) if isinstance(count, int) else emitted_scalar(b, count)
     stated: dict[str, Attribute] = {"mode": mode, "sort": "value", "stable": True, "index_element_type": DType.INT64}
     return emits(b, "opset11.TopK", 2, x, k, axis=axis % len(b.dims(x)), **stated)
 
 
 def wrapping(b: Builder, word: str, *operands: Value, **attributes: Any) -> tuple[Value, ...]:
-    """A word; of bytes computed in 32 bits, for OpenVINO 2026.4 saturates what ONNX lets wrap."""
+    """Emit an operator; 8-bit integers are computed in int32, because OpenVINO 2026.4 saturates where ONNX wraps."""
     fact = operands[0].fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
     if dtype not in (DType.INT8, DType.UINT8):
@@ -102,7 +102,7 @@ def wrapping(b: Builder, word: str, *operands: Value, **attributes: Any) -> tupl
 
 
 def renamed(b: Builder, x: Value) -> Value:
-    """`x` under another name: converted to the type that it has, which every operation set can say."""
+    """Return a copy of `x` under a new name: a Convert to its own type, available in every operation set."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     if dtype is None or dtype is DType.STRING or dtype.bits < _BYTE:
         return b.word("opset16.Identity", x, facts=[x.fact])[0]

@@ -52,7 +52,7 @@ def eye(
 
 
 def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: DType) -> Value:
-    """Ones where a column is as far from its row as a run tells."""
+    """Emit ones on the diagonal whose offset is computed at run time."""
     down, across = (counted(b, as_int64(b, side)) for side in (rows, columns))
     wanted = b(Unsqueeze, b(Add, down, as_vector(b, diagonal)), vector(b, [1]))
     return cast(b, b(Equal, across, wanted), dtype)

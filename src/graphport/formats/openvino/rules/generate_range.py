@@ -1,7 +1,7 @@
-"""OpenVINO's Range-1 and Range-4: exact integers, doubles for the rest, and an error where there is no answer.
+"""OpenVINO's Range-1 and Range-4: exact for integers, float64 otherwise, and an error if undefined.
 
-One meaning for constants and for the run: `count` and `numbers` say it in unlimited integers, the lowering says the
-same in ONNX operators.
+The definition is implemented twice: in unlimited integers for constants (`count`, `range_elements`), and in ONNX
+operators for the run.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from graphport.ops.pages.generate import Constant, Range, constant_value
 Number = int | float
 
 MOST_NUMBERS = 1 << 16
-"""The longest range of constants that becomes a constant itself."""
+"""The longest constant range that is folded."""
 _LONGEST = 1 << 63
 _GENTLE = 1 << 20
-"""Steps up to this count right even where a runtime divides as floating point numbers."""
+"""Bound of step counts that are exact even if a runtime divides in floating point."""
 _ROLES = ("start", "stop", "step")
 _NARROW = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.UINT8, DType.UINT16, DType.UINT32})
 
 
 def truncated(number: Number, dtype: DType) -> Number:
-    """An operand as the sum is made with it: an integer for integers, rounded towards zero, a double for the others."""
+    """Convert an operand for the sum: truncated for integer types, else float64."""
     if isinstance(number, float) and not math.isfinite(number):
-        message = f"{number} begins, ends and steps no range"
+        message = f"a Range operand is {number}"
         raise ShapeError(message, "all three must be finite")
     return math.trunc(number) if dtype.is_integer else float(number)
 
@@ -50,10 +50,10 @@ def wrapped(number: int, dtype: DType) -> int:
 
 
 def count(start: Number, stop: Number, step: Number, dtype: DType) -> int:
-    """How many numbers there are: `max(ceil((stop - start) / step), 0)` of truncated operands.
+    """Return the number of elements: `max(ceil((stop - start) / step), 0)` of truncated operands.
 
     Raises:
-        ShapeError: the step is 0, in itself or in the type of the result; or there are 2^63 numbers or more.
+        ShapeError: the step is 0, possibly after truncation; or there are 2^63 elements or more.
     """
     if _vanishes(step, dtype):
         message = f"a step of {step} is 0 as {dtype}"
@@ -63,11 +63,11 @@ def count(start: Number, stop: Number, step: Number, dtype: DType) -> int:
     else:
         quotient = (float(stop) - float(start)) / float(step)
         if not math.isfinite(quotient):
-            message = f"from {start} to {stop} by {step} there are more numbers than can be counted"
+            message = f"the range from {start} to {stop} by {step} has 2^63 elements or more"
             raise ShapeError(message)
         found = max(math.ceil(quotient), 0)
     if found >= _LONGEST:
-        message = f"there are {found} numbers from {start} to {stop} by {step}"
+        message = f"the range from {start} to {stop} by {step} has {found} elements"
         raise ShapeError(message, "a tensor has less than 2^63 elements")
     return found
 
@@ -79,8 +79,8 @@ def _vanishes(step: Number, dtype: DType) -> bool:
         return float(np.float64(step).astype(dtype.numpy)) == 0
 
 
-def numbers(start: Number, stop: Number, step: Number, dtype: DType) -> np.ndarray:
-    """The numbers from `start` up to `stop`, without it, in `dtype`."""
+def range_elements(start: Number, stop: Number, step: Number, dtype: DType) -> np.ndarray:
+    """Return the elements from `start` up to and excluding `stop` in `dtype`."""
     begin, end, pace = (truncated(operand, dtype) for operand in (start, stop, step))
     length = count(begin, end, pace, dtype)
     if isinstance(begin, int) and isinstance(pace, int):
@@ -102,24 +102,24 @@ def range_of_one_type(b: Builder, start: Value, stop: Value, step: Value) -> Val
 
 @lower("openvino", "opset4.Range")
 def range_of_type(b: Builder, start: Value, stop: Value, step: Value, *, output_type: DType | str | None) -> Value:
-    """Range-4: operands of any types, the result has the type that is asked for."""
+    """Range-4: operands of any types; the result has type `output_type`."""
     if not isinstance(output_type, DType):
         message = f"output_type is {output_type or 'dynamic'}"
-        raise ShapeError(message, "say a numeric type")
+        raise ShapeError(message, "use a numeric type")
     _facts(start, stop, step)
     return _range(b, (start, stop, step), output_type)
 
 
 def differing_counts(node: Node) -> tuple[int, int] | None:
-    """The numbers of elements of a Range-4 by the two readings of its document, if they differ.
+    """Return the two element counts of a Range-4 that its specification permits, if they differ.
 
-    With an integral result the operands are cast before they are counted (the reading of this rule), or the formula
-    `ceil((stop - start) / step)` is computed of the operands as they are, which OpenVINO's plugins do.
+    With an integer result, operands are truncated before counting (this rule), or `ceil((stop - start) / step)` is
+    computed from the original operands (OpenVINO's plugins).
     """
     dtype = node.attributes.get("output_type")
     if node.word != "opset4.Range" or not isinstance(dtype, DType) or not dtype.is_integer or None in node.inputs:
         return None
-    given = [_number(operand, dtype) for operand in node.operands]
+    given = [_static_number(operand, dtype) for operand in node.operands]
     if len(given) != len(_ROLES) or not all(isinstance(each, int | float) for each in given):
         return None
     try:
@@ -160,15 +160,15 @@ def _check_numeric(role: str, dtype: DType) -> None:
 
 def _range(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Value:
     _check_numeric("the result", dtype)
-    given = [_number(operand, dtype) for operand in operands]
+    given = [_static_number(operand, dtype) for operand in operands]
     known = [number for number in given if not isinstance(number, Symbolic | None)]
     if len(known) == len(given):
         start, stop, step = (truncated(number, dtype) for number in known)
         length = count(start, stop, step, dtype)
         if length <= MOST_NUMBERS:
-            return b.constant(ArrayStorage(numbers(start, stop, step, dtype), dtype))
+            return b.constant(ArrayStorage(range_elements(start, stop, step, dtype), dtype))
     elif isinstance(given[2], int | float):
-        # The step alone can be wrong whatever the run brings.
+        # The step alone can be invalid for every run.
         pace = truncated(given[2], dtype)
         if _vanishes(pace, dtype):
             message = f"a step of {pace} is 0 as {dtype}"
@@ -178,8 +178,8 @@ def _range(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Va
     return made
 
 
-def _number(operand: Value, dtype: DType) -> Number | Symbolic | None:
-    """What is known of an operand before the run."""
+def _static_number(operand: Value, dtype: DType) -> Number | Symbolic | None:
+    """Return the static value of an operand."""
     fact = operand.fact
     if not isinstance(fact, TensorFact):
         return None
@@ -225,20 +225,20 @@ def _integral(
     start, stop, step = (_truncated(b, emit, operand, bad) for operand in operands)
     bad.append(emit("Equal", _as(emit, _as(emit, step.number, dtype), DType.INT64), 0))
     # A step of -2^63 has no absolute value in int64.
-    step = _Whole(step.number, _steepest(emit, step))
+    step = _WideInteger(step.number, _steepest(emit, step))
     is_bad = _any(emit, bad)
     pace = emit("Where", emit("Or", is_bad, emit("Not", emit("Equal", step.side, 0))), 1, step.number)
     length, is_past = _length(emit, start.number, stop.number, pace)
-    length, is_past = _far(emit, (start, stop, step), length, is_past)
+    length, is_past = _count_wide(emit, (start, stop, step), length, is_past)
     steps = _steps(emit, length, emit("Or", is_bad, is_past))
     return _as(emit, emit("Add", start.number, emit("Mul", steps, step.number)), dtype)
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
-    """An integer of any size: what it is in int64, and on which side of int64 it lies, -1, 0 or 1.
+class _WideInteger:
+    """An integer of any size: its int64 value, and whether it is below (-1), in (0) or above (1) int64.
 
-    One that came from uint64 wraps around in int64, one that was real and lies outside is 0 there.
+    A uint64 wraps around in int64; a float outside int64 is 0.
     """
 
     number: Value
@@ -246,7 +246,7 @@ class _Whole:
     is_real: bool = False
 
 
-def _steepest(emit: OpBuilder, step: _Whole) -> Value:
+def _steepest(emit: OpBuilder, step: _WideInteger) -> Value:
     least = emit("Where", emit("Less", step.number, 1 - _LONGEST), -1, 0)
     if step.side is None:
         return least
@@ -254,12 +254,12 @@ def _steepest(emit: OpBuilder, step: _Whole) -> Value:
     return emit("Where", emit("Equal", step.side, 0), least, step.side)
 
 
-def _far(
-    emit: OpBuilder, operands: tuple[_Whole, _Whole, _Whole], length: Value, is_past: Value
+def _count_wide(
+    emit: OpBuilder, operands: tuple[_WideInteger, _WideInteger, _WideInteger], length: Value, is_past: Value
 ) -> tuple[Value, Value]:
-    """How many numbers there are, also where an operand is not in int64; and whether that cannot be told.
+    """Return the element count when an operand exceeds int64, and whether the count is unknown.
 
-    Nothing lies before an end on the wrong side, and one number at most within a step that is wider than int64.
+    If the end is on the wrong side, the range is empty; a step wider than int64 leaves at most one element.
     """
     start, stop, step = operands
     if step.side is None:
@@ -292,7 +292,7 @@ def _overflows(emit: OpBuilder, start: Value, stop: Value) -> Value:
 
 
 def _is_gentle(operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None]) -> bool:
-    """Whether ONNX's own Range counts right: integers, a small step that is known, and no difference past 64 bits."""
+    """Whether ONNX's Range counts exactly: integers, a small static step, and no difference above 64 bits."""
     start, _, step = given
     types = [operand.fact.dtype for operand in operands if isinstance(operand.fact, TensorFact)]
     if any(dtype is None or not dtype.is_integer or dtype is DType.UINT64 for dtype in types):
@@ -307,14 +307,14 @@ def _as(emit: OpBuilder, value: Value, dtype: DType) -> Value:
     return value if is_it else emit("Cast", value, to=dtype)
 
 
-def _truncated(b: Builder, emit: OpBuilder, operand: Value, bad: list[Value]) -> _Whole:
-    """An operand as an integer; what is none is told in `bad`."""
+def _truncated(b: Builder, emit: OpBuilder, operand: Value, bad: list[Value]) -> _WideInteger:
+    """Truncate an operand to an integer; append a flag to `bad` if it is not finite."""
     dtype = operand.fact.dtype if isinstance(operand.fact, TensorFact) else None
     if dtype is DType.UINT64:
         found = _as(emit, operand, DType.INT64)
-        return _Whole(found, emit("Where", emit("Less", found, 0), 1, 0))
+        return _WideInteger(found, emit("Where", emit("Less", found, 0), 1, 0))
     if dtype is not None and dtype.is_integer:
-        return _Whole(_as(emit, operand, DType.INT64))
+        return _WideInteger(_as(emit, operand, DType.INT64))
     number, zero = _as(emit, operand, DType.FLOAT64), b.constant(np.float64(0))
     bad.append(emit("Not", emit("Equal", emit("Sub", number, number), zero)))
     above = emit("GreaterOrEqual", number, b.constant(np.float64(_LONGEST)))
@@ -322,7 +322,7 @@ def _truncated(b: Builder, emit: OpBuilder, operand: Value, bad: list[Value]) ->
     side = emit("Sub", _as(emit, above, DType.INT64), _as(emit, below, DType.INT64))
     fits = emit("Equal", emit("Sub", number, number), zero)
     inside = emit("And", fits, emit("Not", emit("Or", above, below)))
-    return _Whole(emit("Cast", emit("Where", inside, number, zero), to=DType.INT64), side, is_real=True)
+    return _WideInteger(emit("Cast", emit("Where", inside, number, zero), to=DType.INT64), side, is_real=True)
 
 
 def _any(emit: OpBuilder, claims: list[Value]) -> Value:
@@ -333,10 +333,10 @@ def _any(emit: OpBuilder, claims: list[Value]) -> Value:
 
 
 def _length(emit: OpBuilder, start: Value, stop: Value, step: Value) -> tuple[Value, Value]:
-    """`max(ceil((stop - start) / step), 0)` without the difference, which int64 may not hold; whether it is past int64.
+    """Return `max(ceil((stop - start) / step), 0)` without computing the difference, and whether it exceeds int64.
 
-    With a = start, b = stop divided by step, each towards zero, and rests p, q of the sign of their dividends: b - a,
-    and what the rests add, which is 0, 1 or 2.
+    Let a = start / step, b = stop / step, truncated, with remainders p, q of the dividends' signs: the count is b - a
+    plus 0, 1 or 2, determined by the remainders.
     """
     # -2^63 divided by -1 is not in int64, and ends the process: backwards by one is forwards with both ends exchanged.
     is_back = emit("Equal", step, -1)
@@ -356,12 +356,12 @@ def _length(emit: OpBuilder, start: Value, stop: Value, step: Value) -> tuple[Va
 
 
 def _steps(emit: OpBuilder, length: Value, is_bad: Value) -> Value:
-    """0, 1, … as many as `length` says; a runtime refuses a step of 0, and so tells that there is no answer."""
+    """Emit 0, 1, …, length - 1; for undefined results the step is 0, so the runtime fails."""
     return emit("Range", 0, length, emit("Where", is_bad, 0, 1))
 
 
 def _floating(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Value:
-    """`start + i * step` in double precision, for all numbers before `stop`."""
+    """Emit `start + i * step` in float64 for all elements before `stop`."""
     emit = OpBuilder(b)
     zero, one = b.constant(np.float64(0)), b.constant(np.float64(1))
     start, stop, step = (_as(emit, operand, DType.FLOAT64) for operand in operands)
@@ -378,7 +378,7 @@ def _floating(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) ->
 
 
 def _rounded(emit: OpBuilder, value: Value, dtype: DType) -> Value:
-    """Doubles in another type; ONNX Runtime makes numbers of 8 bits of float32 only."""
+    """Cast float64 to another type; ONNX Runtime casts to 8-bit integers from float32 only."""
     if dtype.bits < 16:
         value = _as(emit, value, DType.FLOAT32)
     return _as(emit, value, dtype)
@@ -386,7 +386,7 @@ def _rounded(emit: OpBuilder, value: Value, dtype: DType) -> Value:
 
 @Range.lift("openvino")
 def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Value, ...] | None:
-    """ONNX counts and adds in the type of its operands, which is one of those that OpenVINO knows."""
+    """Export Range. ONNX computes in the operand type, which OpenVINO supports."""
     fact = start.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None:
         return None
@@ -395,7 +395,7 @@ def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Va
 
 
 def _end(b: Builder, value: Value, dtype: DType) -> Value:
-    """A scalar; what is known is a constant, for OpenVINO 2026.4 refuses what it does not see to be one itself."""
+    """Return a scalar; static ones become constants, because OpenVINO 2026.4 requires it."""
     known = integers(value)
     if known is not None and len(known) == 1 and not value.is_constant:
         return b.constant(np.array(known[0], dtype.numpy), dtype)

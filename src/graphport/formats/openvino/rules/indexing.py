@@ -57,20 +57,22 @@ _FIRST = int(np.iinfo(np.int64).min)
 @lower("openvino", "opset7.Gather")
 @lower("openvino", "opset8.Gather")
 def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: int = 0) -> Value:
-    """Entries of an axis; the first axes of data and places belong together where there are batches."""
+    """Gather slices along an axis; the leading `batch_dims` axes of data and indices are matched."""
     rank = len(b.dims(data))
     (place,) = needed(axis, "the axis of a gathering")
     at = axis_index(place, rank)
     batch = batch_dims + len(b.dims(indices)) if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(at, len(b.dims(indices))):
-        message = f"{batch} axes of batches in front of axis {at}, and {len(b.dims(indices))} of places"
+        message = (
+            f"batch_dims is {batch}, expected at most axis {at} and the rank of the indices, {len(b.dims(indices))}"
+        )
         raise ShapeError(message)
     if not batch:
         return b(Gather, data, as_index(b, indices), axis=at)
     order = [*range(batch), at, *(axis for axis in range(batch, rank) if axis != at)]
     index_tuples = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
     found = b(GatherND, transposed(b, data, order), index_tuples, batch_dims=batch)
-    # [batch, places, axes before, axes behind]: the axes before go before the places.
+    # [batch, indices, axes before, axes after]: move the axes before in front of the indices.
     count, before = len(b.dims(indices)) - batch, at - batch
     moved = [batch + count + i for i in range(before)]
     rest = range(batch + count + before, batch + count + rank - batch - 1)
@@ -78,9 +80,9 @@ def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: 
 
 
 def _narrowed(b: Builder, data: Value, indices: Value, axis: int) -> Value:
-    """The part of `data` that places reach: OpenVINO wants all other extents the same.
+    """Slice `data` to the shape of the indices: OpenVINO requires equal sizes on all other axes.
 
-    It takes a slice in front of this word away again, and finds fault with what is left.
+    OpenVINO removes a Slice before this operator again and then fails, so Gathers are emitted.
     """
     dims = b.dims(data)
     for at, (n, m) in enumerate(zip(dims, b.dims(indices), strict=True)):
@@ -90,7 +92,7 @@ def _narrowed(b: Builder, data: Value, indices: Value, axis: int) -> Value:
 
 
 def _counted_below(b: Builder, x: Value, bounds: Value, dtype: DType | None, *, inclusive: bool) -> Value:
-    """How many of the bounds are less than a number, or not greater if `inclusive`, in int64 where nothing is said."""
+    """Count the bounds that are less than each element (`inclusive`: or equal), as int64 by default."""
     common = dtype_of(x) if dtype_of(bounds) is dtype_of(x) else DType.FLOAT64
     column = b(Unsqueeze, x, vector(b, [-1]))
     is_below = b(GreaterOrEqual if inclusive else Greater, cast(b, column, common), cast(b, bounds, common))
@@ -99,7 +101,7 @@ def _counted_below(b: Builder, x: Value, bounds: Value, dtype: DType | None, *, 
 
 
 def _counted_forward(b: Builder, data: Value, indices: Value, axis: int) -> Value:
-    """Places that may be negative, from the front; constants that are not stay."""
+    """Normalize negative indices; non-negative constants are unchanged."""
     known = integers(indices)
     if known is not None and all(place >= 0 for place in known):
         return indices
@@ -186,7 +188,7 @@ def scatter_elements_update(
     reduction: str = "none",
     use_init_val: bool = True,
 ) -> Value:
-    """Entries replaced, each in its own line along the axis, or combined with what is there."""
+    """Scatter elements along an axis, replacing or reducing the existing ones."""
     (at,) = needed(axis, "the axis of a scattering")
     index_values = as_index(b, indices)
     if reduction == "mean":
@@ -227,7 +229,7 @@ def lift_slice(b: Builder, op: SliceView) -> Lifted:
 def slice_scatter(
     b: Builder, data: Value, updates: Value, start: Value, stop: Value, step: Value, axes: Value | None = None
 ) -> Value:
-    """`data` with a slice of it replaced: the slice of all places says where."""
+    """Replace a slice of `data`; the same slice of the element indices gives the positions."""
     whole = b(Shape, data)
     flat = b(Reshape, data, vector(b, [-1]))
     count = b(Size, data)
@@ -239,7 +241,7 @@ def slice_scatter(
 
 @lower("openvino", "opset1.ReverseSequence")
 def reverse_sequence(b: Builder, x: Value, lengths: Value, *, batch_axis: int = 0, seq_axis: int = 1) -> Value:
-    """The first entries of each sequence turned around."""
+    """Reverse the first `lengths[i]` entries of each sequence."""
     rank = len(b.dims(x))
     batch, time = axis_index(batch_axis, rank), axis_index(seq_axis, rank)
     counts = as_int64(b, lengths)
@@ -252,7 +254,7 @@ def reverse_sequence(b: Builder, x: Value, lengths: Value, *, batch_axis: int = 
 
 @lower("openvino", "opset1.Reverse")
 def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
-    """Axes turned around: those with these numbers, or those that are marked."""
+    """Reverse axes given by index or by mask."""
     found = needed(axes, "the axes to turn around")
     reversed_axes = [axis for axis, mark in enumerate(found) if mark] if mode == "mask" else list(found)
     if not reversed_axes:
@@ -284,7 +286,7 @@ def one_hot(
     count = as_int64(b, as_scalar(b, depth))
     int_indices = as_int64(b, indices)
     if negative_indices_mode == "ignore_negative":
-        # ONNX counts them from the end: they go behind it.
+        # ONNX counts negative indices from the end, so they are moved past it.
         int_indices = b(Where, b(Less, int_indices, b.like(int_indices, 0)), count, int_indices)
     ends = [as_vector_of(b, off), as_vector_of(b, on)]
     dtype = dtype_of(on)
@@ -304,7 +306,7 @@ def as_vector_of(b: Builder, value: Value) -> Value:
 
 @OneHot.lift("openvino")
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
-    """Negative indices are counted from the front first, for the newest word alone knows them."""
+    """Export OneHot; negative indices are normalized first, because only the newest op version supports them."""
     count = emitted_cast(b, emitted_scalar(b, depth), DType.INT64)
     int_indices = emitted_cast(b, indices, DType.INT64)
     is_negative = emit(b, "opset1.Less", int_indices, 0)
@@ -315,7 +317,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
 
 @lower("openvino", "opset7.Roll")
 def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
-    """Entries moved along axes, and in again at the other end."""
+    """Roll elements along axes, cyclically."""
     dims = b.dims(x)
     known, shifts = integers(axes), integers(shift)
     if known is None:
@@ -331,13 +333,13 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
         ahead = as_vector(b, as_int64(b, shift))
         if b.dims(ahead) != (1,):
             ahead = b(Gather, ahead, vector(b, [number]))
-        # Nothing is left of a division by 0, also where there is nothing to divide.
+        # A modulus of at least 1 avoids division by zero on empty axes.
         x = b(Gather, x, b(Mod, b(Sub, counted(b, count), ahead), b(Max, count, vector(b, [1]))), axis=axis)
     return x if rolled_axes else b(Identity, x)
 
 
 def _shift_of_each(b: Builder, rank: int, shift: Value, axes: Value) -> Value:
-    """How far entries move along each axis, where the run says which axes: shifts of the same one add up."""
+    """Return the shift of each axis if `axes` is known only at run time; shifts of one axis are added."""
     rolled_axes = as_vector(b, as_int64(b, axes))
     rolled_axes = b(Mod, rolled_axes, vector(b, [rank]))
     by = b(Expand, as_vector(b, as_int64(b, shift)), b(Shape, rolled_axes))
@@ -350,7 +352,7 @@ def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:
 
 @Trilu.lift("openvino")
 def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
-    """Zeros where a mask of places, which is computed from the last two extents, says so."""
+    """Export Trilu: select zeros by a mask of row and column indices."""
     dims = b.dims(input)
     shift = (0,) if k is None else integers(k)
     rows, columns = (emitted_range(b, input, axis) for axis in (len(dims) - 2, len(dims) - 1))

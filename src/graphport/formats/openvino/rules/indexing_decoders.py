@@ -1,4 +1,4 @@
-"""Decoders of sequences in OpenVINO: the best class of each step, and what is left of repetitions and blanks."""
+"""Sequence decoders of OpenVINO: greedy CTC decoding and beam search back-tracking."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @lower("openvino", "opset1.CTCGreedyDecoder")
 def greedy_decoder(b: Builder, scores: Value, mask: Value, *, ctc_merge_repeated: bool = True) -> Value:
-    """Classes [N, T, 1, 1] as reals, -1 behind the last; the mask ends it, the last class of all is the blank."""
+    """Greedy CTC decoder: classes [N, T, 1, 1] as floats, padded with -1; the last class is the blank."""
     best = b(Transpose, b(ArgMax, scores, axis=2, keepdims=0), perm=(1, 0))
     classes = b(Shape, scores, start=2)
     is_over = b(Equal, cast(b, mask, DType.FLOAT32), b.constant(np.array(0, np.float32)))
-    # A step behind the first that the mask leaves out is none, whatever the mask says there.
+    # All steps after the first masked one are masked.
     ended = b(CumSum, cast(b, is_over, DType.INT64), index(b, 0))
     going = b(Transpose, b(Equal, ended, b.like(ended, 0)), perm=(1, 0))
     blank = b(Sub, classes, vector(b, [1]))
-    found, _ = _kept(b, best, going, blank, merges=ctc_merge_repeated)
+    found, _ = _collapse_classes(b, best, going, blank, merges=ctc_merge_repeated)
     return b(Unsqueeze, cast(b, found, DType.FLOAT32), vector(b, [2, 3]))
 
 
@@ -46,16 +46,16 @@ def greedy_decoder_of_lengths(
     classes_index_type: DType = DType.INT32,
     sequence_length_type: DType = DType.INT32,
 ) -> tuple[Value, ...]:
-    """Classes [N, T], -1 behind the last, and how many there are."""
+    """Greedy CTC decoder with sequence lengths: classes [N, T], padded with -1, and their number."""
     best = b(ArgMax, scores, axis=2, keepdims=0)
     steps = counted(b, extent(b, best, 1))
     going = b(Less, steps, b(Unsqueeze, as_int64(b, lengths), vector(b, [1])))
     nothing = as_vector(b, blank) if blank is not None else b(Sub, b(Shape, scores, start=2), vector(b, [1]))
-    found, count = _kept(b, best, going, nothing, merges=merge_repeated)
+    found, count = _collapse_classes(b, best, going, nothing, merges=merge_repeated)
     return cast(b, found, classes_index_type), cast(b, count, sequence_length_type)
 
 
-def _kept(b: Builder, best: Value, going: Value, blank: Value, *, merges: bool) -> tuple[Value, Value]:
+def _collapse_classes(b: Builder, best: Value, going: Value, blank: Value, *, merges: bool) -> tuple[Value, Value]:
     """The classes that are neither blank nor repeated, moved together; and how many they are."""
     kept = b(And, going, b(Not, b(Equal, best, blank)))
     if merges:
@@ -69,9 +69,9 @@ def _kept(b: Builder, best: Value, going: Value, blank: Value, *, merges: bool) 
 
 
 def packed(b: Builder, x: Value, kept: Value, steps: Value) -> tuple[Value, Value]:
-    """Entries [N, T], counted by `steps` [T], of which those that are kept come first; and how many they are [N]."""
+    """Move the kept entries [N, T] to the front, in order; also return their number [N]."""
     length = b(Shape, x, start=1)
-    # What is left out is sorted behind all others.
+    # Discarded entries sort after all others.
     late = b(Mul, cast(b, b(Not, kept), DType.INT64), length)
     _, order = b.results(TopK, 2, b(Add, late, steps), length, axis=1, largest=0)
     count = b(ReduceSum, cast(b, kept, DType.INT64), vector(b, [1]), keepdims=0)
@@ -80,7 +80,7 @@ def packed(b: Builder, x: Value, kept: Value, steps: Value) -> tuple[Value, Valu
 
 @lower("openvino", "opset1.GatherTree")
 def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_token: Value) -> Value:
-    """Beams [T, B, W] followed from their last step back to the first; the end token behind the first end."""
+    """Trace beams [T, B, W] from their last step to the first; steps after the end are filled with the end token."""
     (count,) = sizes(b.dims(steps)[:1], "the number of steps")
     dtype = dtype_of(steps)
     ids, owners = as_int64(b, steps), as_int64(b, parents)
@@ -97,7 +97,7 @@ def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_to
         current = b(Where, is_inside, b(GatherElements, b(Gather, owners, place), current, axis=1), current)
     lines = [b(Unsqueeze, line, vector(b, [0])) for line in reversed(found)]
     whole = b(Concat, *lines, axis=0)
-    # Everything behind the first end token is one.
+    # All steps after the first end token are end tokens.
     is_end = cast(b, b(Equal, whole, token), DType.INT64)
     seen = b(CumSum, is_end, index(b, 0))
     return cast(b, b(Where, b(Equal, seen, b.like(seen, 0)), whole, token), dtype)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _held(b: Builder, indices: Value, offsets: Value) -> Value:
-    """Which row is in which bag [bags, n]; bags follow one another, each from its offset to the next."""
+def _membership(b: Builder, indices: Value, offsets: Value) -> Value:
+    """Return the membership matrix [bags, n]; bag i spans the indices from offset i to offset i + 1."""
     starts, count = as_int64(b, offsets), b(Shape, indices)
     ends = b(Concat, cut(b, starts, 1, np.iinfo(np.int64).max, 0), count, axis=0)
     starts, ends = (b(Unsqueeze, each, vector(b, [1])) for each in (starts, ends))
@@ -51,7 +51,7 @@ def _sum_rows(
     weights: Value | None,
     reduction: str,
 ) -> Value:
-    """Rows [n, *d] added up by a table of who holds what [bags, n]; an empty bag has the default row, or zeros."""
+    """Reduce rows [n, *d] by the membership matrix [bags, n]; an empty bag gets the default row, or zeros."""
     if reduction not in ("sum", "mean"):
         message = f"bags reduced by {reduction}"
         raise UnsupportedError(message)
@@ -66,14 +66,14 @@ def _sum_rows(
     if default is not None and (known is None or known[0] >= 0):
         place, zero = as_index(b, as_vector(b, default)), b.like(sizes, 0)
         own = b(Reshape, b(Gather, table, b(Max, place, b.like(place, 0))), vector(b, [1, -1]))
-        # A place below 0 asks for zeros, and may come at run time.
+        # A negative default index selects zeros and may be known only at run time.
         own = b(Where, b(Less, place, b.like(place, 0)), zero, own) if known is None else own
         found = b(Where, b(Equal, sizes, zero), own, found)
     count = b(Shape, held, start=0, end=1)
     return b(Reshape, found, b(Concat, count, b(Shape, table, start=1), axis=0))
 
 
-ROWS.having(held=_held, counted=counted, bags=_sum_rows).lower("""
+ROWS.having(held=_membership, counted=counted, bags=_sum_rows).lower("""
 opset3.EmbeddingBagOffsetsSum, opset15.EmbeddingBagOffsets(table, indices, offsets, default=None, weights=None, *,
                                                            reduction="sum")
     -> bags(table, indices, held(indices, offsets), default, weights, reduction)
@@ -108,7 +108,7 @@ def segment_max(
     dtype = dtype_of(data)
     lowest = float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
     start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
-    # ONNX Runtime finds no maximum of float16 there; rows of segments that are not asked for go behind the last one.
+    # ONNX Runtime has no float16 maximum here. Rows of segments out of range go to an extra last row.
     rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
     shape = b(Concat, b(Reshape, b(Add, total, index(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
     indices = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _COUNTED = frozenset({DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64, DType.UINT8})
-"""What ONNX Runtime looks for zeros in."""
+"""Types that ONNX Runtime's NonZero supports."""
 _SORTED = {
     DType.BOOL: DType.INT8,
     DType.FLOAT16: DType.FLOAT32,
@@ -32,11 +32,11 @@ _SORTED = {
     DType.UINT16: DType.INT64,
     DType.UINT32: DType.INT64,
 }
-"""What ONNX Runtime does not sort, and a type that it sorts and that has all these numbers."""
+"""Types that ONNX Runtime does not sort, with a supported wider type."""
 
 
 def _countable(b: Builder, x: Value) -> Value:
-    """What ONNX Runtime looks for zeros in; places in a number are those in a vector."""
+    """Cast to a type that NonZero supports; a scalar becomes a vector."""
     x = x if b.dims(x) else b(Reshape, x, vector(b, [1]))
     return x if dtype_of(x) in _COUNTED else cast(b, x, DType.BOOL)
 
@@ -61,7 +61,7 @@ def unique(
     index_element_type: DType = DType.INT64,
     count_element_type: DType = DType.INT64,
 ) -> tuple[Value, ...]:
-    """Each number, or each slice, once; where it stood first; which one stands where; and how many there are."""
+    """Unique elements or slices, the index of the first occurrence, the inverse indices, and the counts."""
     place = None if axis is None else needed(axis, "the axis of what is unique")[0]
     dtype = dtype_of(x)
     given = cast(b, x, _SORTED.get(dtype, dtype))
@@ -81,19 +81,19 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
 def sparse_fill_empty_rows(
     b: Builder, values: Value, dense_shape: Value, indices: Value, default: Value
 ) -> tuple[Value, ...]:
-    """Entries of a table [rows, columns], with a default in the first column of each row that had none.
+    """Add a default entry in the first column of each empty row of a sparse matrix [rows, columns].
 
-    `values` [m] stand at `indices` [m, 2]; results are the places [n, 2], row by row, what stands there [n], and which
-    rows had nothing [rows]. Entries of one place keep their order.
+    `values` [m] are at `indices` [m, 2]; results are the sorted indices [n, 2], the values [n], and which rows were
+    empty [rows]. Duplicate indices keep their order.
 
     Source: OpenVINO SparseFillEmptyRows-16.
     """
     if len(b.dims(values)) != 1 or len(b.dims(indices)) != 2:
-        message = f"values of {len(b.dims(values))} axes at places of {len(b.dims(indices))}, not of 1 and 2"
+        message = f"values have rank {len(b.dims(values))} and indices rank {len(b.dims(indices))}, expected 1 and 2"
         raise ShapeError(message)
     entries, named = b.dims(values, at_least=1)[0], b.dims(indices, at_least=1)[0]
     if isinstance(entries, int) and isinstance(named, int) and entries != named:
-        message = f"{entries} values at {named} places"
+        message = f"{entries} values for {named} indices"
         raise ShapeError(message)
     int_indices = as_int64(b, indices)
     length = b(Gather, as_int64(b, dense_shape), vector(b, [0]))
@@ -110,7 +110,7 @@ def sparse_fill_empty_rows(
 
 
 def _column(b: Builder, indices: Value, number: int) -> Value:
-    """Rows [n], or columns, of places [n, 2]."""
+    """Return the rows [n], or the columns, of indices [n, 2]."""
     return b(Gather, indices, scalar(b, number, DType.INT64), axis=1)
 
 
@@ -119,9 +119,9 @@ def _fill(b: Builder, number: int, shape: Value) -> Value:
 
 
 def _without(b: Builder, rows: Value, length: Value) -> Value:
-    """Which numbers below `length` [1] are not among `rows`."""
+    """Return which integers below `length` [1] are not in `rows`."""
     at = b(Unsqueeze, rows, vector(b, [1]))
-    # A row may come more than once, so what is written there must not depend on which comes last.
+    # A row may occur more than once, so all updates of a row are equal.
     held = b(ScatterND, _fill(b, 0, length), at, _fill(b, 1, b(Shape, rows)), reduction="max")
     return b(Not, cast(b, held, DType.BOOL))
 

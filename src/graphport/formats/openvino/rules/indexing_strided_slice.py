@@ -1,4 +1,4 @@
-"""Slices as OpenVINO takes them from Python's brackets."""
+"""StridedSlice of OpenVINO, with the semantics of Python's slicing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def strided_slice(
     (count,) = sizes(b.dims(begin), "how many axes are sliced")
     steps = (1,) * count if strides is None else needed(strides, "strides")
     marks = [(*mask, *[0] * count)[:count] for mask in (new_axis_mask, shrink_axis_mask, ellipsis_mask)]
-    entries = _entries(len(b.dims(data)), count, *marks)
+    entries = _expand_entries(len(b.dims(data)), count, *marks)
     cut = [entry for entry in entries if entry.kind in ("slice", "shrink")]
     if cut:
         first = [_begin(entry, begin_mask, steps) for entry in cut]
@@ -61,16 +61,18 @@ def strided_slice(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What stands for one axis between the brackets: `place` there, `axis` of the data."""
+class SliceEntry:
+    """One element of the subscript: index `place` in the masks, `axis` of the data."""
 
     kind: Literal["slice", "shrink", "new", "keep"]
     axis: int
     place: int
 
 
-def _entries(rank: int, count: int, adds: Sequence[int], shrinks: Sequence[int], gaps: Sequence[int]) -> list[Entry]:
-    """Entries in the order of the result's axes; an ellipsis, or the end, stands for the axes that nobody names.
+def _expand_entries(
+    rank: int, count: int, adds: Sequence[int], shrinks: Sequence[int], gaps: Sequence[int]
+) -> list[SliceEntry]:
+    """Return the entries in the order of the result's axes; an ellipsis, or the end, covers unnamed axes.
 
     Raises:
         ShapeError: there are more entries than axes.
@@ -79,28 +81,28 @@ def _entries(rank: int, count: int, adds: Sequence[int], shrinks: Sequence[int],
     if named > rank:
         message = f"{named} axes are sliced of {rank}"
         raise ShapeError(message)
-    found: list[Entry] = []
+    found: list[SliceEntry] = []
     axis = 0
     for place in range(count):
         if gaps[place]:
-            found += [Entry("keep", axis + i, place) for i in range(rank - named)]
+            found += [SliceEntry("keep", axis + i, place) for i in range(rank - named)]
             axis += rank - named
         elif adds[place]:
-            found.append(Entry("new", axis, place))
+            found.append(SliceEntry("new", axis, place))
         else:
-            found.append(Entry("shrink" if shrinks[place] else "slice", axis, place))
+            found.append(SliceEntry("shrink" if shrinks[place] else "slice", axis, place))
             axis += 1
-    return [*found, *(Entry("keep", i, count) for i in range(axis, rank))]
+    return [*found, *(SliceEntry("keep", i, count) for i in range(axis, rank))]
 
 
-def _begin(entry: Entry, mask: Sequence[int], steps: Sequence[int]) -> int | None:
-    """Where an entry starts that the mask leaves out; `None` for one that the operand says."""
+def _begin(entry: SliceEntry, mask: Sequence[int], steps: Sequence[int]) -> int | None:
+    """Return the begin of an entry whose mask bit is set; `None` if the operand gives it."""
     if entry.place >= len(mask) or not mask[entry.place]:
         return None
     return _LAST if entry.kind == "slice" and steps[entry.place] < 0 else 0
 
 
-def _ends(b: Builder, operand: Value, cut: Sequence[Entry], fixed: Sequence[int | None]) -> Value:
+def _ends(b: Builder, operand: Value, cut: Sequence[SliceEntry], fixed: Sequence[int | None]) -> Value:
     """One end of each entry: fixed, or from the operand."""
     known = integers(operand)
     if known is not None:
@@ -113,9 +115,9 @@ def _ends(b: Builder, operand: Value, cut: Sequence[Entry], fixed: Sequence[int 
 
 
 def _stops(
-    b: Builder, starts: Value, end: Value, cut: Sequence[Entry], mask: Sequence[int], steps: Sequence[int]
+    b: Builder, starts: Value, end: Value, cut: Sequence[SliceEntry], mask: Sequence[int], steps: Sequence[int]
 ) -> Value:
-    """Where each entry ends; a single one behind where it begins."""
+    """Return the end of each entry; an index ends after one element."""
     fixed = [
         None if entry.place >= len(mask) or not mask[entry.place] else (_FIRST if steps[entry.place] < 0 else _LAST)
         for entry in cut

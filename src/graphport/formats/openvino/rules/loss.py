@@ -1,4 +1,4 @@
-"""Losses in OpenVINO, which has words for that of sequences alone: how unlikely all ways to say what is right are."""
+"""CTC loss, the only loss function of OpenVINO."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def ctc_loss(
     ctc_merge_repeated: bool = True,
     unique: bool = False,
 ) -> Value:
-    """Minus the logarithm [N] of the probability of labels [N, T], with blanks anywhere between them.
+    """CTC loss [N]: -log of the probability of labels [N, T] with blanks in between.
 
-    Shapes: logits [N, T, C], lengths [N], labels [N, T].  With `ctc_merge_repeated` a label may be said several times
-    on end; `preprocess_collapse_repeated` and `unique` leave labels out that repeat the one before, or any before.
+    Shapes: logits [N, T, C], lengths [N], labels [N, T]. With `ctc_merge_repeated` repeated labels are merged;
+    `preprocess_collapse_repeated` drops labels equal to the previous one, `unique` labels equal to any previous one.
     """
     dtype = dtype_of(logits)
     if blank is None:
@@ -82,7 +82,7 @@ def ctc_loss(
 
 
 def _finite(b: Builder, x: Value) -> Value:
-    """0 where a logarithm is that of nothing: what is taken from such ones must stay -inf."""
+    """Replace the logarithm of 0 by 0: it is subtracted from others, which must stay -inf."""
     return b(Where, b(Equal, x, b.like(x, _NEVER)), b.like(x, 0), x)
 
 
@@ -106,7 +106,7 @@ def _targets(b: Builder, labels: Value, lengths: Value, *, is_collapsed: bool, i
 
 
 def _with_blanks(b: Builder, targets: Value, blank: Value) -> Value:
-    """Labels [N, T] as [N, 2 * T + 1] with a blank before each and behind the last."""
+    """Insert blanks: labels [N, T] to [N, 2 * T + 1]."""
     length = b(Shape, targets, start=1)
     whole = b(Add, b(Mul, length, vector(b, [2])), vector(b, [1]))
     every = counted(b, whole)
@@ -117,7 +117,7 @@ def _with_blanks(b: Builder, targets: Value, blank: Value) -> Value:
 
 
 def _moves(b: Builder, stated: Value, blank: Value, *, merges: bool) -> tuple[Value, Value]:
-    """Whether a place [N, S] may be said twice on end, and whether it may follow the one two before it."""
+    """Return whether a state [N, S] may repeat, and whether it may follow the state two before it."""
     is_blank = b(Equal, stated, blank)
     may_stay = b(Or, is_blank, b(Equal, stated, stated)) if merges else is_blank
     far = b(Slice, b(Pad, stated, vector(b, [0, 2, 0, 0])), vector(b, [0]), b(Shape, stated, start=1), vector(b, [1]))
@@ -142,7 +142,7 @@ def _walked(
 def _step(
     b: Builder, given: Sequence[Value], every: Value, moves: tuple[Value, Value], last: Value, lengths: Value
 ) -> Value:
-    """The logarithms of one step after those of the one before."""
+    """Compute the log probabilities of one time step from the previous ones."""
     (own, here, step), (may_stay, may_skip) = given, moves
     nothing = b.like(own, _NEVER)
     ways = [b(Where, may_stay, own, nothing), _moved(b, own, 1), b(Where, may_skip, _moved(b, own, 2), nothing)]
@@ -156,6 +156,6 @@ def _step(
 
 
 def _moved(b: Builder, x: Value, by: int) -> Value:
-    """Each entry `by` places further, behind ones of no probability."""
+    """Shift entries by `by` states; the first ones get probability 0."""
     wider = b(Pad, x, vector(b, [0, by, 0, 0]), b.like(x, _NEVER))
     return b(Slice, wider, vector(b, [0]), b(Shape, x, start=1), vector(b, [1]))

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @lower("openvino", "opset1.MatMul", reads_facts_alone=True)
 def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
-    """The product of the last two axes, each operand turned first where it is told to; a vector cannot be turned."""
+    """Multiply over the last two axes; operands are transposed first if requested (vectors are not)."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     operands = _transposed(b, x) if transpose_a else x, _transposed(b, y) if transpose_b else y
     if dtype is None or not dtype.is_integer or dtype.bits >= _LEAST:
         return b(MatMul, *operands)
-    # ONNX has no products of narrow integers; a sum of wide ones, cut off, is the same.
+    # ONNX has no MatMul of narrow integers; truncating the int32 sums is equivalent.
     return cast(b, b(MatMul, *(cast(b, each, DType.INT32) for each in operands)), dtype)
 
 
@@ -53,10 +53,10 @@ def _transposed(b: Builder, x: Value) -> Value:
 
 
 def _own_copy(b: Builder, x: Value, transposes: object = 0) -> Value:
-    """`x`, or a copy if it is a square constant with other consumers that is transposed for this product.
+    """Return `x`, or a copy if it is a square constant with other consumers that is transposed for this product.
 
-    OpenVINO 2026.4 keeps weights that it has packed by their address and shape, and takes those packed for the product
-    in the other orientation. A copy has an address of its own, because its elements are in another order.
+    OpenVINO 2026.4 caches packed weights by address and shape, and confuses both orientations of one constant. The
+    elements of a copy are in another order, so it has another address.
     """
     b.looks_around = True
     source = _source_of_transpose(x)
@@ -123,7 +123,7 @@ ROWS.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> in
 def lift_matmul_integer(
     b: Builder, x: Value, y: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> Lifted:
-    """In float32, which holds the sum of a few hundred products of bytes exactly."""
+    """Export MatMulInteger in float32, which represents sums of a few hundred byte products exactly."""
     left = shifted(b, x, per_row(b, a_zero_point, x))
     right = shifted(b, y, b_zero_point)
     check_exact(b.dims(x)[-1:])
@@ -131,10 +131,10 @@ def lift_matmul_integer(
 
 
 def check_exact(terms: Sequence[Dim]) -> None:
-    """Refuse sums of so many products; each one of two differences of bytes takes 17 bits and a sign, float32 has 24.
+    """Refuse sums that float32 may round: a product of byte differences takes 17 bits and a sign, float32 has 24.
 
     Raises:
-        UnsupportedError: there are more than float32 adds exactly, or nobody knows how many.
+        UnsupportedError: there are more terms than float32 adds exactly, or their number is not static.
     """
     if not all(isinstance(n, int) for n in terms) or prod(sizes(terms)) > 1 << 8:
         message = "sums of more products than float32 holds exactly"
@@ -175,7 +175,7 @@ def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
 
 
 def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:
-    """Real numbers as integers of the type of `zero_point`: rounded, shifted, clipped."""
+    """Requantize floats to the type of `zero_point`: round, add the zero point, saturate."""
     limits = np.iinfo(dtype_of(zero_point).numpy)
     rounded = emit(b, "opset5.Round", scaled, mode="half_to_even")
     moved = emit(b, "opset1.Add", rounded, emitted_cast(b, zero_point, DType.FLOAT32))
@@ -188,10 +188,10 @@ Det.lift("openvino")(determinant)
 
 @lower("openvino", "opset17.GroupedMatMul")
 def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None = None) -> Value:
-    """Each group's product with its own matrix, which stands turned.
+    """Multiply each group by its own transposed matrix.
 
     Shapes: x [G, M, K], weights [G, N, K] → [G, M, N]; with offsets [G], x [T, K] → [T, N]: the rows of group g end
-    where offset g is, and those behind the last offset are zeros.
+    at offset g, and those after the last offset are zeros.
 
     Source: OpenVINO GroupedMatMul-17.
     """

@@ -61,7 +61,7 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
 def _lift_training(
     b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
 ) -> Lifted:
-    """Statistics of the batch itself, and those that are kept, moved toward them."""
+    """Batch statistics, and running statistics updated with them."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     others = vector(b, [axis for axis in range(rank) if axis != 1])
     own_mean, centred, own_var, root = _deviation(b, x, others, epsilon)
@@ -76,7 +76,7 @@ def _lift_training(
 
 
 def _deviation(b: Builder, x: Value, axes: Value, epsilon: float) -> tuple[Value, Value, Value, Value]:
-    """The mean, what is left without it, the variance, and the root of that and `epsilon`."""
+    """Return mean, x - mean, variance, and sqrt(variance + epsilon)."""
     mean = emit(b, "opset1.ReduceMean", x, axes, keep_dims=True)
     centred = emit(b, "opset1.Subtract", x, mean)
     variance = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), axes, keep_dims=True)
@@ -93,7 +93,7 @@ def mvn_2(
     normalize_variance: bool = False,
     reduction_axes: tuple[int, ...] = (),
 ) -> Value:
-    """Mean 0, and variance 1 if that is asked for, over all axes but the batch, or but the channels, too."""
+    """Mean-variance normalization over all axes except batch, and except channels by default."""
     rank = len(b.dims(x))
     axes = reduction_axes or tuple(range(1 if across_channels else 2, rank))
     return standardized(b, x, axes, eps=eps, is_scaled=normalize_variance, is_inside=True)
@@ -101,7 +101,7 @@ def mvn_2(
 
 @lower("openvino", "opset6.MVN")
 def mvn_6(b: Builder, x: Value, axes: Value, *, eps: float, normalize_variance: bool, eps_mode: str) -> Value:
-    """Mean 0, and variance 1 if that is asked for, over given axes."""
+    """Mean-variance normalization over `axes`; the variance is optional."""
     known_axes = needed(axes, "the axes of a normalization")
     is_inside = eps_mode.lower() == "inside_sqrt"
     return standardized(b, x, known_axes, eps=eps, is_scaled=normalize_variance, is_inside=is_inside)
@@ -162,7 +162,7 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
 
 
 def _per_channel(b: Builder, numbers: Value, x: Value) -> Value:
-    """A number for each channel, beside `x`."""
+    """Reshape per-channel elements to broadcast with `x`."""
     return emitted_reshape(b, numbers, (-1, *[1] * (len(b.dims(x)) - 2)))
 
 
@@ -182,7 +182,7 @@ LpNormalization
 
 
 _WIDEST = 1024
-"""Entries of a window of which each is a node of its own."""
+"""Maximum window size that is unrolled into nodes."""
 
 
 @lower("openvino", "opset1.LRN")
@@ -219,7 +219,7 @@ def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Valu
 
 @LRNView.lift("openvino")
 def lift_lrn(b: Builder, op: LRNView) -> Lifted:
-    """With a bias of 1, which is the only one that OpenVINO's plugin for processors heeds."""
+    """Export LRN with bias 1: OpenVINO's CPU plugin ignores the bias."""
     if op.size % 2 == 0 or op.bias <= 0:
         return None
     stated = {"alpha": op.alpha / op.bias, "beta": op.beta, "bias": 1.0, "size": op.size}
@@ -229,7 +229,7 @@ def lift_lrn(b: Builder, op: LRNView) -> Lifted:
 
 @lower("openvino", "opset1.NormalizeL2")
 def normalize_l2(b: Builder, x: Value, axes: Value, *, eps: float, eps_mode: str) -> Value:
-    """`x` over its length along the given axes, which is kept away from 0 by `eps` under the root."""
+    """L2 normalization: x / sqrt(sum(x²) + eps), or max(sum(x²), eps)."""
     reduced_axes = vector(b, needed(axes, "the axes of a normalization"))
     total = b(ReduceSum, b(Mul, x, x), reduced_axes, noop_with_empty_axes=1)
     small = b.like(x, eps)

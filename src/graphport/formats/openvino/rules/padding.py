@@ -45,7 +45,7 @@ def pad(
 
 
 def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
-    """A mirror that shows the edge, too: pieces of each axis turned around, before and behind it."""
+    """Symmetric padding: mirror including the edge element, by reversed slices."""
     last = int(np.iinfo(np.int64).min)
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         at, back = vector(b, [axis]), vector(b, [-1])
@@ -84,7 +84,7 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
     fill = emitted_scalar(b, fill)
     if float_element(fill) is not None:
         return b.word("opset12.Pad", op.data, begins, ends, fill, pad_mode=op.mode)
-    # OpenVINO's plugin for processors takes a number that is computed for 0: the padded places are chosen instead.
+    # OpenVINO's CPU plugin treats a computed fill value as 0, so the padded elements are selected by a mask.
     shape = emit(b, "opset3.ShapeOf", op.data)
     inner = emit(b, "opset3.Broadcast", b.constant(np.array(1, np.int32)), shape, mode="numpy")
     zero = b.constant(np.array(0, np.int32))
@@ -94,8 +94,8 @@ def lift_pad(b: Builder, op: PadView) -> Lifted:
 
 
 def _computed(b: Builder, pads: Value, chosen: Sequence[int], rank: int) -> list[Value]:
-    """Amounts for all axes, at the begin and at the end, of those that are computed for some."""
-    # One more entry, which is 0, is what other axes are padded by.
+    """Expand pads of some axes to begins and ends of all axes."""
+    # The appended 0 is the amount for all other axes.
     extended = emit(b, "opset1.Concat", pads, b.like(pads, [0]), axis=0)
     count, place = len(chosen), {axis: number for number, axis in enumerate(chosen)}
     sides = [[shift + place[n] if n in place else 2 * count for n in range(rank)] for shift in (0, count)]
@@ -103,7 +103,7 @@ def _computed(b: Builder, pads: Value, chosen: Sequence[int], rank: int) -> list
 
 
 def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
-    """Entries of the other end: places counted around, gathered."""
+    """Circular padding: gather indices modulo the length."""
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if not begin and not end:
             continue
@@ -111,7 +111,7 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
         if not isinstance(length, int):
             x = _wrapped_open(b, x, axis, begin, end)
             continue
-        # What is cut off comes first: the rest goes around.
+        # Cropping comes first; the remainder is repeated.
         reserve(length + max(begin, 0) + max(end, 0), what="places that are padded")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
         indices = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
@@ -120,7 +120,7 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
 
 
 def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
-    """The same over an extent that is not known: its places are counted when it is."""
+    """Circular padding of a dynamic axis; indices are computed at run time."""
     cut = max(-begin, 0)
     rest = emit(b, "opset1.Add", emitted_extent(b, x, axis), -cut - max(-end, 0))
     stop = emit(b, "opset1.Add", rest, max(end, 0))

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from graphport.ops.lowering.emitting import Lifted
 
 
-def _words(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
-    """ONNX's attributes of a window in OpenVINO's words."""
+def _window_attributes(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
+    """Return the window attributes of OpenVINO for an ONNX pooling operator."""
     slid = window_of(op)
     words = {"kernel": slid.kernel, **window_words(slid, op.auto_pad)}
     if op.ceil_mode and words["auto_pad"] == "explicit":
@@ -50,14 +50,14 @@ def _words(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
 def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     if op.storage_order and b.count > 1:
         return None
-    words, _ = _words(op)
+    words, _ = _window_attributes(op)
     return emits(b, "opset14.MaxPool" if op.ceil_mode else "opset8.MaxPool", b.count, op.x, **words)
 
 
 @AveragePoolView.lift("openvino")
 def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     x = op.x
-    words, slid = _words(op)
+    words, slid = _window_attributes(op)
     words["exclude_pad"] = not op.count_include_pad
     if op.ceil_mode and op.count_include_pad and any(p for side in slid.pads for p in side if p != 0):
         x, words = _padded_before(b, x, slid, words)
@@ -65,7 +65,7 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
 
 
 def _averaged(b: Builder, x: Value, words: dict[str, Any], word: str = "opset1.AvgPool") -> Value:
-    """Means under windows; only the newest word has gaps in them."""
+    """Average pooling; only the newest op version has dilations."""
     dilations = words.pop("dilations")
     if any(gap != 1 for gap in dilations):
         return emit(b, "opset16.AvgPool", x, dilations=dilations, **words)
@@ -83,7 +83,7 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
     edges = _edges(dims, slid)
     if all(edge <= end for (_, edge), (_, end) in zip(edges, pads, strict=True)):
         return x, words
-    # What is padded ends with the last window: none begins in what is left of the padding.
+    # Padding is cropped at the end of the last window, so no window begins in the excess.
     ends = [min(edge, end) for (_, edge), (_, end) in zip(edges, pads, strict=True)]
     begins = [begin for begin, _ in pads]
     padded = emitted_pad(b, x, [0, 0, *begins], [0, 0, *ends])
@@ -107,7 +107,7 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
 
 
 def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
-    """How much has to be added at both ends for the windows to stand on something, or to be cut off."""
+    """Return the padding at both ends that the windows cover; negative values crop."""
     begins, _ = padding_of(slid)
     extents, kernel, lengths = sizes(dims, "an extent"), sizes(slid.kernel), sizes(slid.lengths)
     axes = zip(extents, kernel, slid.strides, slid.dilations, begins, lengths, strict=True)
@@ -130,7 +130,7 @@ GlobalLpPool
 
 @lower("openvino", "opset8.AdaptiveAvgPool")
 def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
-    """Means of regions that part each axis as evenly as can be, so many as are asked for."""
+    """Adaptive average pooling: means over nearly equal regions, `output_shape` of them."""
     wanted = needed(output_shape, "the shape of an adaptive pooling")
     rank = len(b.dims(x))
     if all(out == 1 for out in wanted):
@@ -149,7 +149,7 @@ def _regions(length: int, out: int) -> list[tuple[int, int]]:
 
 
 def _evened(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
-    """One axis by the product with a matrix that holds each region's shares."""
+    """Pool one axis by multiplying with a matrix of region weights."""
     dtype = dtype_of(x)
     reserve(length, out)
     shares = np.zeros((length, out))
@@ -162,7 +162,7 @@ def _evened(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
 def adaptive_max_pool(
     b: Builder, x: Value, output_shape: Value, *, index_element_type: DType = DType.INT64
 ) -> tuple[Value, ...]:
-    """The largest entry of each region, and its place in its map: every region's places, gathered."""
+    """Adaptive max pooling: the maximum of each region and its index in the map, by gathering each region."""
     wanted = needed(output_shape, "the shape of an adaptive pooling")
     lead = b.dims(x)[: -len(wanted)]
     extents = b.dims(x)[-len(wanted) :]
@@ -173,7 +173,7 @@ def adaptive_max_pool(
     reserve(max(wanted, default=0), what="regions")
     regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
     most = prod(max(end - begin for begin, end in axis) for axis in regions)
-    # Every region is found among the places of all.
+    # Each region is a list of indices.
     reserve(*wanted, prod(dims))
     table = np.zeros((prod(wanted), most), np.int64)
     for row, place in enumerate(product(*regions)):
@@ -206,7 +206,7 @@ def lift_max_roi_pool(
 
 @MaxUnpoolView.lift("openvino")
 def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
-    """Entries put at their places in zeros. Places count through the tensor that the windows were over."""
+    """Export MaxUnpool: scatter entries into zeros; indices refer to the flattened output tensor."""
     rank = len(op.kernel_shape)
     steps, cut = op.strides or (1,) * rank, op.pads or (0,) * 2 * rank
     lead, spatial = sizes(b.dims(op.x)[:2], "the maps"), sizes(b.dims(op.x)[2:], "the shape of what is pooled back")

@@ -1,4 +1,4 @@
-"""Pools of OpenVINO's whose windows stand where ONNX has none: what they stand on is put around the data first."""
+"""Pooling windows that ONNX cannot place: the data is padded explicitly first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Extents of the data, and what is put before and behind it; `has_pads` tells whether padding is asked for."""
+    """Sizes of the data and its padding at begin and end; `has_pads` is whether padding is specified."""
 
     extents: Extents
     begins: Extents
@@ -37,7 +37,7 @@ class Surroundings:
 
 
 def surroundings(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], rounding: str) -> Surroundings:
-    """What windows in ONNX's words, whose number is rounded as OpenVINO has it, stand on."""
+    """Return the padding that the windows cover, with OpenVINO's rounding of their number."""
     v, rank = Vectors(b), len(kernel)
     strides = np.array(stated["strides"] or (1,) * rank)
     reach = np.array([(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"] or (1,) * rank, strict=True)])
@@ -64,7 +64,7 @@ def _any(b: Builder, pads: Extents) -> bool | Value:
 
 
 def _padded(b: Builder, x: Value, around: Surroundings, kernel: Sequence[int], filling: Value) -> Value:
-    """Data behind two axes that stay, with a number around it."""
+    """Pad the spatial axes of the data with a number."""
     none = np.zeros(2, np.int64)
     known = [side for side in (around.begins, around.ends) if isinstance(side, np.ndarray)]
     if len(known) < 2:
@@ -85,7 +85,7 @@ def padded_max_pool(
     With `first` also its place, counted from that axis on, which is the first of the map where there is nothing.
     """
     dtype = dtype_of(x)
-    # What is computed in float32 and rounded has no finite least number.
+    # The lowest finite float32 would be infinite after rounding to a narrower float.
     least = float(np.finfo(np.float32).min) if dtype.is_floating else ends_of(dtype)[0]
     padded = _padded(b, x, around, kernel, scalar(b, least, dtype))
     plain = {"kernel_shape": kernel, "strides": stated["strides"], "dilations": stated["dilations"]}
@@ -96,13 +96,13 @@ def padded_max_pool(
 
 
 def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first: int) -> Value:
-    """Places in padded data as places in the data."""
+    """Convert indices of padded data to indices of the data."""
     v, rank = Vectors(b), len(b.dims(x)) - 2
     lengths = v(Add, v(Add, around.extents, around.begins), around.ends)
     zero, total, step = index(b, 0), None, index(b, 1)
     is_inside: Value | None = None
     for axis in reversed(range(rank)):
-        length, begin, n = (_entry(b, side, axis) for side in (lengths, around.begins, around.extents))
+        length, begin, n = (_element_at(b, side, axis) for side in (lengths, around.begins, around.extents))
         at = b(Sub, b(Mod, indices, length), begin)
         indices = b(Div, indices, length)
         is_here = b(And, b(GreaterOrEqual, at, zero), b(Less, at, n))
@@ -117,7 +117,7 @@ def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first:
     return b(Add, b(Mul, lead, step), found)
 
 
-def _entry(b: Builder, numbers: Extents, place: int) -> Value:
+def _element_at(b: Builder, numbers: Extents, place: int) -> Value:
     if isinstance(numbers, np.ndarray):
         return index(b, int(numbers[place]))
     return b(Gather, numbers, index(b, place), axis=0)
@@ -154,7 +154,7 @@ def _map(b: Builder, extents: Extents) -> Value:
 
 
 def entries_from(b: Builder, x: Value, first: int) -> Value:
-    """The number of entries behind each one of the axes before `first`."""
+    """Return the number of elements of the axes from `first` on."""
     dims = b.dims(x)[first:]
     known = [n for n in dims if isinstance(n, int)]
     if len(known) == len(dims):

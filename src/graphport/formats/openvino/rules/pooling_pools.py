@@ -29,27 +29,27 @@ _SAME = ("SAME_UPPER", "SAME_LOWER")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(Sliding):
-    """And what pools say: the extents of the window, and how the number of its places is rounded."""
+    """Attributes of pooling: kernel size, dilations, and rounding of the number of windows."""
 
     kernel: tuple[int, ...]
     dilations: tuple[int, ...] = ()
     rounding_type: str = "floor"
 
 
-def _reach(kernel: Sequence[int], stated: dict[str, Any]) -> list[int]:
+def _window_reach(kernel: Sequence[int], stated: dict[str, Any]) -> list[int]:
     return [(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"] or (1,) * len(kernel), strict=True)]
 
 
-def _plain(
+def _as_onnx_window(
     b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], rounding: str, *, needs_numbers: bool = False
 ) -> dict[str, Any] | None:
-    """The attributes as ONNX rounds the number of places, `None` where it has no such window.
+    """Return the attributes for ONNX, or `None` if ONNX has no such window.
 
-    A last window that begins behind the data counts in OpenVINO's plain way, and neither in Torch's nor in ONNX's.
+    A last window that begins after the data counts with rounding `ceil`, but neither with `ceil_torch` nor in ONNX.
     """
-    strides, reach = stated["strides"] or (1,) * len(kernel), _reach(kernel, stated)
+    strides, reach = stated["strides"] or (1,) * len(kernel), _window_reach(kernel, stated)
     if stated.get("auto_pad") in _SAME:
-        # ONNX Runtime neither has gaps in windows whose padding it computes, nor steps that are wider than they.
+        # ONNX Runtime supports automatic padding neither with dilations nor with strides larger than the window.
         is_odd = bool(stated["dilations"]) or any(s > r for s, r in zip(strides, reach, strict=True))
         if not is_odd and not needs_numbers:
             return stated
@@ -58,8 +58,8 @@ def _plain(
             return None
         stated = found
     elif rounding == "floor":
-        return stated if _fits(kernel, stated) else None
-    # Windows that stand on data alone are rounded up as those with padding of 0 are.
+        return stated if _has_supported_pads(kernel, stated) else None
+    # Windows inside the data are rounded up as with padding 0.
     stated = {"strides": stated["strides"], "dilations": stated["dilations"], "pads": stated.get("pads")}
     ends: tuple[int, ...] = (stated["pads"] or (0,) * (2 * len(kernel)))[len(kernel) :]
     is_clear = all(q + s <= r for q, s, r in zip(ends, strides, reach, strict=True))
@@ -67,11 +67,11 @@ def _plain(
         stated |= {"ceil_mode": 1}
     elif rounding == "ceil":
         return _hung_over(b, x, kernel, stated, rounding)
-    return stated if _fits(kernel, stated) else None
+    return stated if _has_supported_pads(kernel, stated) else None
 
 
-def _fits(kernel: Sequence[int], stated: dict[str, Any]) -> bool:
-    """Whether ONNX Runtime takes the padding: it must be narrower than what a window reads."""
+def _has_supported_pads(kernel: Sequence[int], stated: dict[str, Any]) -> bool:
+    """Whether ONNX Runtime accepts the padding: it must be smaller than the kernel."""
     pads = stated.get("pads") or ()
     return all(p < k for p, k in zip(pads, (*kernel, *kernel), strict=False))
 
@@ -79,12 +79,12 @@ def _fits(kernel: Sequence[int], stated: dict[str, Any]) -> bool:
 def _hung_over(
     b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], rounding: str
 ) -> dict[str, Any] | None:
-    """The attributes with padding for what the last windows hang over, if that is known and narrow enough."""
+    """Return the attributes with explicit padding for partial last windows, if it is static and small enough."""
     if not all(isinstance(n, int) for n in b.dims(x)[2:]):
         return None
     around = surroundings(b, x, kernel, stated, rounding)
     padded = stated | {"pads": tuple(int(n) for side in (around.begins, around.ends) for n in side)}  # type: ignore[union-attr]
-    return padded if _fits(kernel, padded) else None
+    return padded if _has_supported_pads(kernel, padded) else None
 
 
 @Pool.lower("openvino", "opset1.MaxPool")
@@ -101,10 +101,10 @@ def max_pool(
 
 
 def _largest(b: Builder, x: Value, op: Pool, first: int | None) -> tuple[Value, ...]:
-    """The largest entries, of integers that ONNX does not pool as of reals that hold them."""
+    """Max pooling; integer types without ONNX kernel are computed in float64."""
     dtype, kernel, stated = dtype_of(x), op.kernel, op.borders(len(op.kernel))
     wide = cast(b, x, dtype if dtype.is_floating or dtype.bits == 8 else DType.FLOAT64)
-    plain = _plain(b, x, kernel, stated, op.rounding_type, needs_numbers=first is not None)
+    plain = _as_onnx_window(b, x, kernel, stated, op.rounding_type, needs_numbers=first is not None)
     if plain is None:
         around = surroundings(b, x, kernel, stated, op.rounding_type)
         y, *indices = padded_max_pool(b, wide, around, kernel, stated, first=first)
@@ -119,9 +119,9 @@ def _largest(b: Builder, x: Value, op: Pool, first: int | None) -> tuple[Value, 
 @Pool.lower("openvino", "opset14.AvgPool")
 @Pool.lower("openvino", "opset16.AvgPool")
 def avg_pool(b: Builder, op: Pool, x: Value, *, exclude_pad: bool) -> Value:
-    """The mean under a window, of what is no padding, or of all.
+    """Average pooling with or without padded elements.
 
-    What the last windows hang over counts as padding, as soon as there is any.
+    Elements beyond the input in partial last windows count as padding if there is any padding.
     """
     dtype, kernel, stated = dtype_of(x), op.kernel, op.borders(len(op.kernel))
     wide = cast(b, x, dtype if dtype.is_floating else DType.FLOAT32)
@@ -135,17 +135,17 @@ def avg_pool(b: Builder, op: Pool, x: Value, *, exclude_pad: bool) -> Value:
 def _mean(
     b: Builder, x: Value, kernel: tuple[int, ...], stated: dict[str, Any], rounding: str, *, exclude_pad: bool
 ) -> tuple[bool, dict[str, Any] | None]:
-    """Whether padding does not count, and the attributes as ONNX has them."""
+    """Return whether padding is excluded, and the attributes for ONNX."""
     if not exclude_pad and rounding != "floor":
         if stated.get("pads"):
             return False, _hung_over(b, x, kernel, stated, rounding)
         if stated.get("auto_pad") in _SAME:
-            return False, _plain(b, x, kernel, stated, "floor") if _covers(kernel, stated) else None
-        return True, _plain(b, x, kernel, stated, rounding)
-    return exclude_pad, _plain(b, x, kernel, stated, rounding)
+            return False, _as_onnx_window(b, x, kernel, stated, "floor") if _covers(kernel, stated) else None
+        return True, _as_onnx_window(b, x, kernel, stated, rounding)
+    return exclude_pad, _as_onnx_window(b, x, kernel, stated, rounding)
 
 
 def _covers(kernel: Sequence[int], stated: dict[str, Any]) -> bool:
-    """Whether no entry lies between windows, so that a number of places that is computed needs no rounding."""
+    """Whether the windows cover all elements, so that a computed number of windows needs no rounding."""
     strides = stated["strides"] or (1,) * len(kernel)
-    return all(s <= r for s, r in zip(strides, _reach(kernel, stated), strict=True))
+    return all(s <= r for s, r in zip(strides, _window_reach(kernel, stated), strict=True))

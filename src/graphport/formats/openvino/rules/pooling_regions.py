@@ -42,7 +42,7 @@ def roi_pooling(
     spatial_scale: float,
     method: str = "max",
 ) -> Value:
-    """The largest entry of each cell of a region, or what is between entries at corners of a grid."""
+    """ROI pooling: the maximum of each cell of a region, or bilinear samples at a grid."""
     del output_roi
     shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
     if method == "bilinear":
@@ -54,7 +54,7 @@ def roi_pooling(
 
 
 def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
-    """What is between the entries of regions, given in parts of the picture, at the points of a grid over each."""
+    """Sample regions, given in normalized coordinates, bilinearly at grid points."""
     own = b(Gather, x, cast(b, gather_index(b, rois, 0), DType.INT64), axis=0)
     size = joined(b, extent(b, rois, 0), *shape)
     sides: list[Value] = []
@@ -115,10 +115,10 @@ def deformable_pooling(
     trans_std: float = 1.0,
     part_size: int = 1,
 ) -> Value:
-    """The mean between entries at points of each cell of a region, of a map of its own for each cell.
+    """Deformable position-sensitive ROI pooling: the mean of bilinear samples of each cell, from the cell's own map.
 
-    Points lie on a grid of `spatial_bins_x` by `spatial_bins_y` from the cell's first corner on; those beyond the map
-    do not count. Offsets move cells by shares of the region's size.
+    Samples are on a grid of `spatial_bins_x` by `spatial_bins_y` from the cell's first corner; those outside the map do
+    not count. Offsets move cells by fractions of the region's size.
 
     Source: OpenVINO DeformablePSROIPooling-1.
     """
@@ -164,9 +164,9 @@ def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, par
 def _side(
     b: Builder, rois: Value, moves: Value | None, place: int, counts: tuple[int, int, int], scale: float
 ) -> tuple[Value, Value]:
-    """One axis of each cell: shares of its entries in the sum over points, and how many points count.
+    """Return, for one axis of each cell, the weights of the elements in the sum of samples, and the number of samples.
 
-    `place` is 0 across and 1 down; `counts` are those of cells, of points of a cell, and of entries.
+    `place` is 0 for x and 1 for y; `counts` are the numbers of cells, of samples per cell, and of elements.
     """
     cells, points, length = counts
     half, factor = b.like(rois, 0.5), b.like(rois, scale)
@@ -191,5 +191,5 @@ def _side(
 
 
 def _rounded(b: Builder, x: Value) -> Value:
-    """The nearest integers, halves away from zero."""
+    """Round to the nearest integer, ties away from zero."""
     return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))

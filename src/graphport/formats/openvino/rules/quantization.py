@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 
 LEVELS = 256
-"""Levels that are those of a byte, so that its steps can be quantized to integers and back."""
+"""Levels of an 8-bit quantization, which can be exported as integers."""
 _MOST = 1024
 """Limits that are looked at: a number for each channel."""
 _WHOLE = 1e-3
-"""What a zero point may differ from a whole number by, in steps: limits are float32."""
+"""Tolerance of zero points, in steps, from rounding of the float32 limits."""
 
 
 @lower("openvino", "opset1.FakeQuantize")
 def fake_quantize(
     b: Builder, x: Value, input_low: Value, input_high: Value, output_low: Value, output_high: Value, *, levels: int
 ) -> Value:
-    """The nearest of `levels` steps from one limit to another, between other limits.
+    """Quantize to `levels` steps between the input limits, and map them to the output limits.
 
-    Below y = output_low where x <= min(input_low, input_high), output_high where x is above the greater one, else
+    y = output_low where x <= min(input_low, input_high), output_high where x is above the greater one, else
     round((x - input_low) / (input_high - input_low) * (levels - 1)) / (levels - 1) * (output_high - output_low)
     + output_low.
     """
     if levels < 2:
         message = f"there are {levels} levels"
         raise ShapeError(message, "two or more are needed")
-    limits = [_numbers(limit) for limit in (input_low, input_high, output_low, output_high)]
+    limits = [_constant_of(limit) for limit in (input_low, input_high, output_low, output_high)]
     parameters = _as_bytes(x, limits, levels)
     if parameters is not None:
         return _by_integers(b, x, *parameters)
@@ -61,7 +61,7 @@ def fake_quantize(
     return emit_("Where", is_low, output_low, emit_("Where", is_high, output_high, inside))
 
 
-def _numbers(limit: Value) -> np.ndarray | None:
+def _constant_of(limit: Value) -> np.ndarray | None:
     storage = limit.storage
     if storage is None or storage.count > _MOST or not (limit.graph is None or limit.is_constant):
         return None
@@ -71,7 +71,7 @@ def _numbers(limit: Value) -> np.ndarray | None:
 def _as_bytes(
     x: Value, limits: list[np.ndarray | None], levels: int
 ) -> tuple[np.ndarray, np.ndarray, int | None] | None:
-    """Scales, zero points and the axis of uint8 steps that are those of a FakeQuantize; `None` where there are none."""
+    """Return scale, zero point and axis of an equivalent uint8 quantization; `None` if there is none."""
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits) or levels != LEVELS or dtype_of(x) is not DType.FLOAT32:
         return None
@@ -114,12 +114,12 @@ def _by_integers(b: Builder, x: Value, scale: np.ndarray, zero: np.ndarray, axis
 
 @DequantizeLinearView.lift("openvino")
 def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Lifted:
-    """Compressed weights are written so; a Convert of them stays where it is until the model runs."""
+    """Export DequantizeLinear in the form of compressed weights, whose Convert is kept at run time."""
     dtype = dtype_of(op.x_scale)
-    form = _Form(b, op.x, op.axis, op.block_size)
+    form = _ParameterLayout(b, op.x, op.axis, op.block_size)
     if form.is_ragged:
-        return (_reals(b, op.x, op.x_scale, op.x_zero_point, axis=op.axis, block_size=op.block_size),)
-    # The runtime keeps weights compressed where nothing stands between a constant and its Convert.
+        return (_fold_to_float(b, op.x, op.x_scale, op.x_zero_point, axis=op.axis, block_size=op.block_size),)
+    # The runtime keeps weights compressed only if a Convert follows the constant directly.
     is_stored = op.x.storage is not None and op.x.is_constant
     codes = form.cut(op.x) if is_stored else op.x
     steps = emit(b, "opset1.Convert", codes, destination_type=dtype)
@@ -135,18 +135,18 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Lifted:
     return (real,)
 
 
-def _reals(b: Builder, *operands: Value | None, axis: int, block_size: int) -> Value:
-    """Constants whose blocks the runtime has no form for, as real numbers."""
+def _fold_to_float(b: Builder, *operands: Value | None, axis: int, block_size: int) -> Value:
+    """Dequantize constants whose blocks have no form in the runtime."""
     storages = [None if value is None else folded(value) for value in operands]
     known = [storage for storage in storages if storage is not None]
     if len(known) < sum(value is not None for value in operands):
-        message = f"blocks of {block_size} that do not tile an axis, of what a run computes"
+        message = f"blocks of {block_size} that do not tile an axis, for operands that are not constant"
         raise UnsupportedError(message)
 
-    def reals(*arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def dequantize(*arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return DequantizeLinear.function(*arrays, axis=axis, block_size=block_size)
 
-    return b.constant(Computed(reals, tuple(known), known[1].dtype, known[0].shape))
+    return b.constant(Computed(dequantize, tuple(known), known[1].dtype, known[0].shape))
 
 
 @QuantizeLinearView.lift("openvino")
@@ -156,7 +156,7 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Lifted:
     if not dtype.is_integer or op.precision not in (None, kept):
         message = f"OpenVINO quantizes to integers in the precision of the scale, not to {dtype}"
         raise UnsupportedError(message)
-    form = _Form(b, op.x, op.axis, op.block_size)
+    form = _ParameterLayout(b, op.x, op.axis, op.block_size)
     if form.is_ragged:
         message = f"blocks of {op.block_size} do not tile the axis"
         raise UnsupportedError(message)
@@ -171,8 +171,8 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Lifted:
     return (form.joined(emit(b, "opset1.Convert", clamped, destination_type=dtype)),)
 
 
-class _Form:
-    """How scales and zero points stand beside a tensor: one, one for each entry of an axis, or one for each block."""
+class _ParameterLayout:
+    """Shape of scales and zero points: scalar, one per entry of an axis, or one per block."""
 
     def __init__(self, b: Builder, x: Value, axis: int, block_size: int) -> None:
         self._b = b
@@ -197,19 +197,19 @@ class _Form:
         """A scale or zero point in a shape that spreads over the tensor; `like` has the shape that it had."""
         shape = self._b.dims(like)
         if self._block and not self._tiles:
-            # There is one block, and its parameters spread over it as they are.
+            # A single block: its parameters broadcast.
             return value
         if self._block:
             parted = [*shape[: self._axis + 1], 1, *shape[self._axis + 1 :]]
             return emitted_reshape(self._b, value, self._static(parted))
         if len(shape) == 1 and shape != (1,):
-            # With its length told, a constant stays one, which is how compressed weights are known again.
+            # With a static length, a constant is reshaped in place, so OpenVINO recognizes compressed weights.
             length = shape[0] if isinstance(shape[0], int) and shape[0] else -1
             return emitted_reshape(self._b, value, [length, *(1 for _ in self._dims[self._axis + 1 :])])
         return value
 
     def scale(self, value: Value) -> Value:
-        """A scale as `parameter`; of one that a Convert makes of a constant, the constant is what gets the shape."""
+        """Reshape a scale like `parameter`; for a converted constant, reshape the constant."""
         self._b.looks_around = True
         node = value.producer
         if node is None or node.word != "opset1.Convert" or node.operands[0].storage is None:
@@ -218,7 +218,7 @@ class _Form:
         return emit(self._b, node.word, self.parameter(stored, stored), **node.attributes)
 
     def cut(self, x: Value) -> Value:
-        """The tensor with its blocks on an axis of their own."""
+        """Split the axis into blocks."""
         length = self._dims[self._axis] if self._block and self._tiles else None
         if not isinstance(length, int):
             return x

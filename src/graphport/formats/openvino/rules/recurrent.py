@@ -37,7 +37,7 @@ Numbers = tuple[float, ...]
 _ACTIVATION_NAMES = {
     name.lower(): name for name in ("Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu")
 } | {name.lower(): name for name in ("ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus")}
-"""Activations by the names of OpenVINO, as ONNX spells them."""
+"""OpenVINO's activation names in ONNX's spelling."""
 _SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign", "Softplus"})
 _GATES, _ONNX_GATES = "fico", "iofc"
 _FARTHEST = 8
@@ -46,7 +46,7 @@ _FARTHEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(Attributes):
-    """What every recurrent word says; where it names no activations, they are those of its kind."""
+    """Attributes of all recurrent op types; without `activations` the defaults of the cell apply."""
 
     hidden_size: int
     activations: Names = ()
@@ -73,7 +73,7 @@ class Cell(Attributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer(Cell):
-    """And what those say that go over a sequence."""
+    """Attributes of recurrent layers over sequences."""
 
     direction: str = "forward"
 
@@ -81,11 +81,11 @@ class Layer(Cell):
 _LSTM = ("sigmoid", "tanh", "tanh")
 _GRU = ("sigmoid", "tanh")
 _RNN = ("tanh",)
-"""Activations that the kinds have where nothing else is said."""
+"""Default activations of the cells."""
 
 
 Weights = tuple[Value, Value, Value | None]
-"""Those of the entries, those of the state, and both biases, as ONNX has them."""
+"""Input weights, recurrent weights and bias in ONNX's layout."""
 
 
 @Layer.lower("openvino", "opset5.LSTMSequence")
@@ -136,9 +136,9 @@ def _over_sequence(
 ) -> tuple[Value, ...]:
     """A layer over sequences that come batch first, as its results do."""
     x_, *states_ = (b(Transpose, each, perm=(1, 0, 2)) for each in (x, *states))
-    made = b.results(page, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
-    y = b(Transpose, made[0], perm=(2, 1, 0, 3))
-    return y, *(b(Transpose, each, perm=(1, 0, 2)) for each in made[1:])
+    emit_layer = b.results(page, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
+    y = b(Transpose, emit_layer[0], perm=(2, 1, 0, 3))
+    return y, *(b(Transpose, each, perm=(1, 0, 2)) for each in emit_layer[1:])
 
 
 @Cell.lower("openvino", "opset4.LSTMCell")
@@ -146,7 +146,7 @@ def lstm_cell(
     b: Builder, op: Cell, x: Value, h: Value, c: Value, w: Value, r: Value, bias: Value | None = None
 ) -> tuple[Value, ...]:
     """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
-    return _step(b, LSTM, x, (h, c), _of_lstm(b, *_one_way(b, w, r, bias)), op.attributes(_LSTM))
+    return _step(b, LSTM, x, (h, c), _of_lstm(b, *_add_direction_axis(b, w, r, bias)), op.attributes(_LSTM))
 
 
 @Cell.lower("openvino", "opset1.LSTMCell")
@@ -164,7 +164,7 @@ def old_lstm_cell(
     weights_format: str = "ifco",
     input_forget: bool = False,
 ) -> tuple[Value, ...]:
-    """The same: peepholes and the attributes of its own may stand in a file, but OpenVINO computes without them."""
+    """LSTMCell-1: OpenVINO ignores its peepholes and additional attributes."""
     del peepholes, weights_format, input_forget
     return lstm_cell(b, op, x, h, c, w, r, bias)
 
@@ -183,7 +183,7 @@ def gru_cell(
 ) -> Value:
     """One step of a gated recurrent unit.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
     options = op.attributes(_GRU) | {"linear_before_reset": int(linear_before_reset)}
-    w, r, both = _one_way(b, w, r, bias)
+    w, r, both = _add_direction_axis(b, w, r, bias)
     if both is not None:
         both = _reset_biases(b, both, op.hidden_size) if linear_before_reset else _both_biases(b, both)
     return _step(b, GRU, x, (h,), (w, r, both), options)[0]
@@ -192,7 +192,7 @@ def gru_cell(
 @Cell.lower("openvino", "opset1.RNNCell")
 def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias: Value | None = None) -> Value:
     """One step of a plain recurrence.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
-    w, r, one = _one_way(b, w, r, bias)
+    w, r, one = _add_direction_axis(b, w, r, bias)
     return _step(b, RNN, x, (h,), (w, r, None if one is None else _both_biases(b, one)), op.attributes(_RNN))[0]
 
 
@@ -202,14 +202,14 @@ def _step(
     """The states after one step: a layer over a sequence of one, in one direction."""
     front = vector(b, [0])
     x, *given = (b(Unsqueeze, each, front) for each in (x, *states))
-    made = b.results(page, 1 + len(states), x, *weights, None, *given, **options)
-    return tuple(b(Squeeze, each, front) for each in made[1:])
+    emit_layer = b.results(page, 1 + len(states), x, *weights, None, *given, **options)
+    return tuple(b(Squeeze, each, front) for each in emit_layer[1:])
 
 
 # Weights
 
 
-def _one_way(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
+def _add_direction_axis(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
     """Weights and a bias with an axis of directions."""
     front = vector(b, [0])
     return b(Unsqueeze, w, front), b(Unsqueeze, r, front), None if bias is None else b(Unsqueeze, bias, front)
@@ -217,11 +217,11 @@ def _one_way(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
 
 def _of_lstm(b: Builder, w: Value, r: Value, bias: Value | None) -> Weights:
     """Weights and biases with their gates in the order of ONNX."""
-    w, r = (_ordered(b, each) for each in (w, r))
-    return w, r, None if bias is None else _both_biases(b, _ordered(b, bias))
+    w, r = (_permute_gates(b, each) for each in (w, r))
+    return w, r, None if bias is None else _both_biases(b, _permute_gates(b, bias))
 
 
-def _ordered(b: Builder, x: Value) -> Value:
+def _permute_gates(b: Builder, x: Value) -> Value:
     """The blocks of gates along axis 1 in the order of ONNX."""
     parts = b.results(Split, len(_GATES), x, axis=1, num_outputs=len(_GATES))
     return b(Concat, *(parts[_GATES.index(gate)] for gate in _ONNX_GATES), axis=1)
@@ -233,7 +233,7 @@ def _both_biases(b: Builder, bias: Value) -> Value:
 
 
 def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
-    """Where the reset comes after the product, the last block is the candidate's bias of the state.
+    """With the reset gate after the product, the last block is the recurrent bias of the candidate.
 
     [z, r, h, s] becomes [z, r, h, 0, 0, s].
     """
@@ -265,7 +265,7 @@ def _only(value: Value) -> Dim | None:
         page = None if maker is None else registry.pages().get(maker.op)
         if maker is None or page is None or page.signature.variadic is not None:
             return None
-        # What is picked of equal numbers is that number.
+        # Selecting among equal elements gives that element.
         if not page.picks and maker.op != "Cast":
             return None
         value = maker.operands[0]
@@ -285,7 +285,7 @@ def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
     both = _emitted_gates(b, layer.bias(gates=4))
     states = [layer.state(each) for each in (op.initial_h, op.initial_c)]
     operands = (layer.x(), *states, layer.lengths(), *weights, both)
-    return layer.results(layer.made("opset5.LSTMSequence", *operands))
+    return layer.results(layer.emit_layer("opset5.LSTMSequence", *operands))
 
 
 @GRUView.lift("openvino")
@@ -293,14 +293,16 @@ def lift_gru(b: Builder, op: GRUView) -> Lifted:
     layer = _Layer(b, op, ("Sigmoid", "Tanh"))
     both = layer.reset_bias() if op.linear_before_reset else layer.bias(gates=3)
     operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, both)
-    return layer.results(layer.made("opset5.GRUSequence", *operands, linear_before_reset=bool(op.linear_before_reset)))
+    return layer.results(
+        layer.emit_layer("opset5.GRUSequence", *operands, linear_before_reset=bool(op.linear_before_reset))
+    )
 
 
 @RNNView.lift("openvino")
 def lift_rnn(b: Builder, op: RNNView) -> Lifted:
     layer = _Layer(b, op, ("Tanh",))
     operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, layer.bias(gates=1))
-    return layer.results(layer.made("opset5.RNNSequence", *operands))
+    return layer.results(layer.emit_layer("opset5.RNNSequence", *operands))
 
 
 class _Layer:
@@ -314,14 +316,14 @@ class _Layer:
         self._direction = op.direction.lower()
         self._ways = 2 if self._direction == "bidirectional" else 1
         self._default = default
-        self._hidden = op.hidden_size or _known(b, op.r, 2)
+        self._hidden = op.hidden_size or _static_dim(b, op.r, 2)
 
     def attributes(self) -> dict[str, Any]:
-        """Attributes of the word."""
+        """Return the attributes of the operation."""
         stated = (self._op.activations or self._default * self._ways)[: len(self._default) * self._ways]
         names = stated[: len(self._default)]
         if stated != names * self._ways:
-            message = "both directions of OpenVINO have the same activations"
+            message = "OpenVINO requires the same activations in both directions"
             raise UnsupportedError(message)
         lower = tuple(name.lower() for name in names)
         if any(_ACTIVATION_NAMES.get(name) not in _SHARED for name in lower):
@@ -331,16 +333,16 @@ class _Layer:
             "hidden_size": self._hidden,
             "direction": self._direction,
             "activations": lower,
-            "activations_alpha": self._one_way(self._op.activation_alpha),
-            "activations_beta": self._one_way(self._op.activation_beta),
+            "activations_alpha": self._values_of_direction(self._op.activation_alpha),
+            "activations_beta": self._values_of_direction(self._op.activation_beta),
             "clip": self._op.clip or 0.0,
         }
 
-    def _one_way(self, numbers: Numbers | None) -> Numbers:
+    def _values_of_direction(self, numbers: Numbers | None) -> Numbers:
         found = tuple(numbers or ())
         half = found[: len(found) // self._ways]
         if found != half * self._ways:
-            message = "both directions of OpenVINO have the same activations"
+            message = "OpenVINO requires the same activations in both directions"
             raise UnsupportedError(message)
         return half
 
@@ -352,7 +354,7 @@ class _Layer:
         return emitted_transpose(self._b, x, [1, 0, 2])
 
     def state(self, given: Value | None) -> Value:
-        """An initial state, batch first; zeros where none is given."""
+        """Return an initial state, batch first; zeros by default."""
         if given is not None:
             return given if self._is_batch_first else self._exchanged(given)
         batch = self._extent(0 if self._is_batch_first else 1)
@@ -363,7 +365,7 @@ class _Layer:
         return emit(self._b, "opset3.Broadcast", self._b.like(self._x, 0.0), shape)
 
     def _extent(self, axis: int) -> int | Value:
-        """An extent of the sequences; a tensor of one number where only the run can tell."""
+        """Return a dim of the sequences, or a tensor of one element if it is dynamic."""
         fact = self._x.fact
         dim = fact.shape[axis] if isinstance(fact, TensorFact) and fact.shape is not None else None
         if isinstance(dim, int):
@@ -371,35 +373,35 @@ class _Layer:
         return emitted_gather(self._b, emit(self._b, "opset3.ShapeOf", self._x), [axis])
 
     def lengths(self) -> Value:
-        """The lengths of the sequences; all are whole where none are given."""
-        return self._whole() if self._op.sequence_lens is None else self._op.sequence_lens
+        """Return the sequence lengths; by default all have the full length."""
+        return self._full_lengths() if self._op.sequence_lens is None else self._op.sequence_lens
 
-    def _whole(self) -> Value:
+    def _full_lengths(self) -> Value:
         batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
         if isinstance(batch, int) and isinstance(steps, int):
             if steps > np.iinfo(np.int32).max:
-                message = f"a sequence of {steps} steps, its length is an int32"
+                message = f"a sequence of {steps} steps exceeds int32, the type of its length"
                 raise UnsupportedError(message)
             return self._b.constant(np.full(reserve(batch), steps, np.int32))
         count, length = (vector(self._b, [n]) if isinstance(n, int) else n for n in (batch, steps))
         whole = emit(self._b, "opset3.Broadcast", length, count)
         return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
 
-    def made(self, word: str, *operands: Value, **more: Any) -> tuple[Value, ...]:
-        """The layer in its word, of sequences, initial states, lengths, weights and a bias."""
+    def emit_layer(self, word: str, *operands: Value, **more: Any) -> tuple[Value, ...]:
+        """Emit the layer with sequences, initial states, lengths, weights and a bias."""
         attributes = {**self.attributes(), **more}
         is_open = not all(isinstance(dim, int) for dim in self._b.dims(operands[0])[:2])
-        if self._op.sequence_lens is not None and is_open and not (self._are_whole() or self._reads_cell()):
-            return over_lengths(self._b, word, operands, attributes, self._whole())
+        if self._op.sequence_lens is not None and is_open and not (self._have_full_length() or self._reads_cell()):
+            return over_lengths(self._b, word, operands, attributes, self._full_lengths())
         return emits(self._b, word, len(operands) - 4, *operands, **attributes)
 
-    def _are_whole(self) -> bool:
-        """Whether all sequences are known to go to the last step."""
+    def _have_full_length(self) -> bool:
+        """Whether all sequences are known to have the full length."""
         given = self._op.sequence_lens
         return given is not None and self._b.dims(self._x)[self._is_batch_first] == _only(given)
 
     def _reads_cell(self) -> bool:
-        """Whether somebody reads the last state of the cell, which no other result has."""
+        """Whether the last cell state is used; no other result contains it."""
         self._b.looks_around = True
         outputs = () if self._b.before is None else self._b.before.outputs
         return any(value is not None and value.uses for value in outputs[2:])
@@ -412,21 +414,21 @@ class _Layer:
         return emit(self._b, "opset1.Add", *_halves(self._b, given, (width, width)))
 
     def reset_bias(self) -> Value:
-        """Where the reset comes after the product, both biases of the candidate stay apart."""
+        """With the reset gate after the product, both biases of the candidate are kept."""
         given, h = self._op.b, self._hidden
         if given is None:
             return self._b.like(self._x, np.zeros((self._ways, 4 * h)))
         entry, entry_h, state, state_h = _halves(self._b, given, (2 * h, h, 2 * h, h))
         return emit(self._b, "opset1.Concat", emit(self._b, "opset1.Add", entry, state), entry_h, state_h, axis=1)
 
-    def results(self, made: tuple[Value, ...]) -> tuple[Value, ...]:
+    def results(self, emit_layer: tuple[Value, ...]) -> tuple[Value, ...]:
         """Results in the layout of ONNX."""
         if self._is_batch_first:
-            return emitted_transpose(self._b, made[0], [0, 2, 1, 3]), *made[1:]
-        return emitted_transpose(self._b, made[0], [2, 1, 0, 3]), *map(self._exchanged, made[1:])
+            return emitted_transpose(self._b, emit_layer[0], [0, 2, 1, 3]), *emit_layer[1:]
+        return emitted_transpose(self._b, emit_layer[0], [2, 1, 0, 3]), *map(self._exchanged, emit_layer[1:])
 
 
-def _known(b: Builder, x: Value, axis: int) -> int:
+def _static_dim(b: Builder, x: Value, axis: int) -> int:
     dim = b.dims(x)[axis]
     if isinstance(dim, int):
         return dim

@@ -1,6 +1,6 @@
-"""Recurrent layers of OpenVINO over sequences of several lengths, where the batch or the number of steps is open.
+"""Recurrent layers of OpenVINO with sequence lengths, where batch or sequence dims are dynamic.
 
-Its CPU plugin takes every sequence for whole there. What is written here says the same without lengths.
+Its CPU plugin ignores the lengths in this case. These rules compute the same results without them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 def over_lengths(
     b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
-    """What the layer `word` makes of sequences, initial states, lengths, weights and a bias.
+    """Emit a layer over sequences with initial states, lengths, weights and a bias.
 
-    The last state of the cell is not that at the end: whoever reads it cannot have it this way.
+    The last cell state is that after all steps, so it must not be used.
 
     Args:
-        b: where it is said.
-        word: a layer over sequences.
-        operands: what it takes, batch first.
-        attributes: what it says.
-        whole: lengths of sequences that all go to the last step.
+        b: the builder.
+        word: op type of a layer over sequences.
+        operands: its operands, batch first.
+        attributes: its attributes.
+        whole: the full length of each sequence.
     """
     forward = {**attributes, "direction": "forward"}
     match attributes["direction"]:
@@ -51,14 +51,14 @@ def over_lengths(
 
 
 def _parted(b: Builder, x: Value, axis: int) -> tuple[Value, ...]:
-    """What each of both directions has of a state, of weights or of a bias."""
+    """Split a state, weights or bias by direction."""
     return emits(b, "opset1.Split", 2, x, index(b, axis), num_splits=2)
 
 
 def _backwards(
     b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
-    """What a layer makes of sequences that are turned round, turned round again."""
+    """Reverse the sequences, run the forward layer, and reverse its results."""
     x, *others = operands
     lengths = operands[-4]
     y, *states = _forwards(b, word, (_reversed(b, x, lengths, 1), *others), attributes, whole)
@@ -75,7 +75,7 @@ def _forwards(
     lengths, initial = operands[-4], operands[1]
     y, _, *cells = emits(b, word, len(operands) - 4, *operands[:-4], whole, *operands[-3:], **attributes)
     end = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Convert", lengths, destination_type=DType.INT64), vector(b, [1]))
-    # The state of one end is that behind so many steps; before the first it is what was given.
+    # The final state is the state after `length` steps; for length 0, the initial state.
     states = emit(b, "opset1.Concat", emit(b, "opset1.Unsqueeze", initial, vector(b, [2])), y, axis=2)
     last = emit(b, "opset8.Gather", states, end, index(b, 2), batch_dims=1)
     is_reached = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Less", emitted_range(b, y, 2), end), vector(b, [1, 3]))

@@ -1,4 +1,4 @@
-"""Reductions, running sums and places in OpenVINO."""
+"""Reductions, cumulative sums, ArgMax and TopK in OpenVINO."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims
 
 
 def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value | None:
-    """The axes that are summed up: all of them where none is named; `None` where that means nothing to do."""
+    """Return the axes to reduce: all by default; `None` if nothing is reduced."""
     if axes is None or b.dims(axes) == (0,):
         if noop_with_empty_axes:
             return None
@@ -47,7 +47,7 @@ def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int
 
 
 _NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
-"""Integers that ONNX does not sum; a sum of int64, cut off, is the same."""
+"""Integers that ONNX does not sum; truncating the int64 sum is equivalent."""
 _SHORT = frozenset({DType.INT16, DType.UINT16})
 """Integers of which ONNX Runtime has no extremes."""
 
@@ -57,7 +57,7 @@ def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
 
 
 def _over(b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
-    """A word over the axes that are meant; over none the data itself."""
+    """Emit a reduction over `axes`; return the data if there are none."""
     reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
     return data if reduced_axes is None else reduced(b, word, data, reduced_axes, keepdims)
 
@@ -65,7 +65,7 @@ def _over(b: Builder, word: str, data: Value, axes: Value | None, keepdims: int,
 def _emitted(
     b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value:
-    """As `_over`, the second word of truths; over no axes a norm is the magnitude."""
+    """Emit a reduction like `_over`; booleans use the second op type, and a norm over no axes is the absolute value."""
     word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
     y = _over(b, word, data, axes, keepdims, noop_with_empty_axes)
     if y is not data:
@@ -79,7 +79,7 @@ _NORMS = frozenset({"opset4.ReduceL1", "opset4.ReduceL2"})
 def _extreme(
     b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value | None:
-    """As `_emitted`, of numbers of which some may be infinite, or of none."""
+    """Emit a maximum or minimum like `_emitted`; the data may contain infinities or be empty."""
     is_largest = "Max" in words[0]
     reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
     if reduced_axes is not None and 0 in b.dims(data):
@@ -91,8 +91,8 @@ def _extreme(
     )
 
 
-def _place_of(b: Builder, mode: str, data: Value, axis: int, keepdims: int, select_last_index: int) -> Value:
-    """Where the largest or least number is: a TopK of one finds the first, and the last in an axis turned around."""
+def _emit_arg_extreme(b: Builder, mode: str, data: Value, axis: int, keepdims: int, select_last_index: int) -> Value:
+    """Emit ArgMax or ArgMin as TopK with k = 1; for the last index the axis is reversed."""
     at = axis % len(b.dims(data))
     if not select_last_index:
         indices = emitted_top_k(b, data, 1, at, mode)[1]
@@ -105,8 +105,8 @@ def _place_of(b: Builder, mode: str, data: Value, axis: int, keepdims: int, sele
     return indices if keepdims else emit(b, "opset1.Squeeze", indices, vector(b, [at]))
 
 
-def _place(b: Builder, axis: Value) -> Value:
-    """An axis as `CumSum` takes it: a number, or a vector of one that a run computes."""
+def _axis_operand(b: Builder, axis: Value) -> Value:
+    """Return an axis for `CumSum`: a constant, or a vector of one element."""
     (known,) = integers(axis) or (None,)
     return as_vector(b, axis) if known is None else index(b, known)
 
@@ -119,11 +119,11 @@ _REDUCED = ROWS.having(
     over=_over,
     reduced=_emitted,
     extreme=_extreme,
-    place=_place,
+    place=_axis_operand,
     top_k=emitted_top_k,
     wrapping=wrapping,
     compact=lambda _b, equation: equation.replace(" ", ""),
-    place_of=_place_of,
+    place_of=_emit_arg_extreme,
 )
 _REDUCED.lower("""
 # Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
@@ -165,7 +165,7 @@ CumSum -> opset3.CumSum(x, emitted_scalar(axis), exclusive=exclusive == 1, rever
 def lift_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
-    """The largest number is taken out first, so that the powers do not overflow; an infinite one stays in."""
+    """Export LogSumExp: subtract the maximum first to avoid overflow, unless it is infinite."""
     reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
     if reduced_axes is None:
         return (renamed(b, data),)
@@ -182,7 +182,7 @@ def lift_log_sum_exp(
 
 @CumProd.lift("openvino")
 def lift_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
-    """The product over each run, under a mask: entries behind the run count as 1."""
+    """Export CumProd: masked products; elements outside the prefix are replaced by 1."""
     place, dims = integers(axis), b.dims(x)
     if place is None:
         return None
@@ -215,7 +215,7 @@ def top_k(
     index_element_type: DType = DType.INT32,
     stable: bool = False,
 ) -> tuple[Value, ...]:
-    """The largest or least numbers along an axis and their places, by value or by place."""
+    """TopK: the largest or smallest elements and their indices, sorted by value or index."""
     del stable
     count = as_vector(b, k)
     values, indices = b.results(TopK, 2, x, count, axis=axis, largest=int(mode == "max"))

@@ -1,10 +1,10 @@
-"""Reductions in a form that OpenVINO's plugin computes right.
+"""Reductions in a form that OpenVINO's CPU plugin computes correctly.
 
-The plugin makes the largest of infinite numbers alone the lowest finite one.
+The plugin returns the lowest finite number as the maximum of elements that are all -inf.
 
-It lets a reduction take in the arithmetic behind it (2026.4.1). Along the last of three axes it then reads one number
-of a constant for all rows: `ReduceMean(x: f32[2, 5, 6], -1) + c: f32[5]` adds the last entry of `c` to each. The same
-with an axis of length 1 before the last, which is reduced too, is right, and the plugin moves nothing for it.
+It fuses following elementwise operators into a reduction (2026.4.1). For the last of three axes it then broadcasts one
+element of a constant to all rows: `ReduceMean(x: f32[2, 5, 6], -1) + c: f32[5]` adds the last element of `c` to each.
+With an additional reduced axis of length 1 before the last the result is correct, at no cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _FARTHEST = 32
-"""Operators behind a reduction that are looked at, of those that a plugin might take in."""
+"""Maximum number of operators after a reduction that are searched."""
 
 
 def reduced(b: Builder, word: str, data: Value, axes: Value, keepdims: int) -> Value:
@@ -42,7 +42,7 @@ def reduced(b: Builder, word: str, data: Value, axes: Value, keepdims: int) -> V
 
 
 def _meets_constants(b: Builder) -> bool:
-    """Whether what is computed behind the operator that is said, each number by itself, reads constants of several."""
+    """Whether elementwise operators after the current one read constants with several elements."""
     b.looks_around = True
     pending = [] if b.before is None else list(b.before.results)
     seen = 0
@@ -52,7 +52,7 @@ def _meets_constants(b: Builder) -> bool:
             if not isinstance(user, Node):
                 continue
             seen += 1
-            # Also what is made of constants, such as codes and their scale: the plugin folds it.
+            # This includes values folded from constants, such as dequantized weights.
             numbers = [folded(each) for each in user.operands if each is not value]
             if any(each is not None and each.count > 1 for each in numbers):
                 return True
@@ -66,7 +66,7 @@ _KEEPS = frozenset(
         *("Slice", "StridedSlice", "Gather", "Pad", "Maximum", "Minimum", "VariadicSplit", "Split", "ScatterNDUpdate"),
     )
 )
-"""What gives numbers that it is given."""
+"""Operators whose result contains only elements of their operands."""
 _FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
 
 

@@ -23,30 +23,29 @@ _NO_DIM = -2
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a pattern asks for: the result's dims, and the places that copy a dim of the operand."""
+    """Result of a shape pattern: the dims, and the indices of copied dims."""
 
     dims: tuple[Dim, ...]
     copied: frozenset[int]
     rest: Dim | None
-    """The elements that -1 shares out, divided by the other dims; `None` where there is no -1."""
+    """The dim of -1: remaining elements divided by the other dims; `None` if there is no -1."""
 
 
 @lru_cache(maxsize=1024)
 def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_zero: bool) -> Target:
-    """The shape that `pattern` makes of `source`; dims that only a run can tell are `OPEN`.
+    """Return the shape of `source` after a Reshape to `pattern`; dynamic dims are `OPEN`.
 
-    Where `special_zero`, a 0 copies the dim at its place; the copied dims are left out, and -1 is what the others hold,
-    divided by the positive entries.
+    With `special_zero`, a 0 copies the dim at its index. The copied dims are excluded from the element count of -1.
 
     Raises:
-        ShapeError: two -1, an entry below -1, a 0 that has no dim to copy, or counts that differ.
+        ShapeError: two -1, an entry below -1, a 0 without a dim to copy, or different element counts.
     """
     if sum(entry == -1 for entry in pattern) > 1:
         message = f"the shape {list(map(str, pattern))} leaves more than one dim open"
         raise ShapeError(message, "only one entry may be -1")
     if any(decide_less(entry, -1) for entry in pattern):
         message = f"the shape {list(map(str, pattern))} has an entry below -1"
-        raise ShapeError(message, "entries are -1, 0 and positive numbers")
+        raise ShapeError(message, "entries are -1, 0 and positive integers")
     copied = frozenset(place for place, entry in enumerate(pattern) if special_zero and entry == 0)
     if source is None:
         least = 1 if special_zero else 0
@@ -55,14 +54,14 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
     if farthest >= len(source):
         stated = list(map(str, pattern))
         message = f"entry {farthest} of the shape {stated} copies a dim of an operand of rank {len(source)}"
-        raise ShapeError(message, "a 0 stands for the dim at its place")
+        raise ShapeError(message, "a 0 copies the dim at its index")
     dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]
     if special_zero:
         dims = resolve_copied_dims(source, dims)
     if -1 not in dims:
         _check_count(source, dims)
         return Target(tuple(dims), copied, None)
-    rest = _rest(source, pattern, copied, _doubtful(source, pattern) if special_zero else frozenset())
+    rest = _inferred_dim(source, pattern, copied, _doubtful(source, pattern) if special_zero else frozenset())
     return Target(tuple(rest if dim == -1 else dim for dim in dims), copied, rest)
 
 
@@ -73,12 +72,14 @@ def _check_count(source: tuple[Dim, ...], dims: list[Dim]) -> None:
 
 
 def _doubtful(source: tuple[Dim, ...], pattern: tuple[Dim, ...]) -> frozenset[int]:
-    """The places of entries that are no numbers yet, and that copy a dim if they turn out to be 0."""
+    """Return the indices of symbolic entries, which copy a dim if they are 0 at run time."""
     found = zip(range(len(source)), pattern, strict=False)
     return frozenset(place for place, entry in found if not isinstance(entry, int) and not _is_positive(entry))
 
 
-def _rest(source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int], doubtful: frozenset[int]) -> Dim:
+def _inferred_dim(
+    source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int], doubtful: frozenset[int]
+) -> Dim:
     """What -1 is; at a place in doubt, neither dim nor entry counts where the entry is 0."""
     positions = [place for place in range(max(len(source), len(pattern))) if place not in copied]
     dims, entries = list(source), [1 if entry == -1 else entry for entry in pattern]
@@ -92,7 +93,7 @@ def _rest(source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[i
     shared = product(dims[place] for place in positions if place < len(dims))
     fixed = product(entries[place] for place in positions if place < len(entries))
     if isinstance(fixed, int) and fixed == 0:
-        message = f"-1 in the shape {list(map(str, pattern))} has no meaning beside a dim that is 0"
+        message = f"-1 in the shape {list(map(str, pattern))} is undefined with a dim that is 0"
         raise ShapeError(message)
     if isinstance(shared, int) and isinstance(fixed, int) and shared % fixed:
         message = f"{shared} elements are not a multiple of {fixed}, which the shape {list(map(str, pattern))} fixes"
@@ -108,54 +109,56 @@ def reshape(b: Builder, data: Value, shape: Value, *, special_zero: bool = False
         message = "Reshape takes tensors"
         raise ShapeError(message)
     if asked.shape is not None and len(asked.shape) != 1:
-        message = f"the shape is a tensor of rank {len(asked.shape)}"
+        message = f"the shape operand has rank {len(asked.shape)}"
         raise ShapeError(message, "it must have rank 1")
     if asked.dtype is not None and not asked.dtype.is_integer:
-        message = f"the shape is a tensor of {asked.dtype}"
+        message = f"the shape operand has type {asked.dtype}"
         raise ShapeError(message, "it must be of integers")
     if asked.elements is None:
         return _computed(b, data, shape, special_zero=special_zero)
     found = target(fact.shape, asked.elements, special_zero=special_zero)
-    result = _known(b, data, shape, asked.elements, found, special_zero=special_zero)
+    result = _reshape_statically(b, data, shape, asked.elements, found, special_zero=special_zero)
     if not any(dim == OPEN for dim in found.dims):
         made = result.fact
         result.fact = TensorFact(fact.dtype, found.dims, made.elements if isinstance(made, TensorFact) else None)
     return result
 
 
-def _known(
+def _reshape_statically(
     b: Builder, data: Value, shape: Value, pattern: tuple[Dim, ...], found: Target, *, special_zero: bool
 ) -> Value:
-    """Where the pattern is known before the run, at least as an expression."""
+    """Emit the Reshape if the pattern is static, at least as expressions."""
     dims = found.dims
     if all(isinstance(dim, int) for dim in dims):
-        return _plain(b, data, dims, allowzero=0 in dims)
+        return _emit_reshape(b, data, dims, allowzero=0 in dims)
     source = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if not all(isinstance(entry, int) for entry in pattern):
         if special_zero and source is not None:
-            # What asks for the dim at its place copies it, be that 0 or not.
+            # An entry equal to the dim at its index copies it, whether it is 0 or not.
             is_copied = [
                 not isinstance(entry, int) and (entry,) == source[i : i + 1] for i, entry in enumerate(pattern)
             ]
             copies = tuple(0 if copies else entry for entry, copies in zip(pattern, is_copied, strict=True))
             if copies != pattern:
-                return _known(b, data, shape, copies, target(source, copies, special_zero=True), special_zero=True)
+                return _reshape_statically(
+                    b, data, shape, copies, target(source, copies, special_zero=True), special_zero=True
+                )
         copied = found.copied | (_doubtful(source or (), pattern) if special_zero else frozenset())
         if found.rest is not None and source is not None and not all(_is_positive(source[i]) for i in copied):
             # ONNX would divide by a copied dim that is 0.
             return _computed(b, data, shape, special_zero=special_zero)
         return b(Reshape, data, _int64(b, shape), allowzero=int(not special_zero))
     if not found.copied:
-        return _plain(b, data, pattern, allowzero=0 in pattern)
+        return _emit_reshape(b, data, pattern, allowzero=0 in pattern)
     if found.rest is None or source is None:
-        return _plain(b, data, pattern)
+        return _emit_reshape(b, data, pattern)
     place = pattern.index(-1)
     if isinstance(found.rest, int) and found.rest > 0:
-        return _plain(b, data, [*pattern[:place], found.rest, *pattern[place + 1 :]])
+        return _emit_reshape(b, data, [*pattern[:place], found.rest, *pattern[place + 1 :]])
     if place < len(source) and source[place] == found.rest:
-        return _plain(b, data, [*pattern[:place], 0, *pattern[place + 1 :]])
+        return _emit_reshape(b, data, [*pattern[:place], 0, *pattern[place + 1 :]])
     if all(_is_positive(source[index]) for index in found.copied):
-        return _plain(b, data, pattern)
+        return _emit_reshape(b, data, pattern)
     return _shared_out(b, data, pattern, found, len(source))
 
 
@@ -163,7 +166,7 @@ def _is_positive(dim: Dim) -> bool:
     return decide_less(dim, 1) is False
 
 
-def _plain(b: Builder, data: Value, dims: list[Dim] | tuple[Dim, ...], *, allowzero: bool = False) -> Value:
+def _emit_reshape(b: Builder, data: Value, dims: list[Dim] | tuple[Dim, ...], *, allowzero: bool = False) -> Value:
     return b(Reshape, data, b.constant(np.array(dims, np.int64)), allowzero=int(allowzero))
 
 
@@ -194,7 +197,7 @@ def _vector(b: Builder, numbers: list[Dim] | list[int]) -> Value:
 
 
 def _quotient(emit: OpBuilder, shared: Value, fixed: Value, refused: Value) -> Value:
-    """`shared / fixed` where that is a whole number, else what no dim can be."""
+    """Return `shared / fixed` if it is an integer, else an invalid dim."""
     quotient = emit("Div", shared, fixed)
     return emit("Where", emit("Equal", emit("Mul", quotient, fixed), shared), quotient, refused)
 
@@ -205,23 +208,23 @@ def _computed(b: Builder, data: Value, shape: Value, *, special_zero: bool) -> V
     dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if dims is not None and all(map(_is_positive, dims)):
         return b(Reshape, data, pattern, allowzero=int(not special_zero))
-    asked = _settled(b, data, pattern) if special_zero else _without_quotient_of_zero(b, pattern)
+    asked = _compute_dims(b, data, pattern) if special_zero else _without_quotient_of_zero(b, pattern)
     return b(Reshape, data, asked, allowzero=1)
 
 
 def _without_quotient_of_zero(b: Builder, pattern: Value) -> Value:
-    """A pattern whose -1 is refused where another entry is 0; of nothing, runtimes make something of it."""
+    """Return a pattern that is refused if it has -1 and 0: for empty tensors, runtimes differ."""
     emit = OpBuilder(b)
     is_open = emit("Equal", pattern, -1)
     fixed = emit("ReduceProd", emit("Where", is_open, 1, pattern), keepdims=1)
     return emit("Where", emit("And", is_open, emit("Equal", fixed, 0)), _NO_DIM, pattern)
 
 
-def _settled(b: Builder, data: Value, pattern: Value) -> Value:
-    """The dims that a pattern with zeros that copy asks for; -2 among them where it cannot be.
+def _compute_dims(b: Builder, data: Value, pattern: Value) -> Value:
+    """Compute the target dims of a pattern with copying zeros; -2 if invalid.
 
-    copied = pattern == 0;  dims = copied ? extents : pattern, behind the last axis -2
-    shared = product of the extents that are not copied;  fixed = product of the entries above 0
+    copied = pattern == 0;  dims = copied ? shape : pattern, and -2 after the last axis
+    shared = product of the dims that are not copied;  fixed = product of the entries above 0
     """
     emit = OpBuilder(b)
     extents = emit("Shape", data)
@@ -242,5 +245,5 @@ def _settled(b: Builder, data: Value, pattern: Value) -> Value:
     return emit("Where", copied, source, emit("Where", is_open, quotient, pattern))
 
 
-# A 0 that is literal there is literal here; ONNX leaves open what OpenVINO makes of -1 beside a copied 0.
+# A literal 0 stays literal; ONNX leaves -1 with a copied 0 undefined.
 ROWS.lift("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")

@@ -1,4 +1,4 @@
-"""Elements that keep their values and change their places, in OpenVINO; all but `Reshape` itself."""
+"""Data movement operators of OpenVINO, except `Reshape`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
 @lower("openvino", "opset1.Squeeze")
 @lower("openvino", "opset15.Squeeze")
 def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip: bool = False) -> Value:
-    """`x` without axes of length 1; those of another length stay where that is allowed."""
+    """Remove axes of length 1; with `allow_axis_skip` other axes are kept."""
     if axes is None:
         return b(Squeeze, x)
     if not allow_axis_skip:
@@ -125,13 +125,13 @@ def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value,
 
 @lower("openvino", "opset1.VariadicSplit")
 def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[Value, ...]:
-    """Parts of these lengths along an axis; one length may be -1, for what is left."""
+    """Split an axis into parts of these lengths; one length may be -1 for the remainder."""
     (place,) = needed(axis, "the axis of a split")
     parts = integers(lengths)
     if parts is None:
         whole = extent(b, x, place)
         given = as_int64(b, lengths)
-        # All lengths but -1 add up to one less than they do with it: the open part is what is left.
+        # The sum of all lengths includes -1, so 1 is subtracted from the remainder.
         left = b(Sub, b(Sub, whole, b(ReduceSum, given, vector(b, [0]))), vector(b, [1]))
         return b.results(Split, b.count, x, b(Where, b(Less, given, vector(b, [0])), left, given), axis=place)
     if -1 not in parts:
@@ -141,11 +141,11 @@ def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[V
     if isinstance(whole, int):
         known = [whole - rest if n == -1 else n for n in parts]
         return b.results(Split, len(known), x, vector(b, known), axis=place)
-    return tuple(_parts(b, x, place, parts))
+    return tuple(_split_dynamic_axis(b, x, place, parts))
 
 
-def _parts(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
-    """Pieces of an axis whose length is open: those before the open one from the front, the others from behind."""
+def _split_dynamic_axis(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
+    """Split a dynamic axis: parts before the -1 are counted from the begin, the others from the end."""
     found: list[Value] = []
     last = np.iinfo(np.int64).max
     open_one = list(lengths).index(-1)
@@ -178,7 +178,7 @@ def lift_split(
 @lower("openvino", "opset1.Broadcast")
 @lower("openvino", "opset3.Broadcast")
 def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None, *, mode: str = "numpy") -> Value:
-    """`x` repeated to a shape; in the explicit mode its axes stand where the mapping says."""
+    """Broadcast `x` to a shape; the explicit mode maps its axes."""
     shape = as_vector(b, target)
     if mode == "explicit" and mapping is not None:
         return b(Expand, _mapped(b, x, needed(mapping, "the mapping of axes"), target), shape)
@@ -193,7 +193,7 @@ def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value
     (rank,) = sizes(b.dims(target), "the rank of a broadcast")
     dims = b.dims(x)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):
-        # One number goes everywhere, whatever its axis is mapped to.
+        # A single element is broadcast to all axes.
         if prod(sizes(dims)) == 1:
             return reshaped(b, x, ())
         message = f"{len(dims)} axes are mapped to {axes}"
@@ -217,8 +217,8 @@ def tile(b: Builder, x: Value, repeats: Value) -> Value:
     return b(Tile, x, counts)
 
 
-def _spread(dims: Sequence[Dim]) -> list[int]:
-    """Extents for a `Reshape`: 0 for one that only a run can tell, which stays where it is."""
+def _reshape_dims(dims: Sequence[Dim]) -> list[int]:
+    """Return dims for a `Reshape`: 0 copies a dynamic dim."""
     return [dim if isinstance(dim, int) else 0 for dim in dims]
 
 
@@ -242,8 +242,8 @@ def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> 
 def _reshaped_around(
     b: Builder, x: Value, before: Sequence[Dim], middle: Sequence[int], behind: Sequence[Dim]
 ) -> Value:
-    """A reshape of the middle axes alone; open extents before it are copied, one behind it is inferred."""
-    shape = [*_spread(before), *middle, *(dim if isinstance(dim, int) else -1 for dim in behind)]
+    """Reshape the middle axes; dynamic dims before them are copied, one after them is inferred."""
+    shape = [*_reshape_dims(before), *middle, *(dim if isinstance(dim, int) else -1 for dim in behind)]
     if shape.count(-1) <= 1:
         return reshaped(b, x, shape)
     parts = [b(Shape, x, end=len(before)), vector(b, middle), b(Shape, x, start=len(b.dims(x)) - len(behind))]

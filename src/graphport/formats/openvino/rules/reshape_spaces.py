@@ -1,4 +1,4 @@
-"""Batches and channels spread over spaces in OpenVINO, whatever extents are known."""
+"""Depth to space, batch to space and their inverses in OpenVINO, for static and dynamic dims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Length: TypeAlias = "int | Value"
 
 
 def lengths(b: Builder, x: Value) -> list[Length]:
-    """Extents, as numbers where they are known."""
+    """Return the dims, as integers where they are static."""
     return [dim if isinstance(dim, int) else extent(b, x, axis) for axis, dim in enumerate(b.dims(x))]
 
 
@@ -41,17 +41,17 @@ def parted(b: Builder, length: Length, count: int) -> Length:
 
 
 def shaped(b: Builder, x: Value, shape: Sequence[Length]) -> Value:
-    """`x` in a shape of numbers and of lengths that a run tells."""
+    """Reshape `x` to static and dynamic dims."""
     known = [n for n in shape if isinstance(n, int)]
     return reshaped(b, x, known) if len(known) == len(shape) else b(Reshape, x, joined(b, *shape), allowzero=1)
 
 
 @lower("openvino", "opset1.DepthToSpace")
 def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> Value:
-    """Channels spread over blocks of places; blocks come first among the channels, or last."""
+    """Move channels to blocks of pixels; the block axes are first or last among the channels."""
     dims = b.dims(x)
     is_known = all(isinstance(dim, int) for dim in dims)
-    # ONNX Runtime has a kernel for pictures of reals alone.
+    # ONNX Runtime has a kernel only for float images.
     if len(dims) == 4 and (dtype_of(x).is_floating or not is_known):
         return b(DepthToSpace, x, blocksize=block_size, mode="DCR" if mode == "blocks_first" else "CRD")
     n, c, *spatial = lengths(b, x)
@@ -68,7 +68,7 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
 
 @lower("openvino", "opset1.SpaceToDepth")
 def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> Value:
-    """Blocks of places gathered into channels; blocks come first among them, or last."""
+    """Move blocks of pixels to channels; the block axes are first or last among the channels."""
     dims = b.dims(x)
     is_known = all(isinstance(dim, int) for dim in dims)
     if len(dims) == 4 and mode == "blocks_first" and (dtype_of(x).is_floating or not is_known):
@@ -83,7 +83,7 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
 
 @lower("openvino", "opset2.SpaceToBatch")
 def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_end: Value) -> Value:
-    """Blocks of places gathered into the batch, after padding with zeros."""
+    """Move blocks of pixels to the batch after zero padding."""
     k = needed(block, "the block")
     begins, ends = integers(pads_begin), integers(pads_end)
     if begins is None or ends is None:
@@ -100,7 +100,7 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
 
 @lower("openvino", "opset2.BatchToSpace")
 def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops_end: Value) -> Value:
-    """The batch spread over blocks of places, then cropped."""
+    """Move the batch to blocks of pixels, then crop."""
     k = needed(block, "the block")
     n, *spatial = lengths(b, x)
     rank, left = len(spatial), parted(b, n, prod(k))
@@ -113,7 +113,7 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
         return whole
     stops = b(Sub, b(Shape, whole), as_int64(b, crops_end))
     if ends is not None:
-        # What is left out at the end is told from the end, so that extents need not be known.
+        # Crops at the end are negative indices, so dims need not be static.
         stops = vector(b, [-end if end else np.iinfo(np.int64).max for end in ends])
     return b(Slice, whole, as_int64(b, crops_begin), stops, vector(b, range(rank + 1)))
 

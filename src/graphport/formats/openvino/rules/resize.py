@@ -44,7 +44,7 @@ _MODES = {
 
 
 class _Extents(NamedTuple):
-    """The axes that are resampled, and their new lengths or scales: the latter count where there are both."""
+    """Axes to resize, and their new lengths or scales; scales take precedence."""
 
     axes: tuple[int, ...]
     wanted: Value | None
@@ -69,10 +69,10 @@ def _planned(
     corners: tuple[float, ...] | None = None,
     policy: str = "stretch",
 ) -> list[Axis]:
-    """What happens to each axis, as numbers.
+    """Return the static parameters of each axis.
 
     Raises:
-        UnsupportedError: one of them is not known.
+        UnsupportedError: a parameter is not static.
     """
     dims = sizes([b.dims(x)[axis] for axis in extents.axes], "an extent that is resampled")
     half = len(dims)
@@ -106,7 +106,7 @@ def interpolate_1(
     pads_begin: tuple[int, ...] = (),
     pads_end: tuple[int, ...] = (),
 ) -> Value:
-    """To a given shape; places count from the corners, or their quotients do."""
+    """Interpolate-1: resize to a shape; aligned corners or asymmetric coordinates."""
     op = Interpolation(
         mode=mode,
         shape_calculation_mode="sizes",
@@ -119,7 +119,7 @@ def interpolate_1(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpolation(Attributes):
-    """What the newer words say of places and of weights."""
+    """Attributes of Interpolate-4 and newer."""
 
     mode: str
     shape_calculation_mode: str
@@ -135,13 +135,13 @@ class Interpolation(Attributes):
 def interpolate_4(
     b: Builder, op: Interpolation, x: Value, output_shape: Value, scales: Value, axes: Value | None = None
 ) -> Value:
-    """To a given shape, or by given scales; both are operands, and one of them counts."""
+    """Interpolate-4: resize to a shape or by scales, selected by an attribute."""
     return interpolate_11(b, op, x, scales if op.shape_calculation_mode == "scales" else output_shape, axes)
 
 
 @Interpolation.lower("openvino", "opset11.Interpolate")
 def interpolate_11(b: Builder, op: Interpolation, x: Value, scales_or_sizes: Value, axes: Value | None = None) -> Value:
-    """To a given shape, or by given scales."""
+    """Interpolate-11: resize to a shape or by scales."""
     x = _padded(b, x, op.pads_begin, op.pads_end)
     rank = len(b.dims(x))
     chosen = tuple(range(rank)) if axes is None else axis_indices(needed(axes, "the axes of a resizing"), rank)
@@ -166,7 +166,7 @@ def _resized(b: Builder, x: Value, extents: _Extents, op: Interpolation) -> Valu
     if coordinates == "tf_half_pixel_for_nn" or antialiases:
         plans = _planned(b, x, extents, _own_length)
         if pillow:
-            # Pillow knows sizes alone, whatever scale has led to them.
+            # Pillow derives the scale from the sizes.
             plans = [replace(plan, ratio=plan.out / plan.length) for plan in plans]
         return _mixed(b, x, plans, coordinates, op, antialiases=antialiases)
     coefficient = op.cube_coeff if mode == "cubic" else None
@@ -198,7 +198,7 @@ def _coordinates(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
 
 
 def _gathered(b: Builder, x: Value, extents: _Extents, coordinates: str, nearest: str) -> Value:
-    """The nearest entries by tables of places, one for each axis."""
+    """Nearest interpolation by Gather, one index table per axis."""
     for plan in _planned(b, x, extents, _own_length):
         if plan.out == plan.length and plan.ratio == 1:
             continue
@@ -212,13 +212,13 @@ def _gathered(b: Builder, x: Value, extents: _Extents, coordinates: str, nearest
 def _mixed(
     b: Builder, x: Value, plans: Sequence[Axis], coordinates: str, op: Interpolation, *, antialiases: bool
 ) -> Value:
-    """Each axis by the product with a matrix of shares; what lies outside of it has none."""
+    """Interpolate each axis by multiplying with a weight matrix; coordinates outside get no weight."""
     dtype = dtype_of(x)
     wide = dtype if dtype.is_floating else DType.FLOAT32
     x = cast(b, x, wide)
     for plan in plans:
         if plan.out != plan.length or plan.ratio != 1:
-            shares = _shares(plan, _coordinates(plan, coordinates), op, antialiases=antialiases)
+            shares = _weight_matrix(plan, _coordinates(plan, coordinates), op, antialiases=antialiases)
             x = mixed(b, x, plan.axis, b.constant(shares.astype(wide.numpy), wide))
     return cast(b, x, dtype)
 
@@ -230,14 +230,16 @@ def _padded(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) ->
 
 
 def _nearest_name(coordinates: str, nearest: str) -> tuple[str, str] | None:
-    """Both modes in ONNX's words, or `None` where it has none."""
+    """Return coordinate and rounding mode of ONNX, or `None` if there is no equivalent."""
     if coordinates == "tf_half_pixel_for_nn":
         # The floor of a place that is half an entry further is the rounding of the place itself.
         return ("half_pixel", "round_prefer_ceil") if nearest == "floor" else None
     return None if nearest == "simple" else (coordinates, nearest)
 
 
-def _shares(plan: Axis, at: np.ndarray[Any, Any], op: Interpolation, *, antialiases: bool) -> np.ndarray[Any, Any]:
+def _weight_matrix(
+    plan: Axis, at: np.ndarray[Any, Any], op: Interpolation, *, antialiases: bool
+) -> np.ndarray[Any, Any]:
     """How much of each entry is in each new one: [length, out]."""
     if _MODES[op.mode] == "cubic" and not antialiases:
         return _clipped_shares(plan, at, op.cube_coeff)
@@ -252,7 +254,7 @@ def _shares(plan: Axis, at: np.ndarray[Any, Any], op: Interpolation, *, antialia
 
 
 def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
-    """Shares of cubic interpolation, whose four entries are the ones at the edge where they lie beyond it."""
+    """Return weights of cubic interpolation with indices clamped to the edge."""
     indices, weights = taps(at.astype(np.float64), plan, "cubic", a, antialiases=False)
     reserve(plan.length, plan.out)
     shares = np.zeros((plan.length, plan.out))
@@ -305,11 +307,11 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
 
 
 _PILLOW: dict[tuple[str, float | None], str] = {("linear", None): "bilinear_pillow", ("cubic", -0.5): "bicubic_pillow"}
-"""What is interpolated as Pillow does it: by as many entries as one new one stands for, none of them outside."""
+"""Modes that resample like Pillow: antialiased, with weights only inside the image."""
 
 
 def _pillow(b: Builder, op: ResizeView, axes: tuple[int, ...]) -> str | None:
-    """The mode that does what is asked over the last two axes, where their extents are open."""
+    """Return the Pillow mode equivalent to the operator over the last two dynamic axes, or `None`."""
     dims = b.dims(op.x)
     is_open = any(not isinstance(dims[axis], int) for axis in axes)
     is_asked = op.antialias and op.exclude_outside and op.coordinate_transformation_mode == "half_pixel"
@@ -328,7 +330,7 @@ def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | Non
 
 
 def _changing(b: Builder, x: Value, extents: _Extents, shape: Sequence[Dim]) -> _Extents:
-    """Those axes that a resizing changes: an open batch need not be known for the rest."""
+    """Return the axes that change, so that a dynamic batch does not matter."""
     (axes, wanted, scales), factors = extents, float_elements(extents.scales)
     if scales is not None and factors is not None:
         kept = [place for place, factor in enumerate(factors) if factor != 1]
@@ -349,13 +351,13 @@ def _changing(b: Builder, x: Value, extents: _Extents, shape: Sequence[Dim]) -> 
 
 
 def _is_interpolate(b: Builder, x: Value, extents: _Extents, lengths: Sequence[Dim] | None, mode: str) -> bool:
-    """Whether `Interpolate` computes the same; its lengths by scales round a little differently."""
+    """Whether `Interpolate` gives the same result; sizes computed from scales round differently."""
     axes = extents.axes
     dims = [b.dims(x)[axis] for axis in axes]
     if mode in ("linear", "cubic") and not dtype_of(x).is_floating:
         return False
     if lengths is not None and any(lengths[axis] == 1 for axis in axes):
-        # With the corners aligned, one entry is the first, or the last.
+        # With aligned corners and output length 1, ONNX takes the first element, OpenVINO another.
         return False
     changed = [axis for axis, n in zip(axes, dims, strict=True) if not isinstance(n, int)]
     factors = float_elements(extents.scales)
@@ -379,7 +381,7 @@ def _interpolated(b: Builder, x: Value, extents: _Extents, **words: Any) -> Lift
 
 
 def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, Any], extrapolation: float) -> Value:
-    """Nearest entries gathered, others mixed by the product with a matrix, which the page itself makes of ones."""
+    """Resize axis by axis: Gather for nearest, else a weight matrix computed with the reference interpreter."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     crops = how["coordinates"] == "tf_crop_and_resize"
     for plan in plans:

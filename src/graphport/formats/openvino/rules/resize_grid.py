@@ -1,4 +1,4 @@
-"""Sampling at the places of a grid, and grids of affine maps, in OpenVINO."""
+"""GridSample and AffineGrid in OpenVINO."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ GridSample
 
 @AffineGrid.lift("openvino")
 def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
-    """The places of an undistorted grid, times each matrix."""
+    """Export AffineGrid: multiply the coordinates of the identity grid by each matrix."""
     known = size.fact.elements if isinstance(size.fact, TensorFact) else None
     shape: Sequence[Dim] = known if known is not None else needed(size, "the size of a grid")
     spatial = sizes(shape[2:], "an extent of a grid")
     reserve(*spatial, len(spatial) + 1)
     steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
     mesh = np.meshgrid(*steps, indexing="ij")
-    # The last axis comes first, and a one behind all.
+    # Coordinates are in the order (x, y, 1): last axis first.
     base = np.stack([*reversed(mesh), np.ones(spatial)], -1).reshape(-1, len(spatial) + 1)
     dtype = dtype_of(theta)
     fixed = b.constant(base.astype(dtype.numpy), dtype)

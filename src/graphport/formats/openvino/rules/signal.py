@@ -1,4 +1,4 @@
-"""Fourier transforms and windows in OpenVINO, and signals put together again from spectra of frames."""
+"""Fourier transforms, windows and the inverse STFT in OpenVINO."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
-    """Axes, counted from the front over `rank` of them, each with the length it is brought to, or `None`."""
+    """Return the axes, normalized for `rank`, with their signal lengths or `None`."""
     known_axes = [axis % rank for axis in needed(axes, "the axes of a transform")]
     if lengths is None:
         return [(axis, None) for axis in known_axes]
@@ -78,7 +78,7 @@ def _transformed(
 
 
 def _over_axes(b: Builder, x: Value, axes: Value, lengths: Value | None, inverse: int) -> Value:
-    """Complex numbers transformed along some axes, or back."""
+    """Complex DFT along several axes, or its inverse."""
     for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
         x = _transformed(b, x, axis, length, inverse=inverse)
     return x
@@ -92,7 +92,7 @@ opset7.IDFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 1)
 
 @lower("openvino", "opset9.RDFT")
 def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
-    """Real numbers transformed: half the spectrum of the last axis that is named, and whole ones of the others."""
+    """DFT of real numbers: one-sided along the last of the axes."""
     *others, last = _plan(b, x, axes, lengths, len(b.dims(x)))
     found = _transformed(b, b(Unsqueeze, x, vector(b, [-1])), *last, inverse=0, onesided=1)
     for axis, length in others:
@@ -102,7 +102,7 @@ def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Val
 
 @lower("openvino", "opset9.IRDFT")
 def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
-    """Half a spectrum transformed back to real numbers: the other half mirrors it."""
+    """Inverse of a one-sided DFT; the result is real."""
     *others, (axis, length) = _plan(b, x, axes, lengths, len(b.dims(x)) - 1)
     for other, wanted in others:
         x = _transformed(b, x, other, wanted, inverse=1)
@@ -112,7 +112,7 @@ def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Va
     given = b.dims(x)[axis]
     whole = 2 * (given - 1) if length is None and isinstance(given, int) else length
     if whole is not None:
-        x = _fitted(b, x, axis, given, whole // 2 + 1)
+        x = _resize_axis(b, x, axis, given, whole // 2 + 1)
     # Without a length every entry between the first and the last has its mirror image.
     first = -2 if whole is None else (whole + 1) // 2 - 1
     mirrored = b(Mul, cut(b, x, first, 0, axis, -1), b.like(x, [1, -1]))
@@ -121,7 +121,7 @@ def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Va
     return gather_index(b, numbers, 0)
 
 
-def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
+def _resize_axis(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
     """An axis cut off, or filled with zeros."""
     if given == wanted:
         return x
@@ -147,7 +147,7 @@ def stft(
 
 
 def centered(b: Builder, window: Value, size: int) -> Value:
-    """A window in the middle of a frame, zeros beside it."""
+    """Center a window in a frame with zero padding."""
     (own,) = sizes(b.dims(window), "the length of a window")
     before = (size - own) // 2
     return b(Pad, window, vector(b, [before, size - own - before])) if own < size else window
@@ -179,7 +179,7 @@ def lift_dft(b: Builder, op: DFTView) -> Lifted:
         found = emit(b, "opset9.IRDFT", input, axes, *more)
         return b.word("opset1.Unsqueeze", found, vector(b, [-1]))
     if parts != 2:
-        # Of one part or two, the first two, the second of which may be zeros.
+        # Real numbers get a zero imaginary part.
         zeros = emit(b, "opset1.Multiply", input, 0.0)
         input = emit(b, "opset1.Concat", input, zeros, axis=rank - 1)
     if not isinstance(parts, int):
@@ -205,11 +205,11 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
 
 @STFTView.lift("openvino")
 def lift_stft(b: Builder, op: STFTView) -> Lifted:
-    """Frames gathered, weighted and transformed: OpenVINO's own word takes windows of one size and real signals."""
+    """Export STFT as gather, window and DFT; OpenVINO's STFT supports equal sizes and real signals only."""
     step = needed(op.frame_step, "the step between frames")[0]
     dims = b.dims(op.signal)
     if op.onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
-        return _by_own_word(b, op.signal, step, op.window, op.frame_length)
+        return _emit_stft(b, op.signal, step, op.window, op.frame_length)
     _, whole, parts = sizes(b.dims(op.signal), "the shape of a signal")
     length = _frame(b, whole, op.window, op.frame_length)
     dtype = dtype_of(op.signal)
@@ -229,8 +229,8 @@ def lift_stft(b: Builder, op: STFTView) -> Lifted:
     return (emitted_slice(b, spectrum, 0, length // 2 + 1, 2) if op.onesided else spectrum,)
 
 
-def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
-    """Of a real signal of any length, half the spectra: what OpenVINO has a word for from opset 15 on."""
+def _emit_stft(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
+    """Emit STFT (opset 15) for a real signal of any length, one-sided."""
     length = _frame(b, b.dims(signal, at_least=2)[1], window, frame_length)
     dtype = dtype_of(signal)
     weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
@@ -286,7 +286,7 @@ def istft(
     """The signal whose windowed frames have the spectra [*N, F, T, 2]: frames added up, divided by squared windows."""
     (size,), (step,) = needed(frame_size, "the size of a frame"), needed(frame_step, "the step between frames")
     if size < 1 or step < 1:
-        message = f"frames of {size}, {step} apart"
+        message = f"frames of {size} with hop length {step}"
         raise ShapeError(message, "both positive")
     dtype, is_single = dtype_of(data), len(b.dims(data)) == 3
     x = cast(b, data, DType.FLOAT32)
@@ -318,7 +318,7 @@ def _added(b: Builder, frames: Value, whole: Value, size: int, step: int) -> Val
 
 
 def _of_length(b: Builder, x: Value, whole: Value, length: Value | None, size: int, *, center: bool) -> Value:
-    """What was there of a signal before frames were centered, cut or filled to the length that is asked for."""
+    """Remove the padding of centered frames; crop or pad the signal to `length`."""
     margin = size // 2 if center else 0
     start, axis = vector(b, [margin]), vector(b, [1])
     if length is None:
