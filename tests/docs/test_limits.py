@@ -12,7 +12,7 @@ import pytest
 
 import graphport as gp
 from graphport.core import budget
-from graphport.formats.nnef.container.limits import DEFAULT, stated
+from graphport.formats.nnef.container.limits import DEFAULT, read_limits
 from graphport.formats.nnef.container.packaging import FILES
 
 ROOT = Path(__file__).parents[2]
@@ -112,9 +112,9 @@ def test_each_bound_of_a_reader_has_a_row():
 
 def test_a_setting_is_followed_and_what_is_no_number_is_not(monkeypatch):
     monkeypatch.setenv(budget.LIMITS, "nnef.depth=7, nnef.text=9 onnx.inlined=5,pt2.text=x,archive.text=-1")
-    assert stated(DEFAULT).depth == 7
-    assert stated(DEFAULT).steps == DEFAULT.steps
-    assert stated(FILES).text == 9
+    assert read_limits(DEFAULT).depth == 7
+    assert read_limits(DEFAULT).steps == DEFAULT.steps
+    assert read_limits(FILES).text == 9
     assert [budget.limit(name, 3) for name in ("onnx.inlined", "pt2.text", "archive.text", "caffe.text")] == [
         5,
         3,

@@ -114,7 +114,7 @@ def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Ex
         # The types of the quantization target are those of the format.
         options = _with_flavour(model, kind, options)
         return Export(lifted(kind.dialects_with(**options)[0]), options)
-    return Export(*kind.settled(lifted, options, model.versions if model.format == kind.name else {}))
+    return Export(*kind.choose_flavour(lifted, options, model.versions if model.format == kind.name else {}))
 
 
 def _with_flavour(model: QuantizedModel, kind: formats.Format, options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -102,7 +102,7 @@ def stage_target(target: str | Path, kind: Format) -> Generator[Staging]:
     Raises:
         DiagnosticError: errors of the block, located at the target.
     """
-    goal = kind.home(Path(target))
+    goal = kind.model_folder(Path(target))
     home = Path(os.path.realpath(goal))
     folder = temporary_path(home)
     try:

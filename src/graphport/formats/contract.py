@@ -102,13 +102,13 @@ class Hooks:
     copy_unchanged: Callable[[Graph, str | Path], bool] | None = None
     dialects_with: Callable[..., tuple[str, ...]] | None = None
     has_facts: Callable[[Graph], bool] | None = None
-    home: Callable[[Path], Path] | None = None
+    model_folder: Callable[[Path], Path] | None = None
     keeps: Callable[[str], bool] | None = None
     kernels: Callable[[Graph], Iterable[tuple[str, int, int, str]]] | None = None
     least_snr: Callable[..., float | None] | None = None
     mark_again: Callable[[Graph], None] | None = None
     refuse_path: Callable[[Path, Path], None] | None = None
-    settled: Callable[..., tuple[Graph, Mapping[str, Any], list[Diagnostic]]] | None = None
+    choose_flavour: Callable[..., tuple[Graph, Mapping[str, Any], list[Diagnostic]]] | None = None
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,9 @@ class Format:
             raise TypeError(message)
         return self.hooks.decode(path, encoding)
 
-    def home(self, path: Path) -> Path:
+    def model_folder(self, path: Path) -> Path:
         """The file or folder of a model that is written to `path`."""
-        return path if self.hooks.home is None else self.hooks.home(path)
+        return path if self.hooks.model_folder is None else self.hooks.model_folder(path)
 
     def refuse_path(self, path: Path, written: Path) -> None:
         """Refuse to move a model that was written to `written` to `path`, because of files at `path`.
@@ -264,7 +264,7 @@ class Format:
         """The version of a raw graph's file: its edition, or its operator sets by name."""
         return dict(self.hooks.versions(graph))
 
-    def settled(
+    def choose_flavour(
         self, stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
     ) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
         """Choose the dialect to write a model in: the graph, the writer's options, and findings about the choice.
@@ -277,9 +277,9 @@ class Format:
         Raises:
             DiagnosticError: no dialect that is left open can express the model; the reasons of all of them.
         """
-        if self.hooks.settled is None:
+        if self.hooks.choose_flavour is None:
             return stated(self.dialect), options, []
-        return self.hooks.settled(stated, options, versions)
+        return self.hooks.choose_flavour(stated, options, versions)
 
     def dialects_with(self, **options: Any) -> tuple[str, ...]:
         """The dialects that its writer takes with these options, the one with the most operators last."""

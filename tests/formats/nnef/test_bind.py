@@ -14,7 +14,7 @@ CONV = standard(Edition.FINAL)["conv"]
 def bound(*names):
     findings = Findings(Source("model.nnef", ""), 10)
     call = Call("conv", tuple(Argument(name, Name("x")) for name in names))
-    return Binder(Edition.FINAL, findings).plan(CONV, call), [each.code for each in findings.ordered()]
+    return Binder(Edition.FINAL, findings).plan(CONV, call), [each.code for each in findings.sorted_by_location()]
 
 
 def test_arguments_are_bound_by_position_and_by_name():

@@ -37,7 +37,7 @@ CASES = {
     "round once": pad(0, 1, 2, 0, 3, 5),
     "round several times": pad(7, 0, 0, 4, 9, 0),
     "cut off": pad(0, -1, 0, 0, 0, -2),
-    "cut off at one end": pad(0, 0, 0, 0, -1, 0),
+    "circular padding at one end": pad(0, 0, 0, 0, -1, 0),
     "columns": columns(12, 6, [4, 6], [2, 2], strides=[2, 2]),
     "columns that overlap": columns(9, 20, [4, 5], [3, 3], pads=[1, 1, 1, 1]),
     "columns with gaps and a rest": columns(8, 6, [6, 7], [2, 2], dilations=[2, 1], strides=[2, 2]),

@@ -12,8 +12,8 @@ from graphport.formats.nnef.container.evaluate import (
     cast_to,
     contains,
     equal,
-    item,
-    part,
+    get_item,
+    get_slice,
     unary,
 )
 from tests.every import every
@@ -150,22 +150,22 @@ def test_scalars_survive_their_literal_unless_it_has_a_sign(value):
 
 
 def test_items_and_parts():
-    assert item([1, 2], 1) == 2
-    assert item("abc", 0) == "a"
-    assert part([1, 2, 3], None, 2) == [1, 2]
-    assert part("abcd", 1, 3) == "bc"
-    assert part([1, 2, 3], 2, 2) == part([1, 2, 3], 2, 1) == []
+    assert get_item([1, 2], 1) == 2
+    assert get_item("abc", 0) == "a"
+    assert get_slice([1, 2, 3], None, 2) == [1, 2]
+    assert get_slice("abcd", 1, 3) == "bc"
+    assert get_slice([1, 2, 3], 2, 2) == get_slice([1, 2, 3], 2, 1) == []
 
 
 @pytest.mark.parametrize("index", [-1, 3, 10**12])
 def test_an_index_outside_is_a_fault(index):
-    assert fault(item, [1, 2, 3], index) == "NNEF0503"
-    assert fault(item, "abc", index) == "NNEF0503"
+    assert fault(get_item, [1, 2, 3], index) == "NNEF0503"
+    assert fault(get_item, "abc", index) == "NNEF0503"
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 2), (0, 4), (4, None), (None, -1)])
 def test_a_range_beyond_the_length_is_a_fault(begin, end):
-    assert fault(part, [1, 2, 3], begin, end) == "NNEF0504"
+    assert fault(get_slice, [1, 2, 3], begin, end) == "NNEF0504"
 
 
 def test_open_extents_are_computed_with():
@@ -185,7 +185,7 @@ def test_open_extents_are_computed_with():
         pytest.param(lambda: binary("*", [1], N, ROOM), id="a number of times"),
         pytest.param(lambda: binary("^", N, 100, ROOM), id="a high power"),
         pytest.param(lambda: binary("/", binary("-", N, 5, ROOM), 2, ROOM), id="a quotient of unknown sign"),
-        pytest.param(lambda: item([1, 2], N), id="an index"),
+        pytest.param(lambda: get_item([1, 2], N), id="an index"),
         pytest.param(lambda: cast_to("string", N), id="a literal"),
         pytest.param(lambda: cast_to("scalar", N), id="a scalar"),
         pytest.param(lambda: contains([1, N], 2), id="a membership"),

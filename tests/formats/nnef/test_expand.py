@@ -176,8 +176,8 @@ def test_defaults_are_filled_in():
     assert isinstance(bias, Tensor)
     assert (bias.literal, bias.data, bias.name) == (0.0, "scalar", "")
     assert [*conv.operands] == ["input", "filter", "bias"]
-    assert conv.given("filter") is not None
-    assert conv.given("bias") is None
+    assert conv.argument_of("filter") is not None
+    assert conv.argument_of("bias") is None
 
 
 def test_a_fragments_own_defaults_are_filled_in():
@@ -319,7 +319,7 @@ def test_findings_in_fragments_name_the_calls():
 
 def test_an_argument_has_a_place():
     operation = evaluated(final("y = softmax(x, axes = [1]);")).operations[-1]
-    assert (operation.place("axes").column, operation.place("x").column, operation.place("nothing").column) == (
+    assert (operation.span_of("axes").column, operation.span_of("x").column, operation.span_of("nothing").column) == (
         27,
         17,
         9,
@@ -431,7 +431,7 @@ def test_a_variable_does_not_depend_on_an_open_extent():
     [
         pytest.param({"x": (2, 4)}, "axis 1 of input 'x' is 3", id="another extent than declared"),
         pytest.param({"x": (2,)}, "has 2 axes", id="another rank"),
-        pytest.param({"z": (2, 3)}, "no input", id="another input"),
+        pytest.param({"z": (2, 3)}, "is not an input", id="another input"),
     ],
 )
 def test_a_shape_that_does_not_go_with_its_input_is_a_finding(shapes, reason):

@@ -9,7 +9,7 @@ def test_findings_are_ordered_by_place():
     findings = Findings(Source("model.nnef", "a b c"), 10)
     findings.error("NNEF0303", "second", Name("b", 2, 3))
     findings.warn("NNEF0344", "first", Name("a", 0, 1))
-    assert [each.message for each in findings.ordered()] == ["first", "second"]
+    assert [each.message for each in findings.sorted_by_location()] == ["first", "second"]
     assert findings.has_errors
 
 
@@ -24,4 +24,4 @@ def test_beyond_the_limit_findings_are_counted():
     for index in range(5):
         findings.error("NNEF0303", f"{index}", Name("a", 0, 1))
     assert findings.is_full
-    assert [each.message for each in findings.ordered()] == ["0", "1", "3 further findings are not shown"]
+    assert [each.message for each in findings.sorted_by_location()] == ["0", "1", "3 further findings are not shown"]

@@ -11,9 +11,9 @@ from graphport.core.storage import Bytes, FileStorage, storage_of
 from graphport.formats.nnef.container.items import (
     Converted,
     Fill,
-    Item,
+    ItemKind,
     ItemStorage,
-    Kind,
+    ItemType,
     Linear,
     Logarithmic,
     regrouped,
@@ -61,7 +61,7 @@ def test_decoding_is_the_same_in_chunks(bits, numbers, limit):
     data = packed(numbers, bits)
     if bits % 8 == 0:
         data = b"".join(number.to_bytes(bits // 8, "little") for number in numbers)
-    storage = ItemStorage(Bytes(data), 0, Item(Kind.UNSIGNED, bits), (len(numbers),))
+    storage = ItemStorage(Bytes(data), 0, ItemType(ItemKind.UNSIGNED, bits), (len(numbers),))
     if bits not in (2, 4):
         assert storage.numpy().tolist() == numbers
         assert b"".join(map(bytes, storage.chunks(limit))) == storage.numpy().tobytes()
@@ -88,16 +88,16 @@ def test_regrouping_keeps_the_bytes_and_cuts_at_multiples(pieces, size):
 
 def test_codes_stand_for_the_reals_of_the_formulas():
     codes = np.array([0, 1, 255], np.uint8)
-    assert Linear(-1, 1, 8).reals(codes).tolist() == [-1, 1 / 255 * 2 - 1, 1]
-    assert Logarithmic.up_to(5, 255).reals(codes).tolist() == [2.0**-252, 2.0**-251, 8]
+    assert Linear(-1, 1, 8).decode(codes).tolist() == [-1, 1 / 255 * 2 - 1, 1]
+    assert Logarithmic.up_to(5, 255).decode(codes).tolist() == [2.0**-252, 2.0**-251, 8]
 
 
 @pytest.mark.parametrize(
     ("item", "text"),
     [
-        (Item(Kind.FLOAT, 32), "float of 32 bits"),
-        (Item(Kind.LOGICAL, 1), "logical of 1 bit"),
-        (Item(Kind.SIGNED, 8, is_quantized=True), "quantized signed integer of 8 bits"),
+        (ItemType(ItemKind.FLOAT, 32), "float of 32 bits"),
+        (ItemType(ItemKind.LOGICAL, 1), "logical of 1 bit"),
+        (ItemType(ItemKind.SIGNED, 8, is_quantized=True), "quantized signed integer of 8 bits"),
     ],
 )
 def test_an_item_says_what_it_is(item, text):

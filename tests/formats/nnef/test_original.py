@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from graphport.formats.nnef import read
-from graphport.formats.nnef.container.original import NOTE, original_of
+from graphport.formats.nnef.container.original_text import NOTE, original_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.infer import Inference

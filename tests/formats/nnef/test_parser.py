@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import DiagnosticError, Source
+from graphport.formats.nnef.container.edition_detection import edition_of
 from graphport.formats.nnef.container.limits import Limits
-from graphport.formats.nnef.container.marks import edition_of
 from graphport.formats.nnef.container.parser import parse_fragments
 from graphport.formats.nnef.container.syntax import Edition, Missing, Name, Tuple
 from tests.every import every

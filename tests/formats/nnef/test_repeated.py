@@ -7,9 +7,9 @@ import pytest
 import graphport as gp
 from graphport.core.diagnostics import Source
 from graphport.formats.nnef import read
+from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.check import check
 from graphport.formats.nnef.container.expand import expand
-from graphport.formats.nnef.container.forms import FlatCall
 from graphport.formats.nnef.container.parser import parse
 from graphport.formats.nnef.container.propagation import Propagation
 from graphport.formats.nnef.container.repeated import Patterns

@@ -18,7 +18,7 @@ from graphport.core.storage import storage_of
 from graphport.formats.nnef import read
 from graphport.formats.nnef.container import reader
 from graphport.formats.nnef.container.expand import Expander
-from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.container.original_text import original_of
 from graphport.formats.nnef.container.packaging import write_container
 from graphport.formats.nnef.container.tensors import Payload, tensor_file
 from graphport.ir.text import to_text

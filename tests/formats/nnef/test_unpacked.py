@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from graphport.formats.nnef.container.unpacked import UnpackedFile
+from graphport.formats.nnef.container.unpacked_file import UnpackedFile
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
 from graphport.formats.contract import Format, Hooks, deferred
-from graphport.formats.nnef.container.original import has_facts, versions
+from graphport.formats.nnef.container.original_text import has_facts, versions
 from graphport.formats.nnef.container.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.nnef.container.chosen import settled
-    from graphport.formats.nnef.container.packaging import home, refuse_path
+    from graphport.formats.nnef.container.flavour_choice import choose_flavour
+    from graphport.formats.nnef.container.packaging import model_folder, refuse_path
     from graphport.formats.nnef.container.reader import read
     from graphport.formats.nnef.container.writer import write
     from graphport.ir.graph import Graph
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "can_stay",
+    "choose_flavour",
     "dialects_with",
     "has_facts",
-    "home",
+    "model_folder",
     "read",
     "recognizes",
     "refuse_path",
-    "settled",
     "versions",
     "write",
 ]
 
 ASKING = ("flavour", "edition", "strict", "allow_fragments")
-"""Options that say who is to read a text."""
+"""Options that select the target flavour or edition of the text."""
 
 __getattr__ = first_used(
     __name__,
     {
-        "home": "graphport.formats.nnef.container.packaging",
+        "model_folder": "graphport.formats.nnef.container.packaging",
         "refuse_path": "graphport.formats.nnef.container.packaging",
         "read": "graphport.formats.nnef.container.reader",
-        "settled": "graphport.formats.nnef.container.chosen",
+        "choose_flavour": "graphport.formats.nnef.container.flavour_choice",
         "write": "graphport.formats.nnef.container.writer",
     },
 )
 
 
 def can_stay(graph: Graph, **options: object) -> bool:
-    """Whether the writer takes a graph in the words that it was read in: those of Khronos' text."""
+    """Whether the writer accepts a graph of the dialect `nnef` unchanged."""
     return options.get("flavour") != "tract" and all(node.dialect != "tract" for node in graph)
 
 
 def dialects_with(**options: object) -> tuple[str, ...]:
-    """The dialects that the writer takes: the standard's words, tract's, or either where nobody asked for one."""
+    """Return the dialects that the writer accepts for these options."""
     if options.get("flavour") == "tract":
         return ("tract",)
     return ("nnef",) if any(options.get(name) is not None for name in ASKING) else ("nnef", "tract")
@@ -70,9 +70,9 @@ FORMAT = Format(
         can_stay=can_stay,
         dialects_with=dialects_with,
         has_facts=has_facts,
-        home=deferred(__name__, "home"),
+        model_folder=deferred(__name__, "model_folder"),
         refuse_path=deferred(__name__, "refuse_path"),
-        settled=deferred(__name__, "settled"),
+        choose_flavour=deferred(__name__, "choose_flavour"),
     ),
     options=("edition", "shapes", "tolerant"),
     choices=("allow_fragments", "edition", "flatten", "flavour", "strict"),

@@ -1,6 +1,6 @@
-"""tract on the processor, which is handed the model as an NNEF folder that says nothing beyond the standard.
+"""tract's CPU runtime, which loads the model from a standard NNEF folder.
 
-tract runs in a process of its own: where it meets what it did not expect, it ends the process that it is in.
+tract runs in a separate process, because it aborts the process on internal errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.formats.nnef import write
-from graphport.formats.nnef.container.original import NOTE
+from graphport.formats.nnef.container.original_text import NOTE
 from graphport.runtimes.worker import RefusedError, Worker, bound, fixed, returned, serve
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ _NUMBERED = re.compile(r"^\d+: ")
 
 
 def prepare(graph: Graph, *, export: Export) -> TractSession:
-    """A session on `graph`, which is loaded at once if every input has a shape, else when it is given arrays.
+    """Load `graph`, immediately if every input has a shape, else when arrays are passed.
 
     Raises:
-        DiagnosticError: RUN0003 with what NNEF cannot say, or with tract's words where it does not load the model.
+        DiagnosticError: RUN0003 if NNEF cannot represent the model, or with tract's message if it refuses it.
     """
     return TractSession(graph, export)
 
 
 class TractSession:
-    """The models that tract has made of a graph: one for each choice of lengths, with all values returned or not."""
+    """Models loaded by tract: one per set of input shapes, with or without intermediate values."""
 
     def __init__(self, graph: Graph, export: Export) -> None:
         self._graph = graph
@@ -48,7 +48,7 @@ class TractSession:
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], Worker] = {}
         wide = sorted({str(dtype) for value in graph.inputs if (dtype := value.dtype) in _NARROWED})
         if wide:
-            message = f"tract computes NNEF's numbers, float32 and int64, and there are inputs of {', '.join(wide)}"
+            message = f"tract supports float32 and int64 in NNEF, but there are inputs of {', '.join(wide)}"
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
         shapes = fixed(graph)
         if shapes is not None:
@@ -69,7 +69,7 @@ class TractSession:
 
 
 def _bound(graph: Graph, shapes: Shapes, *, every_value: bool) -> Graph:
-    """A copy for inputs of these shapes."""
+    """Return a copy with these input shapes."""
     twin = bound(graph, shapes)
     twin.set_outputs(returned(twin, every_value=every_value))
     return twin
@@ -80,7 +80,7 @@ def _loaded(graph: Graph, export: Export) -> Worker:
     stated, findings = export(graph, "nnef")
     if findings:
         raise _unsupported(findings)
-    # The text that the model was read from may say what tract does not know.
+    # The original text may use features that tract does not support.
     stated.notes.pop(NOTE, None)
     with TemporaryDirectory(prefix="graphport-") as folder:
         path = Path(folder) / "model"
@@ -111,25 +111,25 @@ def _as_declared(array: Any, value: Value) -> Any:
 
 
 def _load(path: str) -> Callable[[list[Any]], Sequence[Any]]:
-    """What computes the outputs of the model at `path`."""
+    """Return a function that computes the outputs of the model at `path`."""
     import tract
 
     runtime: Any = tract  # it has no types
     try:
         model = runtime.nnef().load(path).into_runnable()
     except Exception as error:
-        raise RefusedError(_words(error)) from error
+        raise RefusedError(_innermost_message(error)) from error
 
     def compute(arrays: list[Any]) -> list[Any]:
         try:
             return [tensor.to_numpy() for tensor in model.run(arrays)]
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_innermost_message(error)) from error
 
     return compute
 
 
-def _words(error: Exception) -> str:
+def _innermost_message(error: Exception) -> str:
     """The innermost reason that tract gives."""
     lines = [line.strip() for line in str(error).partition("Stack backtrace")[0].splitlines()]
     reasons = [_NUMBERED.sub("", line) for line in lines if line and line != "Caused by:"]

@@ -1,4 +1,4 @@
-"""tract on an NNEF folder, archive or text as it lies on disk."""
+"""Run tract on an NNEF folder, archive or text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _runtime: Any = tract  # it has no types
 _SUPPORTED = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
 """The three element types that NNEF's tensors have."""
 _OWN = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {"float16", "float64"}
-"""Those that tract has besides, for inputs that say so."""
+"""Additional types that tract supports for inputs."""
 _LETTERS = {"i": "int", "u": "uint", "f": "float"}
 _NUMBERED = re.compile(r"^\d+: ")
 
@@ -39,7 +39,7 @@ class _Runnable:
             self._dtypes = [_dtype(fact.rpartition(",")[2].strip().lower()) for fact in facts]
             self._runnable = self._model.into_runnable()
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_innermost_message(error)) from error
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         given = [
@@ -49,38 +49,38 @@ class _Runnable:
         try:
             return [np.array(tensor.to_numpy()) for tensor in self._runnable.run(given)], states
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_innermost_message(error)) from error
 
 
 def _dtype(name: str) -> Any:
-    """The type of an input that tract calls so, where it is one of its own."""
+    """Return the NumPy type of tract's name of an input type, if tract supports it."""
     found = _LETTERS.get(name[:1], "") + name[1:]
     return np.dtype(found) if found in _OWN else None
 
 
 def _loaded(path: Path) -> Any:
-    # By itself it has the words of `tract_core` alone.
+    # The default reader supports the operators of `tract_core` only.
     reader = _runtime.nnef().with_onnx().with_pulse().with_tract_extra().with_tract_transformers()
     if path.suffix != ".nnef" or path.is_dir():
         return reader.load(str(path))
-    # It takes folders and archives; a text that stands alone is one.
+    # tract reads folders and archives, so a single text is linked into a folder.
     with TemporaryDirectory(prefix="graphport-") as folder:
-        _lay(path, Path(folder) / "graph.nnef")
+        _link_or_copy(path, Path(folder) / "graph.nnef")
         beside = path.with_suffix(".quant")
         if beside.exists():
-            _lay(beside, Path(folder) / "graph.quant")
+            _link_or_copy(beside, Path(folder) / "graph.quant")
         return reader.load(folder)
 
 
-def _lay(path: Path, place: Path) -> None:
-    """Have the file at `place`, too; Windows has links only for those who may make some."""
+def _link_or_copy(path: Path, place: Path) -> None:
+    """Link or copy a file to `place`; Windows restricts links."""
     try:
         place.symlink_to(path.absolute())
     except OSError:
         shutil.copyfile(path, place)
 
 
-def _words(error: Exception) -> str:
+def _innermost_message(error: Exception) -> str:
     """The innermost reason that tract gives."""
     lines = [line.strip() for line in str(error).partition("Stack backtrace")[0].splitlines()]
     reasons = [_NUMBERED.sub("", line) for line in lines if line and line != "Caused by:"]

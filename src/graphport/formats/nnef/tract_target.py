@@ -1,4 +1,4 @@
-"""tract, by NNEF in its own words: weights of four bits in blocks, which it keeps and multiplies as they are."""
+"""Quantization target tract, by its own NNEF operators: four-bit weights in blocks, multiplied compressed."""
 
 from __future__ import annotations
 

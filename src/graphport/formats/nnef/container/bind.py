@@ -59,7 +59,7 @@ class Binder:
         positions = tuple([None if name is None else declaration.index(name) for name in names])
         if len(names) > len(formals) or positions.count(None) > names.count(None):
             return None
-        # Standard operations are the same ones for every document.
+        # Standard operations are shared by all documents.
         plan = _standard_plan if declaration.is_standard else _plan
         return plan(declaration, positions, is_lenient=self._is_lenient(declaration))
 
@@ -83,7 +83,7 @@ class Binder:
             elif has_named:
                 message = "an argument by position follows one by name"
                 self._findings.error("NNEF0325", message, argument, "positional arguments come first")
-                given |= dict.fromkeys(range(len(formals)), True)  # what is missing cannot be said
+                given |= dict.fromkeys(range(len(formals)), True)  # absent arguments are not reported
             elif position >= len(formals):
                 message = f"'{operation}' takes {len(formals)} arguments, not {len(call.arguments)}"
                 self._findings.error("NNEF0323", message, argument, _signature(declaration))
@@ -111,20 +111,20 @@ class Binder:
         elif index not in given:
             given[index] = False
         elif given[index]:
-            message = f"'{name}' of '{declaration.name}' is given by position and by name"
+            message = f"'{name}' of '{declaration.name}' is passed both by position and by name"
             self._findings.error("NNEF0328", message, argument, "leave one of them out")
         else:
-            message = f"'{name}' of '{declaration.name}' is given twice"
+            message = f"'{name}' of '{declaration.name}' is passed twice"
             self._findings.error("NNEF0327", message, argument, "leave one of them out")
 
 
 def _plan(declaration: Declaration, parameters: tuple[int | None, ...], *, is_lenient: bool) -> Plan | None:
-    """How arguments bind, of which those by name are for the parameters in `parameters`.
+    """Return how arguments bind to parameters.
 
     Args:
-        declaration: what is called, with no more arguments than parameters.
-        parameters: of each argument its parameter by name, `None` where it has no name.
-        is_lenient: whether attributes may go by position.
+        declaration: of the called operation; the call has no more arguments than parameters.
+        parameters: index of the parameter of each named argument, `None` for positional ones.
+        is_lenient: whether attributes may be positional.
     """
     formals = declaration.formals
     bound: dict[int, None] = {}
@@ -159,7 +159,7 @@ def called_name(call: Call) -> Name:
 
 
 def similar(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is most like `name`, if any is; looks at a bounded number of them."""
+    """Return the name most similar to `name`, or `None`; a bounded number of names is compared."""
     if len(name) > _LONGEST_NAME:
         return None
     close = [each for each in names if abs(len(each) - len(name)) <= 2 and (each[:1] == name[:1] or len(each) < 9)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.container.frame import Exhausted
+from graphport.formats.nnef.container.evaluation_frame import Exhausted
 
 if TYPE_CHECKING:
-    from graphport.formats.nnef.container.frame import Frame, Reporter
+    from graphport.formats.nnef.container.evaluation_frame import Frame, Reporter
     from graphport.formats.nnef.container.limits import Limits
     from graphport.formats.nnef.container.syntax import Node
 
@@ -15,7 +15,7 @@ _STEPS_A_CHARACTER = 10
 
 
 class Budget:
-    """What is left of each limit; every method raises `Exhausted` after a finding when one is used up."""
+    """Remaining amount of each limit; methods report an exceeded limit and raise `Exhausted`."""
 
     def __init__(self, limits: Limits, characters: int, reporter: Reporter) -> None:
         self._limits = limits
@@ -28,7 +28,7 @@ class Budget:
         """An expression is evaluated."""
         self.steps -= 1
         if self.steps < 0:
-            message = f"evaluation takes more than {self._limits.steps} steps beyond the length of the text"
+            message = f"evaluation takes more than {self._limits.steps} steps in addition to the length of the text"
             self._reporter.error("NNEF0508", message, node, frame, "GRAPHPORT_LIMITS=nnef.steps=N allows more")
             raise Exhausted
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 DIALECT = "nnef"
 CALL, GENERIC = "call", "generic"
-"""Notes of nodes: a `CallForm` where the declaration does not say it, and what stands between < and >."""
+"""Notes of nodes: a `CallForm` if the declaration does not determine it, and the type argument in < >."""
 CONSTANT, QUANTIZED = "constant", "quantized"
-"""Notes of constants: that one was written as an operation `constant`; that its numbers are codes of others."""
+"""Notes of constants: it was written as an operation `constant`; its elements are quantized codes."""
 DTYPE = "dtype"
 """The attribute of operations whose result has an element type that no argument shows."""
 
@@ -39,7 +39,7 @@ DTYPES = {"scalar": DType.FLOAT32, "integer": DType.INT64, "logical": DType.BOOL
 
 
 Structure: TypeAlias = "tuple[Structure, ...] | None"
-"""How tensors are grouped: `None` for one, a tuple for an array or tuple of them."""
+"""Grouping of tensors: `None` for one, a tuple for an array or tuple of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class CallForm:
 
 
 def call_form(node: Node) -> CallForm | None:
-    """How the tensors of `node` are grouped, where its declaration alone does not say it."""
+    """Return the grouping of the tensors of `node`, if the declaration does not determine it."""
     found = node.notes.get(CALL) if node.has_notes else None
     return found if isinstance(found, CallForm) else None
 
 
 class Builder:
-    """Makes nodes of operations, in their order; whoever makes inputs and constants tells it with `define`."""
+    """Append a node per operation, in order; the values of inputs and constants are registered with `define`."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -67,19 +67,19 @@ class Builder:
         self._quick: dict[Pattern, bool] = {}
 
     def define(self, tensor: Tensor, value: Value) -> None:
-        """`value` is what `tensor` stands for from now on."""
+        """Register `value` as the value of `tensor`."""
         self._values[tensor] = value
 
     def value(self, tensor: Tensor) -> Value:
-        """What `tensor` stands for."""
+        """Return the value of `tensor`."""
         return self._values[tensor] if tensor.literal is None else self._literal(tensor, tensor.literal)
 
     def add(self, operation: Operation) -> Node:
-        """The node of one operation, behind the last."""
+        """Append the node of an operation."""
         if operation.pattern is not None and self.is_quick(operation, operation.pattern):
-            return self._again(operation, operation.pattern)
+            return self._repeat(operation, operation.pattern)
         operands = [self.value(tensor) for tensor in operation.inputs()]
-        span = place(operation.origin)
+        span = call_span(operation.origin)
         results: list[Value] = []
         for tensor in operation.outputs():
             value = Value(tensor.name, _claim(operation, tensor), origin=span)
@@ -89,7 +89,7 @@ class Builder:
         word, given = operation.name, operation.attributes
         if declaration is not None and declaration.is_provisional:
             word, given = final_words(operation)
-        # An extent that is still open stands in an attribute as it does in a shape.
+        # A symbolic dim has the same form in attributes and in shapes.
         attributes = cast("dict[str, Attribute]", given)
         node = Node(word, operands, results, attributes, dialect=DIALECT, origin=span)
         self._annotate(node, operation)
@@ -102,11 +102,11 @@ class Builder:
             declaration = pattern.declaration
             is_noted = operation.generic is not None and _needs_generic(declaration)
             are_single = all(isinstance(operand, Tensor) for operand in operation.operands.values())
-            known = are_single and not is_noted and not declaration.is_provisional and self._is_plain(declaration)
+            known = are_single and not is_noted and not declaration.is_provisional and self._is_unambiguous(declaration)
             self._quick[pattern] = known
         return known
 
-    def _again(self, operation: Operation, pattern: Pattern) -> Node:
+    def _repeat(self, operation: Operation, pattern: Pattern) -> Node:
         values, span = self._values, operation.origin.span
         operands = [
             values[tensor] if tensor.literal is None else self._literal(tensor, tensor.literal)
@@ -122,12 +122,12 @@ class Builder:
         if operation.generic is not None and _needs_generic(declaration):
             node.notes[GENERIC] = operation.generic
             node.set_attribute(DTYPE, DTYPES.get(operation.generic))
-        if declaration is None or not self._is_plain(declaration):
+        if declaration is None or not self._is_unambiguous(declaration):
             operands = {name: _structure(operand) for name, operand in operation.operands.items()}
             node.notes[CALL] = CallForm(operands, tuple(map(_structure, operation.results)))
 
-    def _is_plain(self, declaration: Declaration) -> bool:
-        """Whether the number of operands and results says which belong to which parameter and result."""
+    def _is_unambiguous(self, declaration: Declaration) -> bool:
+        """Whether the numbers of operands and results determine their parameters."""
         known = self._plain.get(declaration)
         if known is None:
             lists = [f.type for f in declaration.formals if f.takes_tensors and not isinstance(f.type, TensorOf)]
@@ -145,7 +145,7 @@ class Builder:
         if value is None:
             with np.errstate(over="ignore"):
                 storage = ArrayStorage(np.asarray(number, dtype.numpy), dtype)
-            # No identifier looks like a number: no name that is still to come can be the same.
+            # Identifiers never look like numbers, so the name cannot collide with a later one.
             text = f"`{number}`".lower() if isinstance(number, bool) else repr(number)
             value = self.graph.add_constant(text, TensorFact.of(storage), storage)
             value.is_literal = True
@@ -153,7 +153,7 @@ class Builder:
         return value
 
 
-def place(origin: Origin) -> Span:
+def call_span(origin: Origin) -> Span:
     """The place of a call, and by which fragments evaluation got there."""
     route = origin.route()
     return origin.span if route is None else replace(origin.span, place=route, scope=origin.scope())
@@ -170,12 +170,12 @@ def is_source(operation: Operation) -> bool:
 
 
 def source_fact(operation: Operation) -> TensorFact:
-    """What the document says of an input or a constant."""
+    """Return the declared fact of an input or a constant."""
     return TensorFact(DTYPES.get(operation.generic or "scalar"), cast("tuple[Dim, ...]", operation.attributes["shape"]))
 
 
 def _claim(operation: Operation, tensor: Tensor) -> Fact:
-    """What the document says of a result; of standard operations their pages say it."""
+    """Return the declared fact of a result; for standard operations the operator definition infers it."""
     declaration = operation.declaration
     if (declaration is not None and declaration.is_standard) or tensor.data not in DTYPES:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""The types of calls: whether arguments fit their parameters, what is generic, and where sources may stand."""
+"""Type checks of calls: arguments, generic types, and where `external`, `variable` and `constant` may occur."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphport.formats.nnef.container.bind import Binder, called_name, suggestion
-from graphport.formats.nnef.container.forms import FlatCall
+from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.syntax import (
     Builtin,
     Call,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.bind import Plan
     from graphport.formats.nnef.container.declare import Declaration, Operations
     from graphport.formats.nnef.container.findings import Findings
-    from graphport.formats.nnef.container.fitting import Fitting
     from graphport.formats.nnef.container.scope import Scope
     from graphport.formats.nnef.container.syntax import Argument
+    from graphport.formats.nnef.container.type_checker import TypeChecker
 
 
 _SOURCES = frozenset(("external", "variable", "update"))
@@ -57,7 +57,7 @@ class Calls:
     """Types of the calls of one document."""
 
     def __init__(
-        self, edition: Edition, operations: Operations, findings: Findings, fitting: Fitting, deprecated: Deprecated
+        self, edition: Edition, operations: Operations, findings: Findings, fitting: TypeChecker, deprecated: Deprecated
     ) -> None:
         self._edition = edition
         self._is_final = edition is Edition.FINAL
@@ -69,8 +69,8 @@ class Calls:
         self._accepted: dict[tuple[object, ...], Type] = {}
         self._of_forms: dict[tuple[object, ...], Type] = {}
 
-    def known(self, node: FlatCall, scope: Scope) -> Type | None:
-        """The type of a call of which one in its form, of tensors of such types, has been accepted."""
+    def known_type(self, node: FlatCall, scope: Scope) -> Type | None:
+        """Return the type of a call if a call of the same form on tensors of the same types has been accepted."""
         types = scope.types
         return self._of_forms.get((node.form, *[types.get(name) for name in node.tensors]))
 
@@ -153,7 +153,7 @@ class Calls:
         return self._only_choice(node, choices, types)
 
     def _misshapen(self, node: Call, declaration: Declaration, plan: Plan, types: Sequence[Type]) -> bool:
-        """Whether some argument fails its generic parameter whatever `?` may be, as an array for a tensor does."""
+        """Whether an argument mismatches its generic parameter for every type `?`, such as an array for a tensor."""
         is_wrong = False
         for argument, index, given in zip(node.arguments, plan.formals, types, strict=True):
             formal = declaration.formals[index]

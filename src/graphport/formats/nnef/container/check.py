@@ -1,4 +1,4 @@
-"""What a document must hold beside its grammar: names, declarations, assignments, types; all findings in one run."""
+"""Semantic checks of a document: names, declarations, assignments, types; all errors are reported in one run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from graphport.formats.nnef.container.types import (
     holds_attributes,
     holds_tensors,
     is_generic,
-    parts,
+    leaf_types,
     type_name,
 )
 
@@ -61,10 +61,10 @@ _TOLERATED = frozenset({"NNEF0301", "NNEF0334", "NNEF0335"})
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A document, the operations it can call, and what is wrong with it.
+    """A checked document, its operations, and its diagnostics.
 
-    `symbols` are integers that a vendor's extension declares by name: extents left open. `has_misfits` says that some
-    arguments, which a tolerant reader let pass, must be brought into the form of their parameters.
+    `symbols` are integers declared by name through a vendor's extension, used as symbolic dims. `has_misfits` is
+    whether arguments accepted by a tolerant reader must be converted to the form of their parameters.
     """
 
     document: Document
@@ -75,9 +75,9 @@ class Checked:
 
 
 def check(document: Document, *, limits: Limits = DEFAULT, tolerant: bool = False) -> Checked:
-    """Check every rule that needs no values: those of declarations, invocations, assignments and types.
+    """Check all rules that need no values: declarations, invocations, assignments and types.
 
-    `tolerant` turns what other tools are known to write into warnings: standard operations declared anew, fragments and
+    `tolerant` reports known deviations of other tools as warnings: redeclared standard operations, fragments and
     operators without their extension, an integer for an array of integers, a tensor or an array of one number for a
     scalar.
 
@@ -85,13 +85,13 @@ def check(document: Document, *, limits: Limits = DEFAULT, tolerant: bool = Fals
         ValueError: the document was not read from a source.
     """
     if document.source is None:
-        raise ValueError("only a document that was read can be checked: findings need places")
+        raise ValueError("only a document that was read can be checked: diagnostics need locations")
     with paused_collection():
         return _Checker(document, document.source, limits, tolerant=tolerant).checked()
 
 
 class _Tolerant(Findings):
-    """Findings in which what other tools write is a warning."""
+    """Collector of diagnostics that reports deviations of other tools as warnings."""
 
     def add(self, finding: Diagnostic) -> None:
         super().add(replace(finding, severity=Severity.WARNING) if finding.code in _TOLERATED else finding)
@@ -119,7 +119,7 @@ class _Checker:
         if document.graph is not None:
             self._graph(document.graph)
         self._deprecated()
-        found = self._findings.ordered()
+        found = self._findings.sorted_by_location()
         return Checked(document, operations, self._symbols, found, self._inference.fitting.has_misfits)
 
     def _error(self, code: str, message: str, node: Node, help: str | None = None) -> None:
@@ -138,7 +138,7 @@ class _Checker:
                 symbols += words[1:]
                 words = words[:1]
             elif extension.is_spaced and not words[0].startswith(_TRACT):
-                message = "names of extensions stand side by side: Khronos' parser stops at the second"
+                message = "names of extensions without a comma between them: Khronos' parser stops at the second"
                 self._findings.warn("NNEF0339", message, extension.words[1], "put a comma between them")
             for word, node in zip(words, extension.words, strict=False):
                 self._extension(word, node)
@@ -213,7 +213,7 @@ class _Checker:
         has_attribute = uses_generic = False
         for parameter, formal in zip(fragment.parameters, declaration.formals, strict=True):
             if formal.takes_tensors and has_attribute:
-                message = f"tensor parameter '{formal.name}' stands after an attribute"
+                message = f"tensor parameter '{formal.name}' follows an attribute"
                 self._error("NNEF0316", message, parameter, "tensors come first, attributes after them")
             has_attribute |= not formal.takes_tensors
             uses_generic |= is_generic(formal.type)
@@ -224,7 +224,7 @@ class _Checker:
             if not holds_tensors(kind) or holds_attributes(kind):
                 message = f"result '{name}' is {type_name(kind)}, not a tensor"
                 self._error("NNEF0317", message, result, "results are tensors, or arrays or tuples of tensors")
-            elif any(isinstance(part, TensorOf) and part.item is None for part in parts(kind)):
+            elif any(isinstance(part, TensorOf) and part.item is None for part in leaf_types(kind)):
                 message = f"result '{name}' is a tensor of unbound data-type"
                 self._error("NNEF0320", message, result, "say what it holds, for instance tensor<scalar>")
         self._generic(fragment, uses_generic=uses_generic)

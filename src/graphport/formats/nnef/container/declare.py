@@ -1,4 +1,4 @@
-"""Declared operations: their formal parameters, results and types; the standard ones and those of a document."""
+"""Declared operations: formal parameters, results and types of standard operations and fragments."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Formal:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Declaration:
-    """An operation that can be called.
+    """A callable operation.
 
-    `generic` is the default of `?` (the type `?` itself stands for none), `None` where the operation is not generic.
+    `generic` is the default of `?` (`?` itself means no default); `None` if the operation is not generic.
     """
 
     name: str
@@ -90,7 +90,7 @@ def declaration_of(fragment: Fragment, *, is_standard: bool = False, is_provisio
 
 
 class Library(Mapping[str, Declaration]):
-    """The standard operations of an edition by name, each read when it is first asked for."""
+    """The standard operations of an edition by name, parsed on first access."""
 
     def __init__(self, source: Source, *, is_provisional: bool = False) -> None:
         self.source = source
@@ -126,9 +126,9 @@ def standard(edition: Edition) -> Library:
 
 @dataclass(frozen=True)
 class Operations:
-    """Every operation that a document can call: the standard ones, its own, and those of vendors' extensions.
+    """All operations that a document can call: standard ones, its own, and those of vendors' extensions.
 
-    `unread` are fragments whose declaration could not be read; `prefixes` begin the names of vendors' operations.
+    `unread` are fragments whose declaration has syntax errors; `prefixes` begin the names of vendors' operations.
     """
 
     library: Library
@@ -141,7 +141,7 @@ class Operations:
         return self.own.get(name) or self.library.get(name)
 
     def is_opaque(self, name: str) -> bool:
-        """Whether nothing is known of `name` and it may be called all the same."""
+        """Whether `name` may be called although its declaration is not known."""
         return name in self.unread or "" in self.unread or bool(self.prefixes and name.startswith(self.prefixes))
 
     def names(self) -> Iterator[str]:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def read_type(words: Words, depth: int = 0) -> TypeExpression:
-    """The type that is declared where `words` stands.
+    """Parse the type declared at the current token.
 
     Raises:
-        Fault: NNEF0207 it is nested too deep, NNEF0213 it is of the other edition, or there is none.
+        Fault: NNEF0207 nested too deep, NNEF0213 syntax of the other edition, or no type.
     """
     start = words.start
     if depth > words.limits.type_nesting:
-        message = f"the type is nested deeper than {words.limits.type_nesting} levels"
+        message = f"the type nesting is deeper than {words.limits.type_nesting} levels"
         raise Fault(Diagnostic("NNEF0207", message, words.here(), "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more"))
     declared = _tuple_type(words, depth) if words.word == "(" else _simple_type(words)
     while words.word == "[" and words.peek() == "]":

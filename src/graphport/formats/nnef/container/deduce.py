@@ -1,4 +1,4 @@
-"""What the values in a call say of its parameters: generic types, and forms that other tools write."""
+"""Deduction of generic types from argument values, and conversion of argument forms that other tools write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def deduced(declaration: Declaration, bound: dict[str, Value]) -> str | None:
     return next((data for data in found if data), "scalar")
 
 
-def fitted(formal: Formal, value: Value) -> Value | None:
+def convert_argument(formal: Formal, value: Value) -> Value | None:
     """One integer as the array that `formal` is, a tensor or array of one number as that number; `None` if neither."""
     if isinstance(formal.type, ArrayOf):
         return cast("Value", value if isinstance(value, list) else [value])
@@ -36,7 +36,7 @@ def fitted(formal: Formal, value: Value) -> Value | None:
 
 
 def _constant_values(tensor: Tensor) -> list[Value]:
-    """The numbers of a tensor that `constant` makes; none of any other."""
+    """Return the elements of a tensor made by `constant`; empty for any other."""
     made = tensor.producer
     values = made.attributes["value"] if made is not None and made.name == "constant" else ()
     return list(values) if isinstance(values, tuple) else []

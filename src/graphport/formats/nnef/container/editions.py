@@ -1,7 +1,7 @@
-"""One vocabulary for both editions: operations of the provisional one in the words of the final one, and back.
+"""Conversion between the operations of the provisional and the final edition.
 
-A graph speaks the final edition's words. What the provisional edition says shorter is said in full: arrays that stop
-before the last axis, axes beyond it.
+Graphs use the final edition. Abbreviations of the provisional edition are expanded: arrays that end before the last
+axis, axes beyond it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS = {
     "idn": "copy",
     "planewise_conv": "conv",
     "planewise_deconv": "deconv",
-    # Its values begin at 1 whatever the maximum, and have no sign: no word of the final edition.
+    # Its values begin at 1 for any maximum and have no sign; the final edition has no equivalent.
     "logarithmic_quantize": "provisional.logarithmic_quantize",
 }
 _PLANEWISE = {"conv": "planewise_conv", "deconv": "planewise_deconv"}
@@ -38,12 +38,12 @@ _WINDOWS = ("size", "stride", "dilation")
 
 
 def final_words(operation: Operation) -> tuple[str, dict[str, Attribute]]:
-    """The word and attributes of the final edition for an operation of the provisional one.
+    """Return the op type and attributes of the final edition for a provisional operation.
 
-    Arrays of operations on tensors of which nothing is known stay as they are written.
+    Arrays of operations on tensors with unknown facts are not expanded.
 
     Raises:
-        DiagnosticError: NNEF0632 paddings that are left out depend on an open extent.
+        DiagnosticError: NNEF0632, omitted paddings depend on a symbolic dim.
     """
     names = _PARAMETERS.get(operation.name, {})
     attributes = {names.get(name, name): value for name, value in operation.attributes.items()}
@@ -63,14 +63,14 @@ def final_words(operation: Operation) -> tuple[str, dict[str, Attribute]]:
 
 
 def final_word(name: str, edition: Edition) -> str:
-    """The word of the final edition for operation `name`."""
+    """Return the op type of the final edition for operation `name`."""
     return _WORDS.get(name, name) if edition is Edition.PROVISIONAL else name
 
 
 def provisional_words(word: str, attributes: Mapping[str, Stated]) -> tuple[str, dict[str, Stated]]:
-    """The word and attributes of the provisional edition for those of a node.
+    """Return the op type and attributes of the provisional edition for those of a node.
 
-    What later editions added is left out where it says what the provisional one means anyway.
+    Attributes added by later editions are omitted if they equal the provisional edition's behaviour.
     """
     names = {final: provisional for provisional, final in _PARAMETERS.get(word, {}).items()}
     stated = {names.get(name, name): value for name, value in attributes.items()}
@@ -96,19 +96,19 @@ def _axes(word: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
 
 
 def _with_ones(operation: Operation, name: str, rank: int) -> tuple[Dim, ...]:
-    """A short array with 1 for each axis that it leaves out; an empty one but `size` means the same."""
+    """Extend a short array with 1 to all axes; an empty one (except `size`) stays empty."""
     given = cast("tuple[Dim, ...]", operation.attributes[name])
     length = rank - _skipped(operation)
     return given + (1,) * (length - len(given)) if given or name == "size" else ()
 
 
 def _skipped(operation: Operation) -> int:
-    """How many axes come before those that a window slides over: filters have batch and channels in front."""
+    """Return the number of axes before the window axes: filters have batch and channels first."""
     return 0 if "size" in operation.attributes else 2
 
 
 def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
-    """Paddings for all axes if there are any: the ones left out are automatic."""
+    """Return paddings for all axes, if there are any: omitted ones are automatic."""
     given = cast("tuple[Pair, ...]", operation.attributes["padding"])
     extents = shape[_skipped(operation) :]
     if not given or len(given) >= len(extents):
@@ -122,7 +122,7 @@ def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
         if pair is None:
             message = f"the padding that '{operation.name}' leaves out depends on an open extent"
             remedy = "bind the shape of the input, or write a padding for each axis"
-            raise DiagnosticError(Diagnostic("NNEF0632", message, operation.place("padding"), remedy))
+            raise DiagnosticError(Diagnostic("NNEF0632", message, operation.span_of("padding"), remedy))
         found.append(pair)
     return tuple(found)
 
@@ -137,7 +137,7 @@ def _sizes(operation: Operation, rank: int) -> tuple[Dim, ...]:
 
 
 def _automatic(extent: Dim, size: Dim, stride: Dim, dilation: Dim, *, is_reverse: bool) -> Pair | None:
-    """The padding for `ceil(extent / stride)` places on an axis; `None` if that depends on what is not known."""
+    """Return the padding for `ceil(extent / stride)` positions on an axis; `None` if it is not static."""
     if isinstance(size, Symbolic) or isinstance(stride, Symbolic) or isinstance(dilation, Symbolic):
         return None
     reach = (size - 1) * dilation + 1

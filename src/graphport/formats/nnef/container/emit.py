@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Dim, Symbol, Symbolic, symbols
 from graphport.core.names import unique
-from graphport.formats.nnef.container.frame import Abandoned, Frame, Reporter, open_dims
+from graphport.formats.nnef.container.evaluation_frame import Abandoned, Frame, Reporter, open_dims
 from graphport.formats.nnef.container.operation import Attribute, Operand, Operation, Tensor, tensors
 from graphport.formats.nnef.container.repeated import Patterns
 from graphport.formats.nnef.container.syntax import Array, Call, Edition, Expression, Name, Tuple
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from graphport.core.facts import TensorFact
     from graphport.formats.nnef.container.budget import Budget
+    from graphport.formats.nnef.container.call_text import FlatCall
     from graphport.formats.nnef.container.declare import Declaration
     from graphport.formats.nnef.container.evaluate import Value
-    from graphport.formats.nnef.container.forms import FlatCall
     from graphport.formats.nnef.container.syntax import Builtin, Node
 
 Infer: TypeAlias = "Callable[[Operation], Sequence[TensorFact | None]]"
-"""What is known of each of an operation's outputs, from the `fact` of its inputs and its attributes.
+"""Return the facts of an operation's outputs from the `fact` of its inputs and its attributes.
 
-Raises `DiagnosticError` where the operation cannot take such inputs.
+Raises `DiagnosticError` if the operation does not accept them.
 """
 Shapes: TypeAlias = "Mapping[str, Sequence[Dim]]"
 
@@ -44,10 +44,10 @@ _OPEN = frozenset(
         ("debox", "output_shape"),
         ("desample", "output_shape"),
         ("separable_deconv", "output_shape"),
-        ("variable", "shape"),  # a finding of its own
+        ("variable", "shape"),  # reported separately
     ]
 )
-"""Attributes in which an open extent may stand; any other needs its number."""
+"""Attributes that may contain symbolic dims; all others need integers."""
 _SOURCES = frozenset(("variable", "update"))
 
 
@@ -75,7 +75,7 @@ class Emitter:
     # ── operations ──
 
     def remember(self, value: Value) -> None:
-        """Keep what array `value` is as an attribute: it stands in many calls, and lives as long as this does."""
+        """Cache the attribute form of array `value`, which may be used by many calls; the entry keeps it alive."""
         if isinstance(value, list):
             self._known[id(cast("object", value))] = value, _attribute(value)
 
@@ -109,8 +109,8 @@ class Emitter:
             self._bind_shape(operation, target.text, node, frame)
         return self._add(operation, node, frame, target)
 
-    def again(self, call: FlatCall, name: str, frame: Frame) -> Tensor | None:
-        """The tensor `name` of one more operation in a form that is known; `None` if it is not."""
+    def repeat(self, call: FlatCall, name: str, frame: Frame) -> Tensor | None:
+        """Emit the tensor `name` of another operation in a known form; return `None` if the form is not known."""
         found = None if self._reporter.has_open_extents else self.patterns.of(call, frame.values)
         if found is None:
             return None
@@ -124,7 +124,7 @@ class Emitter:
         return tensor
 
     def vendor(self, call: Call, values: Sequence[Value], frame: Frame, target: Expression | None) -> Value:
-        """Make an operation of which nothing is declared; its results are those that `target` names."""
+        """Emit an operation without declaration; its results are the names in `target`."""
         operands: dict[str, Operand] = {}
         attributes: dict[str, Attribute] = {}
         for position, (argument, value) in enumerate(zip(call.arguments, values, strict=True)):
@@ -142,7 +142,7 @@ class Emitter:
         return self._add(operation, call, frame, target)
 
     def copy(self, declaration: Declaration, value: Tensor, node: Node, frame: Frame) -> Tensor:
-        """Make a new tensor of `value`: a literal becomes a constant, any other tensor is copied."""
+        """Emit a new tensor from `value`: a constant for a literal, a copy otherwise."""
         formal = declaration.formals[0].name
         return cast("Tensor", self.call(declaration, {formal: value}, value.data or None, node, frame))
 
@@ -160,7 +160,7 @@ class Emitter:
             tensor.producer = operation
         self.operations.append(operation)
         if operation.name in _SOURCES:
-            self._variables.made(operation, node, frame)
+            self._variables.check(operation, node, frame)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _results(self, operation: Operation, node: Node, frame: Frame, target: Expression | None) -> list[Value]:
@@ -227,7 +227,7 @@ class Emitter:
         shape = self.shape(operand)
         return shape[axis] if shape is not None and 0 <= axis < len(shape) else None
 
-    # ── what is checked as an operation is made ──
+    # ── checks of an emitted operation ──
 
     def _check_data(self, operation: Operation, declaration: Declaration, node: Node, frame: Frame) -> None:
         """The data-types of the provisional edition, which its declarations do not write."""
@@ -239,7 +239,7 @@ class Emitter:
                 if wanted and tensor.data and tensor.data != wanted:
                     names = [("coordinate" if each == "integer" else each) for each in (wanted, tensor.data)]
                     message = f"'{formal.name}' of '{operation.name}' holds {names[0]} data, not {names[1]} data"
-                    place = operation.given(formal.name) or node
+                    place = operation.argument_of(formal.name) or node
                     remedy = "tensors of different data-types do not mix"
                     raise self._reporter.error("NNEF0401", message, place, frame, remedy)
 
@@ -248,24 +248,24 @@ class Emitter:
             if (operation.name, name) in _OPEN or operation.declaration is None:
                 continue
             for dim in open_dims({name: value})[:1]:
-                raise self._reporter.open_extent(dim, operation.given(name) or node, frame)
+                raise self._reporter.open_extent(dim, operation.argument_of(name) or node, frame)
 
     def _bind_shape(self, operation: Operation, name: str, node: Node, frame: Frame) -> None:
-        """Give the extents that input `name` leaves open their numbers, or symbols."""
+        """Set the open dims of input `name` to the given sizes, or to symbols."""
         shape = operation.attributes["shape"]
         if not isinstance(shape, tuple):
             raise TypeError(shape)
         extents = cast("tuple[Dim, ...]", shape)
         bound = self._shapes.get(name)
         if bound is not None and len(bound) != len(extents):
-            message = f"input '{name}' has {len(extents)} axes, and a shape of {len(bound)} is given for it"
+            message = f"input '{name}' has {len(extents)} axes, the given shape has {len(bound)}"
             raise self._reporter.error("NNEF0517", message, node, frame, "give one extent for each axis")
         final: list[Dim] = []
         for axis, extent in enumerate(extents):
             given = None if bound is None else bound[axis]
             if self._is_final or isinstance(extent, Symbolic) or extent != 0:
                 if given is not None and given != extent and not isinstance(extent, Symbolic):
-                    message = f"axis {axis} of input '{name}' is {extent} in the document, and {given} is given for it"
+                    message = f"axis {axis} of input '{name}' is {extent} in the document, the given shape has {given}"
                     raise self._reporter.error("NNEF0517", message, node, frame, "change the shape of 'external'")
                 final.append(extent if given is None else given)
             else:
@@ -278,10 +278,10 @@ class Emitter:
     # ── shapes ──
 
     def shape(self, tensor: Tensor) -> tuple[Dim, ...] | None:
-        """The shape of `tensor`, propagated up to it; `None` where nobody knows.
+        """Return the shape of `tensor`, after propagation; `None` if it is unknown.
 
         Raises:
-            Abandoned: the operations before it do not fit together, which has been noted.
+            Abandoned: an operation before it is invalid, which has been reported.
         """
         if tensor.fact is None:
             self.propagate()
@@ -309,7 +309,7 @@ class Emitter:
         return [*shape, *([1] * padding)]
 
     def propagate(self) -> None:
-        """Check the arguments of all operations made so far, and infer what is known of their results."""
+        """Check the arguments of all operations emitted so far, and infer the facts of their results."""
         while self._propagated < len(self.operations):
             operation = self.operations[self._propagated]
             self._propagated += 1
@@ -320,8 +320,8 @@ class Emitter:
         return bool(self._failed) and any(tensor.order in self._failed for tensor in operation.inputs())
 
     def _is_right(self, operation: Operation) -> bool:
-        """Whether there is no error in `operation`; if so, what is known of its results is set."""
-        form = None if self._infer is None else _form(operation)
+        """Whether `operation` is valid; if so, set the facts of its results."""
+        form = None if self._infer is None else _inference_key(operation)
         known = self._right.get(form)
         if known is not None:
             _set_facts(operation, known)
@@ -340,7 +340,7 @@ class Emitter:
         return True
 
     def _facts(self, operation: Operation) -> list[TensorFact | None] | None:
-        """What is known of the results of `operation`; `None` after findings if there is an error in it."""
+        """Return the facts of the results of `operation`; `None` after reporting an error in it."""
         found = [*faults(operation, is_final=self._is_final)]
         for finding in found:
             self._reporter.findings.add(finding)
@@ -358,7 +358,7 @@ class Emitter:
     # ── names ──
 
     def finish_names(self) -> None:
-        """Give every tensor its final name; those of the graph keep theirs."""
+        """Give every tensor its final name; inputs and outputs keep theirs."""
         taken = set(self.fixed)
         counters: dict[str, int] = {}
         named = {tensor.order for tensor in self.fixed.values()}
@@ -371,8 +371,8 @@ class Emitter:
 _DECLARED = frozenset(("external", "variable", "constant"))
 
 
-def _form(operation: Operation) -> Hashable:
-    """What the rules of an operation and its results' shapes depend on: equal for operations that are alike."""
+def _inference_key(operation: Operation) -> Hashable:
+    """Return everything that facts of an operation's results depend on; equal for equivalent operations."""
     if operation.pattern is not None:
         given_by = operation.operands
         given = [cast("Tensor", given_by[name]) for name in operation.pattern.leading]
@@ -388,7 +388,7 @@ def _form(operation: Operation) -> Hashable:
     counts = tuple([1 if isinstance(result, Tensor) else len(result) for result in operation.results])
     attributes = operation.attributes
     if operation.name == "variable":
-        # Which file it is of says nothing of its shape.
+        # The label of a variable does not affect its shape.
         return operation.name, operation.generic, attributes.get("shape"), operation.declaration
     return operation.name, operation.generic, operands, tuple(attributes.values()), counts
 
@@ -405,7 +405,7 @@ def literal(value: Value) -> Tensor:
 
 
 def as_type(value: Value, kind: Type) -> Value:
-    """`value` where `kind` is declared: numbers become literals of tensors, integers scalars; no deeper than types."""
+    """Convert `value` to declared type `kind`: numbers become tensor literals, integers scalars."""
     match kind:
         case TensorOf():
             return value if isinstance(value, Tensor) else literal(value)
@@ -442,7 +442,7 @@ def _has_texts(value: Value) -> bool:
 
 
 def _data_of(kind: Type, generic: str | None) -> str | None:
-    """What the tensors of a parameter hold; `None` where they may hold anything."""
+    """Return the data-type of the tensors of a parameter; `None` if it is not restricted."""
     inner = kind
     while isinstance(inner, ArrayOf) and inner.item is not None:
         inner = inner.item

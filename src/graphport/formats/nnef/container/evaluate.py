@@ -1,7 +1,7 @@
-"""Arithmetic on values that are known at compile time.
+"""Arithmetic on compile-time values.
 
-A value is an `int` (or a symbolic dim, where an extent is open), a `float`, a `bool`, a `str`, a list (an array of the
-language) or a tuple. Integers have 64 bits; nothing overflows, wraps or becomes infinite unseen.
+A value is an `int` (or a symbolic dim), a `float`, a `bool`, a `str`, a list (an array of the language) or a tuple.
+Integers have 64 bits; overflow and infinite results are errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
 
 Value: TypeAlias = Any
-"""What an expression is worth."""
+"""A compile-time value."""
 
 _LITERAL = re.compile(NUMBER, re.ASCII)
 _MOST_POWER = 16
@@ -44,7 +44,7 @@ class OpenExtent(Exception):  # noqa: N818  becomes a finding that names the inp
         self.dim = dim
 
 
-def number(value: Value) -> int:
+def as_integer(value: Value) -> int:
     """`value` as a plain integer; raises `OpenExtent` where it depends on an open extent."""
     if isinstance(value, Symbolic):
         raise OpenExtent(value)
@@ -59,12 +59,12 @@ def binary(operator: str, left: Value, right: Value, room: int) -> Value:
         OpenExtent: it depends on an extent that is not known.
     """
     if isinstance(left, list | str) and operator in ("+", "*"):
-        return _joined(left, right, room) if operator == "+" else _repeated(left, number(right), room)
+        return _joined(left, right, room) if operator == "+" else _repeated(left, as_integer(right), room)
     if operator in _COMPARISONS:
         return _COMPARISONS[operator](left, right)
     if isinstance(left, float):
         return _finite(lambda: _SCALAR[operator](left, float(right)), operator)
-    return _fitting(_INTEGER[operator](left, right))
+    return _check_range(_INTEGER[operator](left, right))
 
 
 def unary(operator: str, value: Value) -> Value:
@@ -72,16 +72,16 @@ def unary(operator: str, value: Value) -> Value:
     if operator == "!":
         return not value
     if operator == "-":
-        return -value if isinstance(value, float) else _fitting(-value)
+        return -value if isinstance(value, float) else _check_range(-value)
     return value
 
 
 def contains(array: list[Value], value: Value) -> bool:
     """Whether one of the items equals `value`, arrays and tuples item by item."""
     unsure: OpenExtent | None = None
-    for item in array:
+    for get_item in array:
         try:
-            if equal(item, value):
+            if equal(get_item, value):
                 return True
         except OpenExtent as undecided:
             unsure = undecided
@@ -100,7 +100,7 @@ def equal(left: Value, right: Value) -> bool:
     return bool(left == right)
 
 
-def less(left: Value, right: Value) -> bool:
+def is_less(left: Value, right: Value) -> bool:
     """Whether one number is less than another."""
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         return _decided(decide_less(left, right), left, right)
@@ -120,9 +120,9 @@ def cast_to(name: str, value: Value) -> Value:
             return _to_string(value)
 
 
-def item(array: Value, index: Value) -> Value:
+def get_item(array: Value, index: Value) -> Value:
     """`array[index]` of an array, a tuple or a string."""
-    position = number(index)
+    position = as_integer(index)
     if 0 <= position < len(array):
         return array[position]
     kind = "string" if isinstance(array, str) else "array"
@@ -133,10 +133,10 @@ def item(array: Value, index: Value) -> Value:
     )
 
 
-def part(array: Value, begin: Value | None, end: Value | None) -> Value:
+def get_slice(array: Value, begin: Value | None, end: Value | None) -> Value:
     """`array[begin:end]`; empty where `begin` is not before `end`."""
-    first = 0 if begin is None else number(begin)
-    last = len(array) if end is None else number(end)
+    first = 0 if begin is None else as_integer(begin)
+    last = len(array) if end is None else as_integer(end)
     for name, position in (("begins", first), ("ends", last)):
         if not 0 <= position <= len(array):
             raise EvaluationFault(
@@ -174,7 +174,7 @@ def _decided(answer: bool | None, left: Value, right: Value) -> bool:  # noqa: F
     return answer
 
 
-def _fitting(value: Dim) -> Dim:
+def _check_range(value: Dim) -> Dim:
     if isinstance(value, Symbolic) or -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER:
         return value
     raise EvaluationFault(
@@ -208,7 +208,7 @@ def _quotient(a: Dim, b: Dim) -> Dim:
 
 
 def _power(a: Dim, b: Dim) -> Dim:
-    exponent = number(b)
+    exponent = as_integer(b)
     if exponent < 0:
         message = f"an integer to the power {exponent} is no integer"
         raise EvaluationFault("NNEF0511", message, "use scalars: 2.0 ^ -1.0")
@@ -244,10 +244,10 @@ _SCALAR: dict[str, Callable[[float, float], float]] = {
     "^": _real_power,
 }
 _COMPARISONS: dict[str, Callable[[Value, Value], bool]] = {
-    "<": less,
-    "<=": lambda a, b: not less(b, a),
-    ">": lambda a, b: less(b, a),
-    ">=": lambda a, b: not less(a, b),
+    "<": is_less,
+    "<=": lambda a, b: not is_less(b, a),
+    ">": lambda a, b: is_less(b, a),
+    ">=": lambda a, b: not is_less(a, b),
     "==": equal,
     "!=": lambda a, b: not equal(a, b),
     "in": lambda a, b: contains(b, a),
@@ -256,9 +256,9 @@ _COMPARISONS: dict[str, Callable[[Value, Value], bool]] = {
 
 def _to_integer(value: Value) -> Value:
     if isinstance(value, str):
-        return _fitting(int(_literal(value, "integer")))
+        return _check_range(int(_literal(value, "integer")))
     if isinstance(value, float):
-        return _fitting(math.floor(value))
+        return _check_range(math.floor(value))
     return value if isinstance(value, Symbolic) else int(value)
 
 
@@ -266,14 +266,14 @@ def _to_scalar(value: Value) -> float:
     if isinstance(value, str):
         result = float(_literal(value, "scalar"))
         return _finite(lambda: result, "scalar")
-    return float(number(value)) if not isinstance(value, float) else value
+    return float(as_integer(value)) if not isinstance(value, float) else value
 
 
 def _literal(text: str, kind: str) -> str:
-    """`text` if all of it is a literal of `kind`; the grammar has no literal with a sign.
+    """Return `text` if it is a literal of `kind`; literals have no sign.
 
     Raises:
-        EvaluationFault: NNEF0505 it is not.
+        EvaluationFault: NNEF0505, it is not.
     """
     found = _LITERAL.fullmatch(text)
     is_integer = found is not None and text.isdigit()
@@ -288,4 +288,4 @@ def _literal(text: str, kind: str) -> str:
 def _to_string(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else repr(value if isinstance(value, float) else number(value))
+    return value if isinstance(value, str) else repr(value if isinstance(value, float) else as_integer(value))

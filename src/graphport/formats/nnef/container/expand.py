@@ -1,7 +1,7 @@
-"""Compile-time evaluation: fragments and expressions become flat operations.
+"""Compile-time evaluation: expand fragments and expressions to flat operations.
 
-Nothing here recurses in Python on what a document nests or calls: `walk.run` keeps the stack, and every resource has a
-bound. Shapes are asked from the caller, because a format never computes one.
+Python recursion is avoided: `walk.run` keeps the stack of nested calls, and every resource has a limit. Shapes are
+inferred by a callback, because formats do not infer shapes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from graphport.core.dims import Symbol
 from graphport.formats.nnef.container import evaluate
 from graphport.formats.nnef.container.bind import Binder, similar
 from graphport.formats.nnef.container.budget import Budget
+from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.collection import paused_collection
-from graphport.formats.nnef.container.deduce import deduced, fitted
+from graphport.formats.nnef.container.deduce import convert_argument, deduced
 from graphport.formats.nnef.container.emit import Emitter, as_type, literal
 from graphport.formats.nnef.container.evaluate import EvaluationFault, OpenExtent
+from graphport.formats.nnef.container.evaluation_frame import FAULTY, Abandoned, Exhausted, Frame, Reporter, abandon
 from graphport.formats.nnef.container.findings import Findings
-from graphport.formats.nnef.container.forms import FlatCall
-from graphport.formats.nnef.container.frame import FAULTY, Abandoned, Exhausted, Frame, Reporter, abandon
 from graphport.formats.nnef.container.limits import DEFAULT
 from graphport.formats.nnef.container.operation import Tensor
 from graphport.formats.nnef.container.operators import COPIES, OPERATIONS, PREFIXES
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SLOW = object()
-"""What stands for the value of an expression that takes steps."""
+"""Marker of an expression whose evaluation takes several steps."""
 _LONGEST_PATH = 40
 
 
@@ -79,11 +79,11 @@ class Expansion:
 def expand(
     checked: Checked, *, infer: Infer | None = None, shapes: Shapes | None = None, limits: Limits = DEFAULT
 ) -> Expansion:
-    """Evaluate the graph of a document in which `check` has found no error.
+    """Evaluate the graph of a document without errors.
 
-    `infer` says what is known of an operation's results, `shapes` binds extents that inputs leave open (provisional:
-    zeros). Without `infer`, shapes are known only where the document writes them. Statements that have no value are
-    left out, and findings say why.
+    `infer` returns the facts of an operation's results, `shapes` sets the dims that inputs leave open (provisional
+    edition: zeros). Without `infer`, only declared shapes are known. Statements that fail are omitted after a
+    diagnostic.
     """
     with paused_collection():
         return Expander(checked, infer, shapes or {}, limits).expansion()
@@ -137,7 +137,7 @@ class Expander:
             tuple(fixed[name.text] for name in self._graph.parameters if name.text in fixed),
             tuple(fixed[name.text] for name in self._graph.results if name.text in fixed),
             fixed,
-            self._findings.ordered(),
+            self._findings.sorted_by_location(),
         )
 
     def _check_bindings(self) -> None:
@@ -146,7 +146,7 @@ class Expander:
             if name not in names:
                 found = similar(name, names)
                 remedy = f"the inputs are {', '.join(names[:8])}" if found is None else f"did you mean '{found}'?"
-                message = f"a shape is given for '{name}', which is no input"
+                message = f"'{name}', which has a given shape, is not an input"
                 self._reporter.error("NNEF0517", message, self._graph.name, self.top, remedy)
 
     # ── statements ──
@@ -155,7 +155,7 @@ class Expander:
         """Evaluate one statement of the graph and name its tensors."""
         target, frame, node = statement.target, self.top, statement.value
         if isinstance(node, FlatCall) and isinstance(target, Name):
-            tensor = self.emitter.again(node, target.text, frame)
+            tensor = self.emitter.repeat(node, target.text, frame)
             if tensor is not None:
                 self.emitter.fixed[target.text] = frame.values[target.text] = tensor
                 return
@@ -174,7 +174,7 @@ class Expander:
             abandon(target, frame)
 
     def _flat_call(self, node: Expression, target: Expression) -> Value:
-        """The value of a flat statement that calls no fragment; nearly all of a large model are such."""
+        """Evaluate a flat statement that calls no fragment, the most frequent case in large models."""
         if not isinstance(node, Call) or node.name in self._operations.own:
             return _SLOW
         values: list[Value] = []
@@ -183,7 +183,7 @@ class Expander:
             if value is _SLOW:
                 return _SLOW
             values.append(value)
-        made = self._made(node, self._operations.find(node.name), values, self.top, target)
+        made = self._emit_call(node, self._operations.find(node.name), values, self.top, target)
         if isinstance(node, FlatCall) and self._is_final and not self._has_misfits:
             self.emitter.patterns.learn(node, self.emitter.operations[-1])
         return made
@@ -212,7 +212,7 @@ class Expander:
             elif isinstance(node, Array | Tuple):
                 items = cast("list[Value]", part) if isinstance(part, list | tuple) else [part]
                 if len(items) != len(node.items):
-                    message = f"{len(node.items)} names stand on the left side, {len(items)} values on the right"
+                    message = f"{len(node.items)} names on the left side, {len(items)} values on the right"
                     raise self._reporter.error("NNEF0515", message, node, frame, "one name for each value")
                 waiting += reversed([*zip(node.items, items, strict=True)])
         return found
@@ -220,7 +220,7 @@ class Expander:
     # ── expressions ──
 
     def _quick(self, node: Expression, frame: Frame) -> Value:
-        """The value of a flat expression; `_SLOW` where it takes steps."""
+        """Evaluate a flat expression; `_SLOW` if it takes several steps."""
         match node:
             case Name():
                 value = frame.values.get(node.text, FAULTY)
@@ -255,7 +255,7 @@ class Expander:
         return values
 
     def _of(self, node: Expression, frame: Frame, target: Expression | None = None) -> Steps[Value]:
-        """The steps to the value of `node`, of which the results of a call go to `target`."""
+        """Return the steps that evaluate `node`; the results of a call are assigned to `target`."""
         match node:
             case Call():
                 return self._call(node, frame, target)
@@ -344,14 +344,14 @@ class Expander:
         index = self._quick(node.index, frame)
         if index is _SLOW:
             index = yield self._of(node.index, frame)
-        return self._compute(node.index, frame, evaluate.item, array, index)
+        return self._compute(node.index, frame, evaluate.get_item, array, index)
 
     def _range(self, node: Range, frame: Frame) -> Steps[Value]:
         self._budget.step(node, frame)
         array = yield self._of(node.target, frame)
         begin = None if node.begin is None else (yield self._of(node.begin, frame))
         end = None if node.end is None else (yield self._of(node.end, frame))
-        value = self._compute(node, frame, evaluate.part, array, begin, end)
+        value = self._compute(node, frame, evaluate.get_slice, array, begin, end)
         self._budget.length(len(value), node, frame)
         return value
 
@@ -410,11 +410,11 @@ class Expander:
             values += [quick if quick is not _SLOW else (yield self._of(argument.value, frame))]
         declaration = self._operations.find(node.name)
         if declaration is None or not declaration.is_expanded:
-            return self._made(node, declaration, values, frame, target)
+            return self._emit_call(node, declaration, values, frame, target)
         bound = self._bound(node, declaration, values, frame)
         return (yield self._fragment(node, declaration, bound, frame))
 
-    def _made(
+    def _emit_call(
         self, node: Call, declaration: Declaration | None, values: list[Value], frame: Frame, target: Expression | None
     ) -> Value:
         """The result of an operation that is not expanded."""
@@ -440,11 +440,11 @@ class Expander:
         if self._has_misfits:
             for formal in declaration.formals:
                 if not formal.takes_tensors:
-                    bound[formal.name] = self._fitted(formal, bound[formal.name], node, frame)
+                    bound[formal.name] = self._convert_argument(formal, bound[formal.name], node, frame)
         return bound
 
-    def _fitted(self, formal: Formal, value: Value, node: Call, frame: Frame) -> Value:
-        found = fitted(formal, value)
+    def _convert_argument(self, formal: Formal, value: Value, node: Call, frame: Frame) -> Value:
+        found = convert_argument(formal, value)
         if found is not None:
             return found
         message = f"'{formal.name}' of '{node.name}' is a tensor that is not one number of the text"

@@ -50,7 +50,7 @@ PRECEDENCE = {
     "/": 5,
     "^": 6,
 }
-"""How tightly a binary operator binds; all of them are left associative."""
+"""Precedence of binary operators; all are left associative."""
 _BUILTINS = {edition: names | {"shape_of", "length_of", "range_of"} for edition, names in PRIMITIVES.items()}
 _PREFIX = frozenset("+-!")
 _UNARY = 7
@@ -62,7 +62,7 @@ _SOUND_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2}
 _SOUND_STRING = re.compile(r"'[ -&(-\[\]-~]*'|\"[ !#-\[\]-~]*\"")
 
 
-class _Kind(Enum):
+class _ConstructKind(Enum):
     BINARY = auto()
     UNARY = auto()
     IF = auto()
@@ -79,7 +79,7 @@ class _Kind(Enum):
 
 
 class _Next(Enum):
-    """What an expression goes on with."""
+    """What may follow in an expression."""
 
     OPERAND = auto()
     OPERATOR = auto()
@@ -87,13 +87,13 @@ class _Next(Enum):
 
 
 @dataclass(slots=True)
-class _Open:
-    """A construct that waits for an operand, and what it has so far.
+class _Construct:
+    """An incomplete construct and its operands so far.
 
-    `strength` says how tightly it holds its left operand: an operator that binds no tighter finishes it first.
+    `strength` is the precedence of the construct with regard to its left operand.
     """
 
-    kind: _Kind
+    kind: _ConstructKind
     start: int
     strength: int = _BRACKET
     text: str = ""
@@ -113,7 +113,7 @@ class Expressions:
         self._words = words
         self._builtins = _BUILTINS[words.edition]
         self._types = PRIMITIVES[words.edition] | {"?"}
-        self._open: list[_Open] = []
+        self._open: list[_Construct] = []
         self._value: Expression = Logical(value=False)
         self._group: tuple[int, int] | None = None
 
@@ -123,10 +123,10 @@ class Expressions:
         return found
 
     def parse(self) -> Expression:
-        """The expression that begins at the current word; stops before the first word that cannot go on with it.
+        """Parse the expression at the current token; stop before the first token that does not continue it.
 
         Raises:
-            Fault: there is none, or it breaks off.
+            Fault: there is no expression, or it is incomplete.
         """
         self._open.clear()
         step = _Next.OPERAND
@@ -134,13 +134,13 @@ class Expressions:
             step = self._operand() if step is _Next.OPERAND else self._operator()
         return self._value
 
-    # ── where an operand is wanted ──
+    # ── operand position ──
 
     def _operand(self) -> _Next:
         words = self._words
         word = words.word
         if len(self._open) > words.limits.nesting:
-            message = f"the expression is nested deeper than {words.limits.nesting} levels"
+            message = f"the expression nesting is deeper than {words.limits.nesting} levels"
             raise Fault(Diagnostic("NNEF0207", message, words.here(), "GRAPHPORT_LIMITS=nnef.nesting=N allows more"))
         if words.is_identifier(word):
             return self._name()
@@ -149,16 +149,16 @@ class Expressions:
         if word == "[":
             return self._array()
         if word == "(":
-            return self._push(_Kind.GROUP)
+            return self._push(_ConstructKind.GROUP)
         if word in _PREFIX and word:
-            return self._push(_Kind.UNARY, _UNARY)
+            return self._push(_ConstructKind.UNARY, _UNARY)
         return self._literal()
 
-    def _push(self, kind: _Kind, strength: int = _BRACKET, left: Expression | None = None) -> _Next:
-        """Open a construct with the current word, which is passed."""
+    def _push(self, kind: _ConstructKind, strength: int = _BRACKET, left: Expression | None = None) -> _Next:
+        """Open a construct with the current token, and advance."""
         words = self._words
         start = words.start if left is None else left.start
-        self._open.append(_Open(kind, start, strength, words.word, left))
+        self._open.append(_Construct(kind, start, strength, words.word, left))
         words.advance()
         return _Next.OPERAND
 
@@ -176,14 +176,14 @@ class Expressions:
             words.advance()
         elif words.word != "(" or self._begins_statement():
             return self._have(name)
-        self._push(_Kind.CALL, left=name)
+        self._push(_ConstructKind.CALL, left=name)
         self._open[-1].generic = generic
         if words.take(")"):
             message = f"'{name.text}' is called without arguments"
             raise Fault(Diagnostic("NNEF0206", message, words.since(name.start), "every operation takes at least one"))
         return self._argument(self._open[-1])
 
-    def _argument(self, call: _Open) -> _Next:
+    def _argument(self, call: _Construct) -> _Next:
         words = self._words
         call.name = None
         call.right = None
@@ -198,20 +198,20 @@ class Expressions:
             raise Fault(
                 Diagnostic(
                     "NNEF0202",
-                    f"'{words.word}' is a keyword and cannot be an identifier",
+                    f"'{words.word}' is a keyword, not an identifier",
                     words.here(),
-                    f"choose another name, or call the built-in function: {words.word}(…)",
+                    f"use a different name, or call the built-in function: {words.word}(…)",
                 )
             )
         start, word = words.start, words.advance()
-        self._push(_Kind.BUILTIN)
+        self._push(_ConstructKind.BUILTIN)
         self._open[-1].start, self._open[-1].text = start, word
         return _Next.OPERAND
 
     def _array(self) -> _Next:
         words = self._words
         start = words.start
-        self._push(_Kind.ARRAY)
+        self._push(_ConstructKind.ARRAY)
         if words.take("]"):
             self._open.pop()
             return self._have(Array((), start, words.last))
@@ -219,9 +219,9 @@ class Expressions:
             return self._loop(self._open[-1])
         return _Next.OPERAND
 
-    def _loop(self, array: _Open) -> _Next:
+    def _loop(self, array: _Construct) -> _Next:
         words = self._words
-        array.kind = _Kind.SOURCE
+        array.kind = _ConstructKind.SOURCE
         array.name = words.name("the name of an iterator")
         words.expect("in", "'in' and the array to go through")
         return _Next.OPERAND
@@ -236,7 +236,7 @@ class Expressions:
         if not is_number and word[:1] not in ("'", '"'):
             raise self._no_operand()
         sound = _SOUND_NUMBER if is_number else _SOUND_STRING
-        negative = bool(self._open) and self._open[-1].kind is _Kind.UNARY and self._open[-1].text == "-"
+        negative = bool(self._open) and self._open[-1].kind is _ConstructKind.UNARY and self._open[-1].text == "-"
         if not sound.fullmatch(word) and words.examine(negative=negative):
             raise Fault(None)
         words.advance()
@@ -245,12 +245,14 @@ class Expressions:
     def _no_operand(self) -> Fault:
         words = self._words
         if words.word in words.keywords:
-            message = f"'{words.word}' is a keyword and cannot be an identifier"
-            return Fault(Diagnostic("NNEF0202", message, words.here(), f"choose another name: '{words.word}_'"))
+            message = f"'{words.word}' is a keyword, not an identifier"
+            return Fault(
+                Diagnostic("NNEF0202", message, words.here(), f"use a different name, such as '{words.word}_'")
+            )
         remedy = "there is one comma too many" if self._open and words.word in (")", "]") else None
         return words.fault("an expression", remedy)
 
-    # ── where an operand stands, and may grow or be used ──
+    # ── after an operand ──
 
     def _operator(self) -> _Next:
         word = self._words.word
@@ -259,11 +261,11 @@ class Expressions:
         if strength := PRECEDENCE.get(word):
             self._check_edition(word)
             self._reduce(strength)
-            return self._push_binary(_Kind.BINARY, strength)
+            return self._push_binary(_ConstructKind.BINARY, strength)
         if word == "if":
             self._reduce(_LOOSEST)
-            if not (self._open and self._open[-1].kind is _Kind.SOURCE):
-                return self._push_binary(_Kind.IF, _BRACKET)
+            if not (self._open and self._open[-1].kind is _ConstructKind.SOURCE):
+                return self._push_binary(_ConstructKind.IF, _BRACKET)
         else:
             self._reduce(_SELECT)
         if not self._open:
@@ -276,96 +278,96 @@ class Expressions:
             message = "the operator 'in' belongs to the final edition"
             raise Fault(Diagnostic("NNEF0213", message, words.here(), "compare the items one by one with '=='"))
 
-    def _push_binary(self, kind: _Kind, strength: int) -> _Next:
+    def _push_binary(self, kind: _ConstructKind, strength: int) -> _Next:
         if len(self._open) > self._words.limits.nesting:
             return _Next.OPERAND  # where the depth is a finding
         return self._push(kind, strength, self._value)
 
     def _subscript(self) -> _Next:
         words = self._words
-        self._push(_Kind.SUBSCRIPT, left=self._value)
+        self._push(_ConstructKind.SUBSCRIPT, left=self._value)
         if words.word != ":":
             return _Next.OPERAND
-        self._open[-1].kind = _Kind.RANGE
+        self._open[-1].kind = _ConstructKind.RANGE
         words.advance()
         return self._end_range(self._open[-1])
 
-    def _end_range(self, subscript: _Open) -> _Next:
+    def _end_range(self, subscript: _Construct) -> _Next:
         if self._words.word != "]":
             return _Next.OPERAND
-        return self._finish(Range(_given(subscript.left), subscript.right, None))
+        return self._finish(Range(_require(subscript.left), subscript.right, None))
 
     def _reduce(self, strength: int) -> None:
         """Finish the operators on top that bind at least as tightly."""
         value = self._value
         while self._open and self._open[-1].strength >= strength:
             top = self._open.pop()
-            if top.kind is _Kind.UNARY:
+            if top.kind is _ConstructKind.UNARY:
                 value = Unary(top.text, value, top.start, value.stop)
-            elif top.kind is _Kind.BINARY:
-                value = Binary(top.text, _given(top.left), value, top.start, value.stop)
+            elif top.kind is _ConstructKind.BINARY:
+                value = Binary(top.text, _require(top.left), value, top.start, value.stop)
             else:
-                value = Select(_given(top.right), _given(top.left), value, top.start, value.stop)
+                value = Select(_require(top.right), _require(top.left), value, top.start, value.stop)
         self._value = value
 
     def _finish(self, value: Expression) -> _Next:
-        """Close the construct on top with the current word: it was `value`."""
+        """Close the innermost construct with `value`, and advance."""
         value.start = self._open.pop().start
         self._words.advance()
         value.stop = self._words.last
         return self._have(value)
 
-    def _go_on(self, top: _Open) -> _Next:
+    def _go_on(self, top: _Construct) -> _Next:
         word = self._words.word
         match top.kind:
-            case _Kind.GROUP | _Kind.ARRAY | _Kind.CALL:
+            case _ConstructKind.GROUP | _ConstructKind.ARRAY | _ConstructKind.CALL:
                 return self._in_list(top, word)
-            case _Kind.BUILTIN if word == ")":
+            case _ConstructKind.BUILTIN if word == ")":
                 return self._finish(Builtin(top.text, self._value))
-            case _Kind.SUBSCRIPT if word == "]":
-                return self._finish(Subscript(_given(top.left), self._value))
-            case _Kind.SUBSCRIPT if word == ":":
-                top.kind, top.right = _Kind.RANGE, self._value
+            case _ConstructKind.SUBSCRIPT if word == "]":
+                return self._finish(Subscript(_require(top.left), self._value))
+            case _ConstructKind.SUBSCRIPT if word == ":":
+                top.kind, top.right = _ConstructKind.RANGE, self._value
                 self._words.advance()
                 return self._end_range(top)
-            case _Kind.RANGE if word == "]":
-                return self._finish(Range(_given(top.left), top.right, self._value))
-            case _Kind.IF if word == "else":
-                top.kind, top.strength, top.right = _Kind.ELSE, _SELECT, self._value
+            case _ConstructKind.RANGE if word == "]":
+                return self._finish(Range(_require(top.left), top.right, self._value))
+            case _ConstructKind.IF if word == "else":
+                top.kind, top.strength, top.right = _ConstructKind.ELSE, _SELECT, self._value
                 self._words.advance()
                 return _Next.OPERAND
-            case _Kind.SOURCE | _Kind.CONDITION | _Kind.YIELD:
+            case _ConstructKind.SOURCE | _ConstructKind.CONDITION | _ConstructKind.YIELD:
                 return self._in_comprehension(top, word)
             case _:
                 raise self._unclosed(top)
 
-    def _in_list(self, top: _Open, word: str) -> _Next:
+    def _in_list(self, top: _Construct, word: str) -> _Next:
         words = self._words
-        closing = "]" if top.kind is _Kind.ARRAY else ")"
-        if word == "for" and top.kind is _Kind.ARRAY and not words.is_final and not top.items:
+        closing = "]" if top.kind is _ConstructKind.ARRAY else ")"
+        if word == "for" and top.kind is _ConstructKind.ARRAY and not words.is_final and not top.items:
             top.right = self._value
             words.advance()
             return self._loop(top)
         if word not in (",", closing):
             raise self._unclosed(top)
-        if top.kind is _Kind.GROUP and word == ")" and not top.items:
+        if top.kind is _ConstructKind.GROUP and word == ")" and not top.items:
             self._open.pop()
             words.advance()
             self._group = self._group or (top.start, words.last)
             return _Next.OPERATOR
-        if top.kind is _Kind.CALL:
+        if top.kind is _ConstructKind.CALL:
             start = self._value.start if top.name is None else top.name.start
             top.arguments.append(Argument(top.name and top.name.text, self._value, start, words.last))
         else:
             top.items.append(self._value)
         if word == ",":
             words.advance()
-            return self._argument(top) if top.kind is _Kind.CALL else _Next.OPERAND
+            return self._argument(top) if top.kind is _ConstructKind.CALL else _Next.OPERAND
         return self._finish(_listed(top))
 
-    def _in_comprehension(self, top: _Open, word: str) -> _Next:
+    def _in_comprehension(self, top: _Construct, word: str) -> _Next:
         words = self._words
-        if top.kind is _Kind.SOURCE and word in (",", "if", "yield", "]"):
+        if top.kind is _ConstructKind.SOURCE and word in (",", "if", "yield", "]"):
             name = top.name
             if name is not None:
                 top.loops.append(Loop(name, self._value, name.start, words.last))
@@ -374,37 +376,37 @@ class Expressions:
                 words.advance()
                 return self._loop(top)
             if word == "if":
-                top.kind = _Kind.CONDITION
+                top.kind = _ConstructKind.CONDITION
                 words.advance()
                 return _Next.OPERAND
-        elif top.kind is _Kind.CONDITION:
+        elif top.kind is _ConstructKind.CONDITION:
             top.left = self._value
         body = top.right
-        if words.is_final and word == "yield" and top.kind is not _Kind.YIELD:
-            top.kind = _Kind.YIELD
+        if words.is_final and word == "yield" and top.kind is not _ConstructKind.YIELD:
+            top.kind = _ConstructKind.YIELD
             words.advance()
             return _Next.OPERAND
-        if top.kind is _Kind.YIELD:
+        if top.kind is _ConstructKind.YIELD:
             body = self._value
         if word != "]" or body is None:
             raise self._unclosed(top)
         return self._finish(Comprehension(tuple(top.loops), top.left, body))
 
-    def _unclosed(self, top: _Open) -> Fault:
+    def _unclosed(self, top: _Construct) -> Fault:
         words = self._words
         expected = {
-            _Kind.GROUP: "',' or ')'",
-            _Kind.ARRAY: "',' or ']'",
-            _Kind.CALL: "',' or ')'",
-            _Kind.BUILTIN: "')'",
-            _Kind.SUBSCRIPT: "':' or ']'",
-            _Kind.SOURCE: "'if' or 'yield'" if words.is_final else "'if' or ']'",
-            _Kind.CONDITION: "'yield'" if words.is_final else "']'",
-            _Kind.IF: "'else'",
+            _ConstructKind.GROUP: "',' or ')'",
+            _ConstructKind.ARRAY: "',' or ']'",
+            _ConstructKind.CALL: "',' or ')'",
+            _ConstructKind.BUILTIN: "')'",
+            _ConstructKind.SUBSCRIPT: "':' or ']'",
+            _ConstructKind.SOURCE: "'if' or 'yield'" if words.is_final else "'if' or ']'",
+            _ConstructKind.CONDITION: "'yield'" if words.is_final else "']'",
+            _ConstructKind.IF: "'else'",
         }.get(top.kind, "']'")
         line = words.findings.source.position(top.start)[0]
         remedy = f"to go on with the expression that begins in line {line}"
-        if words.word == "for" and top.kind is _Kind.ARRAY:
+        if words.word == "for" and top.kind is _ConstructKind.ARRAY:
             remedy = "a comprehension is written [for i in items yield i]"
         return words.fault(expected, remedy)
 
@@ -416,18 +418,18 @@ class Expressions:
         return words.after_bracket() in ("=", ",")
 
 
-def _given(operand: Expression | None) -> Expression:
+def _require(operand: Expression | None) -> Expression:
     if operand is None:
         raise TypeError
     return operand
 
 
-def _listed(top: _Open) -> Expression:
-    if top.kind is _Kind.ARRAY:
+def _listed(top: _Construct) -> Expression:
+    if top.kind is _ConstructKind.ARRAY:
         return Array(tuple(top.items))
-    if top.kind is _Kind.GROUP:
+    if top.kind is _ConstructKind.GROUP:
         return Tuple(tuple(top.items))
-    name = _given(top.left)
+    name = _require(top.left)
     if not isinstance(name, Name):
         raise TypeError
     return Call(name.text, tuple(top.arguments), top.generic)

@@ -1,4 +1,4 @@
-"""The files of a model: what is in them, and what keeps them from being written."""
+"""The files of a model to be written: their content, and what prevents writing them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from graphport.formats.nnef.container.tensors import Payload, tensor_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphport.formats.nnef.container.original import Original
+    from graphport.formats.nnef.container.original_text import Original
     from graphport.formats.nnef.container.syntax import Edition
     from graphport.ir.graph import Graph, Value
 
 
 class Files:
-    """The files of a model, and what is wrong with them."""
+    """The files of a model, and their diagnostics."""
 
     def __init__(self, graph: Graph, path: Path, edition: Edition) -> None:
         self.graph = graph
@@ -36,7 +36,7 @@ class Files:
         self.found.append(Diagnostic(code, message, span or Span(Source(str(self._path))), help))
 
     def add(self, value: Value, label: str, *, is_plain: bool) -> None:
-        """Write the numbers of a variable under `label`."""
+        """Add the elements of a variable under `label`."""
         if value.storage is None:
             self._absent.append(value.name)
             return
@@ -65,7 +65,7 @@ class Files:
         """All files; raises `DiagnosticError` where something is wrong."""
         is_text = self._path.suffix == ".nnef" and not self.data
         if self._absent and not is_text:
-            message = f"the numbers of {len(self._absent)} variables are not at hand, of '{self._absent[0]}' for one"
+            message = f"no data for {len(self._absent)} variables, such as '{self._absent[0]}'"
             self.error("NNEF0769", message, None, "read the model with its numbers; a text alone ends in .nnef")
         if self.found:
             raise DiagnosticError(*self.found)
@@ -74,7 +74,7 @@ class Files:
 
 
 class Verbatim(Files):
-    """A graph that nobody changed: its text as it was read."""
+    """An unchanged graph: its original text."""
 
     def __init__(self, graph: Graph, original: Original, source: Source, path: Path) -> None:
         super().__init__(graph, path, original.edition)

@@ -1,4 +1,4 @@
-"""Collects what one stage finds."""
+"""Collector of the diagnostics of a stage."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Findings:
         self.add(Diagnostic(code, message, self.span(node), help, Severity.WARNING))
 
     def span(self, node: Node | None) -> Span | None:
-        """Where `node` stands."""
+        """Return the location of `node`."""
         return None if node is None else Span(self.source, node.start, node.stop)
 
-    def ordered(self) -> list[Diagnostic]:
-        """All findings by place; the last says how many are left out."""
+    def sorted_by_location(self) -> list[Diagnostic]:
+        """Return all diagnostics by location; the last one counts the omitted ones."""
         found = sorted(self._found, key=lambda each: each.span.start or 0 if each.span else 0)
         if self.suppressed:
             message = f"{self.suppressed} further findings are not shown"
-            found.append(Diagnostic("NNEF0001", message, None, "mend these first", Severity.NOTE))
+            found.append(Diagnostic("NNEF0001", message, None, "fix these first", Severity.NOTE))
         return found

@@ -1,7 +1,7 @@
-"""The short way through flat statements: `a = op(b, [c, d], k = [(1, 1), (2, 2)], s = 'x');`.
+"""Fast path for flat statements: `a = op(b, [c, d], k = [(1, 1), (2, 2)], s = 'x');`.
 
-Nearly every statement of a large model is one. A regular expression an argument is several times faster than reading
-word by word; whatever does not match, right or wrong, is left to the general parser.
+Nearly every statement of a large model is flat. One regular expression per argument is several times faster than
+reading token by token; all other text goes to the general parser.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from graphport.formats.nnef.container.call_text import CallText, FlatCall
 from graphport.formats.nnef.container.expressions import PRIMITIVES, Expressions
 from graphport.formats.nnef.container.findings import Findings
-from graphport.formats.nnef.container.forms import FlatCall, Form
 from graphport.formats.nnef.container.lexer import COMMENT, IDENTIFIER, SPACE
 from graphport.formats.nnef.container.syntax import (
     Argument,
@@ -59,14 +59,14 @@ CALL = re.compile(
     rf"({_WORD}){_S}={_S}({_WORD}){_S}(?:<({_WORD})>{_S})?\({_S}({_NAMED}(?:{_S},{_S}{_NAMED})*+){_S}"
     rf"([,)][^;#'\"]*+(?:(?:'[^'\n]*+'|\"[^\"\n]*+\")[^;#'\"]*+)*+);"
 )
-"""A name, an operation, names of tensors, and what is behind these, as far as the semicolon."""
+"""A name, an operation, names of tensors, and the text after them up to the semicolon."""
 _INTEGER = r"(?:0|[1-9][0-9]{0,17})"
 _INTEGERS = re.compile(rf"\[{_S}{_INTEGER}{_S}(?:,{_S}{_INTEGER}{_S})*+\]")
 _DIGITS = re.compile("[0-9]++")
 _PAIR = re.compile(rf"\({_S}({_INTEGER}){_S},{_S}({_INTEGER}){_S}\)")
 _PAIRS = re.compile(rf"\[{_S}{_PAIR.pattern}{_S}(?:,{_S}{_PAIR.pattern}{_S})*+\]")
-"""Most arrays: numbers of axes, and paddings of them."""
-_NEW = Form("", None, 0)
+"""The most frequent arrays: integers per axis, and paddings."""
+_NEW = CallText("", None, 0)
 _LETTER = re.compile(r"[A-Za-z_]")
 
 _MOST_FORMS = 4096
@@ -87,7 +87,7 @@ class FlatStatements:
         self._generics = PRIMITIVES[edition] if self._is_final else frozenset[str]()
         self._end = _END if self._is_final else _END_OR_NEXT
         self._templates: dict[str, tuple[Expression, ...] | None] = {}
-        self._forms: dict[tuple[str, str | None, int, str], Form | None] = {}
+        self._forms: dict[tuple[str, str | None, int, str], CallText | None] = {}
 
     def read(self, offset: int, body: list[Assignment]) -> int:
         """Append the flat statements at `offset` to `body`; return where the first other thing begins."""
@@ -111,7 +111,7 @@ class FlatStatements:
         key = operation, generic, len(tensors), behind
         form = self._forms.get(key, _NEW)
         if form is _NEW:
-            form = self._form(match, len(tensors))
+            form = self._parse_form(match, len(tensors))
             if len(self._forms) < _MOST_FORMS:
                 self._forms[key] = form
         if form is None:
@@ -121,12 +121,17 @@ class FlatStatements:
         if not self._keywords.isdisjoint(tensors) or target in self._keywords:
             return None
         call = FlatCall(
-            form, tensors, self._again, match.start(4), match.start(2), match.start(5) + len(behind.rstrip())
+            form,
+            tensors,
+            self._parse_arguments_at,
+            match.start(4),
+            match.start(2),
+            match.start(5) + len(behind.rstrip()),
         )
         return Assignment(Name(target, start, start + len(target)), call, start, match.end(), is_flat=True)
 
-    def _form(self, match: re.Match[str], count: int) -> Form | None:
-        """The form of a statement of which no other has been seen; `None` where it names more behind its tensors."""
+    def _parse_form(self, match: re.Match[str], count: int) -> CallText | None:
+        """Return the form of the first statement of a kind; `None` if it has names after its leading tensors."""
         operation, generic = match[2], match[3]
         if operation in self._keywords or (generic and generic not in self._generics) or not self._is_final:
             return None
@@ -139,15 +144,15 @@ class FlatStatements:
             is_literal(each.items) if isinstance(each, Array) else not isinstance(each, Name) for each in behind
         )
         is_plain = all(each.name is None and isinstance(each.value, Name) for each in arguments[:count])
-        return Form(operation, generic, count) if is_known and is_plain else None
+        return CallText(operation, generic, count) if is_known and is_plain else None
 
-    def _again(self, offset: int) -> tuple[Argument, ...]:
+    def _parse_arguments_at(self, offset: int) -> tuple[Argument, ...]:
         arguments: list[Argument] = []
         self._arguments(offset, arguments)
         return tuple(arguments)
 
     def statement(self, start: int) -> Assignment | None:
-        """The flat statement at `start`; `None` where another thing stands."""
+        """Parse the flat statement at `start`; `None` if there is none."""
         formed = self._formed(start)
         if formed is not None:
             return formed
@@ -195,7 +200,7 @@ class FlatStatements:
                 value = self._array(array, start, stop)
             elif number is not None:
                 start, stop = match.span(3)
-                value = self._number(number, start, stop)
+                value = self._parse_number(number, start, stop)
             else:
                 start, stop = match.span(4)
                 value = String(string, start, stop)
@@ -212,7 +217,7 @@ class FlatStatements:
             return Name(text, start, stop)
         return Logical(text == "true", start, stop) if text in ("true", "false") else None
 
-    def _number(self, text: str, start: int, stop: int) -> Expression | None:
+    def _parse_number(self, text: str, start: int, stop: int) -> Expression | None:
         if text[0] != "-":
             return Number(text, start, stop)
         # The provisional edition has no negative numbers in flat statements.
@@ -225,12 +230,12 @@ class FlatStatements:
             template = self._templates[text]
         else:
             template = self._template(text)
-            if not _LETTER.search(text):  # what holds names is hardly ever written twice
+            if not _LETTER.search(text):  # arrays with names rarely repeat
                 self._templates[text] = template
         return None if template is None else Array(template, start, stop, start)
 
     def _template(self, text: str) -> tuple[Expression, ...] | None:
-        """Items of the array `text`, with places in it; `None` if it is not right or not flat."""
+        """Parse the array `text` with relative positions; `None` if it is malformed or not flat."""
         if _INTEGERS.fullmatch(text):
             return tuple([Number(match[0], match.start(), match.end()) for match in _DIGITS.finditer(text)])
         if _PAIRS.fullmatch(text):
@@ -246,7 +251,7 @@ class FlatStatements:
         return array.items
 
     def _is_flat(self, items: Iterable[Expression]) -> bool:
-        """Whether `items` are names, numbers and tuples of these."""
+        """Whether `items` are names, numbers and tuples of them."""
         for item in items:
             if isinstance(item, Tuple) and not any(isinstance(each, Tuple | Array) for each in item.items):
                 is_flat = self._is_flat(item.items)

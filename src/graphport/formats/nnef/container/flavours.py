@@ -9,17 +9,17 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.container.integers import as_reals
+from graphport.formats.nnef.container.integers import cast_integers
 from graphport.formats.nnef.container.items import Converted
 from graphport.formats.nnef.container.portable import COSTLY, portable
 from graphport.formats.nnef.container.rounded import as_arithmetic
 from graphport.formats.nnef.container.syntax import Edition
-from graphport.formats.nnef.container.tract.taken import findings_of, not_taken
+from graphport.formats.nnef.container.tract.tract_support import findings_of, not_taken
 from graphport.ir import rewrite
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
-    from graphport.formats.nnef.container.tract.taken import NotTaken
+    from graphport.formats.nnef.container.tract.tract_support import NotTaken
     from graphport.ir.graph import Graph, Value
 
 
@@ -37,11 +37,11 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
         DiagnosticError: NNEF0774 where it is to be for both, and tract does not take it.
     """
     if edition is Edition.FINAL:
-        graph, notes = as_reals(graph)
+        graph, notes = cast_integers(graph)
         findings += notes
     if flavour == "khronos" or edition is Edition.PROVISIONAL:
         return portable(graph, edition, COSTLY), False
-    # Codes are a quarter of the size: only who asks for both readers gets numbers in their place.
+    # Codes take a quarter of the size, so they are dequantized only if both readers are requested.
     shared = portable(as_arithmetic(graph) if flavour == "both" else graph, edition)
     found = not_taken(shared)
     if found and flavour == "both":
@@ -51,17 +51,17 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
 
 
 def shared(graph: Graph) -> tuple[Graph, list[NotTaken], list[Diagnostic]]:
-    """`graph` in operations that tract takes as the standard means them, what keeps it from that, and findings."""
-    graph, findings = as_reals(graph)
+    """Return `graph` in operations that tract interprets like the standard, what prevents it, and notes."""
+    graph, findings = cast_integers(graph)
     result = portable(graph, Edition.FINAL)
     found = not_taken(result)
     return (graph if found else _with_one_width(result)), found, findings
 
 
 def _with_one_width(graph: Graph) -> Graph:
-    """`graph` with its variables in the three types that inputs have, for readers that take others for what they are.
+    """Return `graph` with variables in the dtypes of inputs, for readers that misread other widths.
 
-    A copy if there are others, else the graph itself. Codes of quantized numbers are not for these readers.
+    The result is a copy if a variable changes. Codes of quantized variables are not supported by these readers.
     """
     if not any(_width(value) for value in graph.constants):
         return graph
@@ -75,7 +75,7 @@ def _with_one_width(graph: Graph) -> Graph:
 
 
 def _width(value: Value) -> DType | None:
-    """The type that the numbers of a variable are to have, `None` if they have it."""
+    """Return the dtype to convert a variable to; `None` to keep it."""
     dtype = None if value.storage is None or _is_literal(value.storage) else value.storage.dtype
     if dtype is None or dtype in (DType.FLOAT32, DType.INT64, DType.UINT64):
         return None
@@ -83,5 +83,5 @@ def _width(value: Value) -> DType | None:
 
 
 def _is_literal(storage: Storage) -> bool:
-    """Whether it is a number that stands in the text: one without a shape that is finite."""
+    """Whether a storage is written as a literal in the text: a finite scalar."""
     return not storage.shape and bool(np.isfinite(storage.numpy().astype(np.float64)))

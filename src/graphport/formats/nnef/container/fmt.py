@@ -1,6 +1,6 @@
-"""The formatter of NNEF texts: one layout for all, with every name, literal and comment as its author wrote it.
+"""Formatter of NNEF texts: uniform layout; names, literals and comments are kept.
 
-It works on the words of the text, not on the tree, so that nothing is lost; the tree says where statements begin.
+It works on the tokens of the text, so nothing is lost; the syntax tree provides the starts of statements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.syntax import Document, Edition, Fragment, Graph
 
 WIDTH = 120
-"""Columns of a line, unless a single word is longer."""
+"""Maximum line width, except for longer tokens."""
 _INDENT = " " * 4
 _LINE_END = re.compile(r"\r\n|[\n\r]")
 _WORDS_BEFORE_OPERANDS = frozenset(("if", "else", "in", "yield", "for"))
@@ -53,7 +53,7 @@ def is_formatted(source: Source, edition: Edition | None = None) -> bool:
 
 
 @dataclass(slots=True)
-class _Word:
+class _Token:
     text: str
     gap: int = 0
     """Line ends before it."""
@@ -68,24 +68,24 @@ class _Line:
     """What belongs on one line if it fits: a statement, a header, a brace or a comment."""
 
     kind: str
-    words: list[_Word] = field(default_factory=list[_Word])
+    words: list[_Token] = field(default_factory=list[_Token])
     comment: str | None = None
-    """The comment behind it."""
+    """The comment at the end of the line."""
 
     @property
     def follows_blank_line(self) -> bool:
-        """Whether an empty line stands before it in the text."""
+        """Whether it follows an empty line in the text."""
         return bool(self.words) and self.words[0].gap > 1
 
 
-# ── words to lines ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tokens to lines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lines(document: Document, text: str) -> list[_Line]:
     begins = dict(_beginnings(document))
     lines: list[_Line] = []
     stop = 0
-    for word, start in _words(text):
+    for word, start in _tokens(text):
         kind, end = begins.get(start, ("", 0))
         if word.is_comment and start >= stop:
             if lines and not word.gap and lines[-1].comment is None and lines[-1].kind != "comment":
@@ -103,23 +103,23 @@ def _lines(document: Document, text: str) -> list[_Line]:
     return lines
 
 
-def _words(text: str) -> Iterator[tuple[_Word, int]]:
+def _tokens(text: str) -> Iterator[tuple[_Token, int]]:
     tokens = tokenize(text, keeps_comments=True)
     end = 0
     for word, start in zip(tokens.texts[:-1], tokens.starts, strict=False):
-        yield _Word(word, len(_LINE_END.findall(text, end, start))), start
+        yield _Token(word, len(_LINE_END.findall(text, end, start))), start
         end = start + len(word)
 
 
-def _append(line: _Line, word: _Word) -> None:
+def _append(line: _Line, word: _Token) -> None:
     if line.kind in _HEADERS and word.text == ">=":
-        line.words += [_Word(">", word.gap), _Word("=")]
+        line.words += [_Token(">", word.gap), _Token("=")]
     else:
         line.words.append(word)
 
 
 def _beginnings(document: Document) -> Iterator[tuple[int, tuple[str, int]]]:
-    """For the place of each first word what begins there, and where that ends."""
+    """Yield the start of each construct, with its kind and end."""
     for statement in (document.version, *document.extensions):
         if statement is not None:
             yield statement.start, ("directive", statement.stop)
@@ -155,7 +155,7 @@ def _laid_out(lines: list[_Line]) -> Iterator[str]:
 
 
 def _is_parted(previous: _Line, line: _Line, depth: int) -> bool:
-    """Whether an empty line goes between two lines."""
+    """Whether an empty line separates two lines."""
     if previous.kind == "{" or line.kind in ("{", "}"):
         return False
     if not depth and previous.kind == "}":
@@ -172,20 +172,20 @@ def _printed(line: _Line, indent: str) -> Iterator[str]:
         yield indent + line.words[0].text.rstrip()
         return
     rows = [indent]
-    pieces = _pieces(line)
+    pieces = _print_tokens(line)
     if line.kind in _HEADERS and len(indent) + _width(pieces) > WIDTH:
         rows = _header_rows(pieces)
     else:
         for piece in _chunks(pieces):
-            _place(rows, piece, indent + _INDENT)
+            _append_token(rows, piece, indent + _INDENT)
     if line.comment is not None:
         rows[-1] += f"  {line.comment}"
     yield from rows
 
 
 @dataclass(slots=True)
-class _Piece:
-    """A word as it is printed: with a space before it or not, perhaps at the beginning of a line."""
+class _PrintedToken:
+    """A printed token: with or without a space before it, and whether a line may begin with it."""
 
     text: str
     spaced: bool
@@ -195,10 +195,10 @@ class _Piece:
     depth: int = 0
 
 
-def _chunks(pieces: list[_Piece]) -> Iterator[_Piece]:
+def _chunks(pieces: list[_PrintedToken]) -> Iterator[_PrintedToken]:
     """The pieces joined where no line may end."""
     joined: list[str] = []
-    first: _Piece | None = None
+    first: _PrintedToken | None = None
     for piece in pieces:
         if first is not None and (piece.may_begin or piece.is_comment):
             yield replace(first, text="".join(joined))
@@ -213,13 +213,13 @@ def _chunks(pieces: list[_Piece]) -> Iterator[_Piece]:
         yield replace(first, text="".join(joined))
 
 
-def _width(pieces: list[_Piece]) -> int:
+def _width(pieces: list[_PrintedToken]) -> int:
     if any(piece.is_comment for piece in pieces[:-1]):
         return WIDTH + 1
     return sum(len(piece.text) + piece.spaced for piece in pieces if not piece.is_comment)
 
 
-def _place(rows: list[str], piece: _Piece, indent: str) -> None:
+def _append_token(rows: list[str], piece: _PrintedToken, indent: str) -> None:
     """Put `piece` at the end of the last row, or on a new one."""
     row = rows[-1]
     is_fresh = not row.strip()
@@ -237,7 +237,7 @@ def _place(rows: list[str], piece: _Piece, indent: str) -> None:
         rows[-1] = row + text
 
 
-def _header_rows(pieces: list[_Piece]) -> list[str]:
+def _header_rows(pieces: list[_PrintedToken]) -> list[str]:
     """A header that is too long for one line: a parameter on each, the results on the last."""
     rows = [""]
     for piece in pieces:
@@ -245,25 +245,25 @@ def _header_rows(pieces: list[_Piece]) -> list[str]:
         begins = rows[-1].endswith((",", "(")) and piece.depth == 1 and not rows[-1].startswith("->")
         if (ends or begins) and rows[-1].strip() and not piece.is_comment:
             rows.append("" if ends else _INDENT)
-        _place(rows, piece, _INDENT)
+        _append_token(rows, piece, _INDENT)
     if not rows[-1].strip():
         rows.pop()
     return rows
 
 
-def _pieces(line: _Line) -> list[_Piece]:
-    pieces: list[_Piece] = []
+def _print_tokens(line: _Line) -> list[_PrintedToken]:
+    pieces: list[_PrintedToken] = []
     words = [word for word in line.words if not word.is_comment]
     depth, at = 0, 0
     generic = _generic_marks(line, words)
     for word in line.words:
         if word.is_comment:
             text = word.text.rstrip()
-            pieces.append(_Piece(text, spaced=True, may_begin=False, is_comment=True, is_alone=word.gap > 0))
+            pieces.append(_PrintedToken(text, spaced=True, may_begin=False, is_comment=True, is_alone=word.gap > 0))
             continue
         depth -= word.text in _CLOSING
         before = words[at - 1].text if at else ""
-        pieces.append(_piece(line.kind, words, at, generic, depth, before))
+        pieces.append(_print_token(line.kind, words, at, generic, depth, before))
         depth += word.text in _OPENING
         at += 1
     if pieces and pieces[-1].is_comment:
@@ -271,22 +271,22 @@ def _pieces(line: _Line) -> list[_Piece]:
     return pieces
 
 
-def _piece(kind: str, words: list[_Word], at: int, generic: set[int], depth: int, before: str) -> _Piece:
+def _print_token(kind: str, words: list[_Token], at: int, generic: set[int], depth: int, before: str) -> _PrintedToken:
     text = words[at].text
     is_prefix = text in _PREFIXES and _wants_operand(words, at)
     may_begin = before == "," or (text in PRECEDENCE and not is_prefix and at not in generic)
     if kind in _HEADERS and ((text == ")" and depth == 0) or (before == "(" and depth == 1)):
         spaced = True
     elif at in generic or at - 1 in generic:
-        # After the `>` of a type, a default's `=` stands apart again.
+        # After the `>` of a type, the `=` of a default is separated by spaces.
         spaced = before == ">" and text not in _TIGHT and text not in _OPENING
     else:
         spaced = bool(at) and not _is_tight(kind, words, at, before)
-    return _Piece(text, spaced, may_begin, depth=depth)
+    return _PrintedToken(text, spaced, may_begin, depth=depth)
 
 
-def _is_tight(kind: str, words: list[_Word], at: int, before: str) -> bool:
-    """Whether no space goes between the word at position `at` and the one before it."""
+def _is_tight(kind: str, words: list[_Token], at: int, before: str) -> bool:
+    """Whether no space separates the token at index `at` from the one before it."""
     text = words[at].text
     if before in _OPENING or text in _TIGHT or (before in _PREFIXES and _wants_operand(words, at - 1)):
         return True
@@ -302,12 +302,12 @@ def _is_operand(word: str) -> bool:
     return word[0].isalnum() or word[0] in "_'\")]?"
 
 
-def _wants_operand(words: list[_Word], at: int) -> bool:
-    """Whether `+`, `-` or `!` at position `at` stands before its only operand."""
+def _wants_operand(words: list[_Token], at: int) -> bool:
+    """Whether `+`, `-` or `!` at index `at` is a unary operator."""
     return not at or not _is_operand(words[at - 1].text)
 
 
-def _generic_marks(line: _Line, words: list[_Word]) -> set[int]:
+def _generic_marks(line: _Line, words: list[_Token]) -> set[int]:
     """Positions of the `<` and `>` that enclose types."""
     texts = [word.text for word in words]
     if line.kind in _HEADERS:

@@ -19,7 +19,7 @@ Group: TypeAlias = "Value | list[Group] | None"
 
 
 def operand_groups(node: Node, formals: Sequence[Formal]) -> list[Group]:
-    """The operands of a node by parameter; an array takes as many as the others leave."""
+    """Group the operands of a node by parameter; an array takes all that the other parameters leave."""
     form = call_form(node)
     if form is not None:
         values = iter(node.inputs)

@@ -6,9 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from graphport.formats.nnef.container.bind import called_name, suggestion
+from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.calls import NO_INPUT, Calls, Deprecated
-from graphport.formats.nnef.container.fitting import Fitting
-from graphport.formats.nnef.container.forms import FlatCall
 from graphport.formats.nnef.container.operators import COPIES, OPERATIONS, PREFIXES
 from graphport.formats.nnef.container.syntax import (
     Array,
@@ -29,6 +28,7 @@ from graphport.formats.nnef.container.syntax import (
     Tuple,
     Unary,
 )
+from graphport.formats.nnef.container.type_checker import TypeChecker
 from graphport.formats.nnef.container.types import (
     ANY,
     EMPTY,
@@ -70,7 +70,7 @@ _NUMBERS = frozenset((INTEGER, SCALAR, GENERIC))
 
 
 class Inference:
-    """Types of the expressions of one document; what is wrong with them goes to `findings`."""
+    """Infer the types of a document's expressions; errors go to `findings`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Inference:
         tolerant: bool = False,
     ) -> None:
         self.deprecated = Deprecated()
-        self.fitting = Fitting(edition, findings, tolerant=tolerant)
+        self.fitting = TypeChecker(edition, findings, tolerant=tolerant)
         self._edition = edition
         self._is_final = edition is Edition.FINAL
         self._operations = operations
@@ -94,18 +94,18 @@ class Inference:
     def type_of(self, node: Expression, scope: Scope) -> Type:
         """The type of `node`, which may be a call with several results."""
         if isinstance(node, Call):
-            known = self.known(node, scope) if isinstance(node, FlatCall) else None
+            known = self.known_type(node, scope) if isinstance(node, FlatCall) else None
             if known is not None:
                 return known
             types = [self._operand_type(argument.value, scope) for argument in node.arguments]
             return self._calls.called(node, types, scope)
         return self._operand_type(node, scope, is_operand=False)
 
-    def known(self, node: FlatCall, scope: Scope) -> Type | None:
+    def known_type(self, node: FlatCall, scope: Scope) -> Type | None:
         """The type of a call like one that has been accepted; `None` where it has to be looked at."""
-        return self._calls.known(node, scope)
+        return self._calls.known_type(node, scope)
 
-    # ── leaves, and flat expressions of them ──
+    # ── names, literals and flat expressions ──
 
     def _operand_type(self, node: Expression, scope: Scope, *, is_operand: bool = True) -> Type:
         quick = self._quick(node, scope)
@@ -171,12 +171,12 @@ class Inference:
             self._findings.error("NNEF0302", message, node, remedy)
         else:
             message = f"'{node.text}' is not defined"
-            remedy = None if self._findings.is_full else _meant(node.text, scope)
+            remedy = None if self._findings.is_full else _suggest_name(node.text, scope)
             self._findings.error("NNEF0303", message, node, remedy)
         scope.types[node.text] = UNKNOWN
         return UNKNOWN
 
-    # ── expressions of any depth: each step yields the steps it waits for ──
+    # ── nested expressions: each step yields the steps it depends on ──
 
     def _steps(self, node: Expression, scope: Scope, *, is_operand: bool = True) -> Steps[Type]:
         match node:
@@ -206,9 +206,9 @@ class Inference:
         return self._quick(node, scope) or UNKNOWN
 
     def _of(self, node: Expression, scope: Scope, *, is_operand: bool = True) -> Steps[Type]:
-        """The steps for a part of an expression, fewer where it is flat."""
+        """Return the steps for a subexpression, a single one if it is flat."""
         quick = self._quick(node, scope)
-        return self._steps(node, scope, is_operand=is_operand) if quick is None else _known(quick)
+        return self._steps(node, scope, is_operand=is_operand) if quick is None else _finished(quick)
 
     def _listed(self, node: Array | Tuple, scope: Scope) -> Steps[Type]:
         kinds: list[Type] = []
@@ -225,7 +225,7 @@ class Inference:
             return self._bounded(array_of(item_type), node)
         first = next(i for i in range(1, len(kinds)) if _common_of(kinds[: i + 1]) is None)
         others = self._type_name(_common_of(kinds[:first]) or UNKNOWN)
-        message = f"an item of type {self._type_name(kinds[first])} stands in an array of {others}"
+        message = f"an item has type {self._type_name(kinds[first])} in an array of {others}"
         self._findings.error("NNEF0403", message, node.items[first], "items of an array have one type")
         return UNKNOWN
 
@@ -244,7 +244,7 @@ class Inference:
             self._findings.error("NNEF0308", "the result of 'external' is no graph parameter", node, NO_INPUT)
         result = self._calls.called(node, types, scope)
         if is_operand and self._is_final and isinstance(result, TupleOf):
-            message = f"'{node.name}' has {len(result.items)} results and stands where one value is wanted"
+            message = f"'{node.name}' has {len(result.items)} results, but one value is expected"
             self._findings.error("NNEF0413", message, called_name(node), f"assign them first: a, b = {node.name}(…)")
             return UNKNOWN
         return result
@@ -349,7 +349,7 @@ class Inference:
         return LOGICAL if node.operator in _ORDER or node.operator in _EQUALITY else UNKNOWN
 
     def _tensor_operator(self, operation: str, operands: Sequence[Expression], types: Sequence[Type]) -> Type:
-        """An operator on tensors is a call of the operation it stands for."""
+        """Type an operator on tensors as a call of the corresponding operation."""
         declaration = self._operations.find(operation)
         if declaration is None:
             return UNKNOWN
@@ -404,7 +404,7 @@ class Inference:
     def _string_part(self, node: Subscript | Range, target: Type) -> Type:
         if target in (STRING, UNKNOWN):
             return target
-        message = f"a subscript goes with arrays, tuples and strings, not with {self._type_name(target)}"
+        message = f"subscripts apply to arrays, tuples and strings, not to {self._type_name(target)}"
         remedy = "a part of a tensor is slice(…)" if isinstance(target, TensorOf) else None
         self._findings.error("NNEF0406", message, node.target, remedy)
         return UNKNOWN
@@ -427,14 +427,14 @@ class Inference:
         for loop in node.loops:
             source = yield self._of(loop.source, scope)
             if not isinstance(source, ArrayOf) and source is not UNKNOWN:
-                message = f"a comprehension goes through an array, not through {self._type_name(source)}"
+                message = f"a comprehension iterates over an array, not over {self._type_name(source)}"
                 remedy = "range_of(s) counts its characters" if source is STRING else None
                 self._findings.error("NNEF0412", message, loop.source, remedy)
             kinds.append((source.item or UNKNOWN) if isinstance(source, ArrayOf) else UNKNOWN)
         seen: set[str] = set()
         for loop, kind in zip(node.loops, kinds, strict=True):
             if loop.name.text in seen:
-                message = f"'{loop.name.text}' goes through two arrays"
+                message = f"'{loop.name.text}' iterates over two arrays"
                 self._findings.error("NNEF0304", message, loop.name, "each iterator has a name of its own")
             seen.add(loop.name.text)
             hidden.append((loop.name.text, scope.types.get(loop.name.text)))
@@ -456,7 +456,7 @@ class Inference:
         return type_name(of, self._edition)
 
 
-def _known(kind: Type) -> Steps[Type]:
+def _finished(kind: Type) -> Steps[Type]:
     yield from ()
     return kind
 
@@ -482,8 +482,8 @@ def _depth(of: Type) -> int:
             return 0
 
 
-def _meant(name: str, scope: Scope) -> str | None:
-    """What an undefined `name` may have been meant to be."""
+def _suggest_name(name: str, scope: Scope) -> str | None:
+    """Suggest a defined name for the undefined `name`."""
     if name.lower() in ("true", "false"):
         return f"the literal is written '{name.lower()}'"
     return suggestion(name, scope.types)

@@ -1,4 +1,4 @@
-"""Arithmetic of integers, which NNEF has of real numbers alone: cast before and behind."""
+"""Integer arithmetic, which NNEF defines for real numbers only: insert casts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _EXACT = 1 << 24
 
 
-def as_reals(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
-    """A copy whose operations on real numbers are given such, with a note (NNEF0775) for each; else the graph itself.
+def cast_integers(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
+    """Return a copy whose real-valued operations get cast operands, with a note (NNEF0775) each; or the graph itself.
 
     Before  z = add(i, j)                                                              i, j, z integer
     After   x = cast<scalar>(i);  y = cast<scalar>(j);  r = add(x, y);  z = cast<integer>(r)
@@ -40,17 +40,17 @@ def as_reals(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
         for place in _integer_operands(node):
             operand = node.inputs[place]
             if operand is not None:
-                node.set_input(place, _real(result, node, operand, reals))
+                node.set_input(place, _cast_to_scalar(result, node, operand, reals))
         if any(_is_integer(value) for value in _real_results(node)):
             _cast_back(result, node)
-            message = f"'{node.word}' of integers is computed of real numbers, single floats in most readers"
+            message = f"'{node.word}' of integers is computed on real numbers, which most readers store as float32"
             remedy = f"they are exact up to {_EXACT}; the flavour 'tract' has integers"
             found.setdefault(node.word, Diagnostic("NNEF0775", message, node.origin, remedy, Severity.WARNING))
     return result, list(found.values())
 
 
 def _integer_operands(node: Node) -> list[int]:
-    """The operands that are integers, where tensors of real numbers are taken."""
+    """Return the indices of integer operands where real tensors are required."""
     declaration = standard(Edition.FINAL).get(node.word) if node.dialect == DIALECT else None
     if declaration is None:
         return []
@@ -61,13 +61,13 @@ def _integer_operands(node: Node) -> list[int]:
     return [
         place
         for place, (value, kind) in enumerate(zip(node.inputs, every, strict=False))
-        if value is not None and _is_of_reals(kind) and _is_integer(value)
+        if value is not None and _is_scalar_tensor(kind) and _is_integer(value)
     ]
 
 
-def _is_of_reals(kind: Type | None) -> bool:
+def _is_scalar_tensor(kind: Type | None) -> bool:
     if isinstance(kind, ArrayOf):
-        return _is_of_reals(kind.item)
+        return _is_scalar_tensor(kind.item)
     return isinstance(kind, TensorOf) and kind.item is SCALAR
 
 
@@ -81,14 +81,16 @@ def _real_results(node: Node) -> list[Value]:
     if declaration is None:
         return []
     kinds = chain((kind for _, kind in declaration.results), repeat(declaration.results[-1][1]))
-    return [value for value, kind in zip(node.outputs, kinds, strict=False) if value is not None and _is_of_reals(kind)]
+    return [
+        value for value, kind in zip(node.outputs, kinds, strict=False) if value is not None and _is_scalar_tensor(kind)
+    ]
 
 
 def _of(value: Value, dtype: DType) -> TensorFact:
     return TensorFact(dtype, value.shape)
 
 
-def _real(graph: Graph, node: Node, value: Value, reals: dict[Value, Value]) -> Value:
+def _cast_to_scalar(graph: Graph, node: Node, value: Value, reals: dict[Value, Value]) -> Value:
     if value not in reals:
         if value.storage is not None and value.is_constant:
             storage = Converted(value.storage, DType.FLOAT32)
@@ -102,7 +104,7 @@ def _real(graph: Graph, node: Node, value: Value, reals: dict[Value, Value]) -> 
 
 
 def _cast_back(graph: Graph, node: Node) -> None:
-    """Integers again of the real results; a quotient without what is behind the point."""
+    """Cast real results back to integers; quotients are truncated."""
     for old in _real_results(node):
         if not _is_integer(old):
             continue
@@ -112,15 +114,15 @@ def _cast_back(graph: Graph, node: Node) -> None:
         old.fact = _of(old, DType.FLOAT32)
         x, place = old, node
         if node.word == "div":
-            place, sign = _behind(graph, place, "sign", [old])
-            place, size = _behind(graph, place, "abs", [old])
-            place, size = _behind(graph, place, "floor", [size])
-            place, x = _behind(graph, place, "mul", [sign, size])
+            place, sign = _insert_after(graph, place, "sign", [old])
+            place, size = _insert_after(graph, place, "abs", [old])
+            place, size = _insert_after(graph, place, "floor", [size])
+            place, x = _insert_after(graph, place, "mul", [sign, size])
         whole = Node("cast", [x], [last], {DTYPE: DType.INT64}, dialect=DIALECT, origin=node.origin)
         graph.insert_after(place, whole)
 
 
-def _behind(graph: Graph, place: Node, word: str, operands: list[Value]) -> tuple[Node, Value]:
+def _insert_after(graph: Graph, place: Node, word: str, operands: list[Value]) -> tuple[Node, Value]:
     result = Value(graph.fresh(operands[0].name), operands[0].fact)
     node = Node(word, operands, [result], dialect=DIALECT, origin=place.origin)
     return graph.insert_after(place, node), result

@@ -1,4 +1,4 @@
-"""Items of tensor files that are no element type of ours as they lie: widths up to 64 bits, codes of real numbers."""
+"""Items of tensor files without a direct dtype: unusual widths, and codes of real numbers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-class Kind(StrEnum):
-    """What the bits of an item say."""
+class ItemKind(StrEnum):
+    """Kind of an item's bits."""
 
     FLOAT = "float"
     UNSIGNED = "unsigned integer"
@@ -34,26 +34,26 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Codes 0 to 2^bits - 1 that stand for reals spread evenly from `minimum` to `maximum`."""
+    """Codes 0 to 2^bits - 1 for equally spaced numbers from `minimum` to `maximum`."""
 
     minimum: float
     maximum: float
     bits: int
 
-    def reals(self, codes: Array) -> Array:
-        """The real numbers that `codes` stand for."""
+    def decode(self, codes: Array) -> Array:
+        """Decode `codes` to real numbers."""
         r = float(2**self.bits - 1)
         return codes.astype(np.float64) / r * (self.maximum - self.minimum) + self.minimum
 
 
 @dataclass(frozen=True, slots=True)
 class Logarithmic:
-    """Codes that stand for powers of two; code 0 for `2 ^ exponent`."""
+    """Codes for powers of two; code 0 means `2 ^ exponent`."""
 
     exponent: int
 
-    def reals(self, codes: Array) -> Array:
-        """The real numbers that `codes` stand for."""
+    def decode(self, codes: Array) -> Array:
+        """Decode `codes` to real numbers."""
         return np.exp2(codes.astype(np.float64) + float(self.exponent))
 
     @classmethod
@@ -63,23 +63,23 @@ class Logarithmic:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ItemType:
     """The type of a tensor file's items.
 
-    `is_quantized`: they are codes of real numbers; `decoding` says which, where the file itself does.
+    `is_quantized`: they are codes of real numbers; `decoding` is the mapping if the file contains it.
     """
 
-    kind: Kind
+    kind: ItemKind
     bits: int
     is_quantized: bool = False
     decoding: Linear | Logarithmic | None = None
 
     @property
     def dtype(self) -> DType:
-        """The element type of a storage of such items: their own, the next wider one, or float32 for decoded codes."""
+        """The dtype of a storage of such items: their own, the next wider one, or float32 for decoded codes."""
         if self.decoding is not None:
             return DType.FLOAT32
-        if self.kind is Kind.LOGICAL:
+        if self.kind is ItemKind.LOGICAL:
             return DType.BOOL
         own = next((dtype for dtype in _DTYPES[self.kind] if dtype.bits == self.bits), None)
         return own or next(dtype for dtype in _DTYPES[self.kind] if dtype.bits > max(self.bits, 7))
@@ -87,7 +87,7 @@ class Item:
     @property
     def is_direct(self) -> bool:
         """Whether a storage can be a view of the file."""
-        return self.decoding is None and self.kind is not Kind.LOGICAL and self.dtype.bits == self.bits
+        return self.decoding is None and self.kind is not ItemKind.LOGICAL and self.dtype.bits == self.bits
 
     def __str__(self) -> str:
         quantized = "quantized " if self.is_quantized else ""
@@ -95,14 +95,14 @@ class Item:
 
 
 _DTYPES = {
-    Kind.FLOAT: (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64),
-    Kind.UNSIGNED: (DType.UINT2, DType.UINT4, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64),
-    Kind.SIGNED: (DType.INT2, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT64),
+    ItemKind.FLOAT: (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64),
+    ItemKind.UNSIGNED: (DType.UINT2, DType.UINT4, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64),
+    ItemKind.SIGNED: (DType.INT2, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT64),
 }
 
 
-def storage_of_items(file: MappedFile | Bytes, start: int, item: Item, shape: Sequence[int]) -> Storage:
-    """The numbers that begin at byte `start`: a view where it can be, else decoded when they are asked for."""
+def storage_of_items(file: MappedFile | Bytes, start: int, item: ItemType, shape: Sequence[int]) -> Storage:
+    """Return the elements from byte `start`: a view if possible, else decoded on access."""
     if item.is_direct:
         return FileStorage(file, start, item.dtype, shape, Packing.HIGH_FIRST)
     return ItemStorage(file, start, item, shape)
@@ -116,7 +116,7 @@ class ItemStorage(Storage):
 
     __slots__ = ("file", "item", "start")
 
-    def __init__(self, file: MappedFile | Bytes, start: int, item: Item, shape: Sequence[int]) -> None:
+    def __init__(self, file: MappedFile | Bytes, start: int, item: ItemType, shape: Sequence[int]) -> None:
         super().__init__(item.dtype, shape)
         self.file = file
         self.start = start
@@ -141,10 +141,10 @@ class ItemStorage(Storage):
 
 
 class Converted(Storage):
-    """Numbers of another storage as another element type, converted whenever they are read.
+    """Elements of another storage converted to another dtype on access.
 
-    Only what the target holds may stand in it: `numpy` and `chunks` raise `DiagnosticError` (NNEF0714) for an unsigned
-    integer beyond 2^63 - 1. Reals are rounded to the nearest.
+    `numpy` and `chunks` raise `DiagnosticError` (NNEF0714) for an unsigned integer above 2^63 - 1. Floats are rounded
+    to nearest.
     """
 
     __slots__ = ("of", "span")
@@ -203,7 +203,7 @@ class Fill(Storage):
 
 
 def elements_of(storage: Storage, most: int) -> Iterator[Array]:
-    """The numbers of `storage` in order, about `most` at once; some behind the last may only fill a byte."""
+    """Yield the elements of `storage` in order, about `most` at a time; the last chunk may have padding bits."""
     dtype = storage.dtype
     if dtype.bits < 8:
         for piece in storage.chunks(max(dtype.size(most), 1)):
@@ -215,7 +215,7 @@ def elements_of(storage: Storage, most: int) -> Iterator[Array]:
 
 
 def regrouped(pieces: Iterable[memoryview], size: int) -> Iterator[memoryview]:
-    """The same bytes in pieces whose length is a multiple of `size`; the last one is whatever is left."""
+    """Yield the same bytes in chunks whose length is a multiple of `size`, except the last."""
     rest = b""
     for piece in pieces:
         whole = memoryview(rest + piece.tobytes()) if rest else piece
@@ -227,21 +227,21 @@ def regrouped(pieces: Iterable[memoryview], size: int) -> Iterator[memoryview]:
         yield memoryview(rest)
 
 
-def _decoded(raw: Array, item: Item, count: int) -> Array:
-    if item.kind is Kind.LOGICAL and item.bits == 8:
+def _decoded(raw: Array, item: ItemType, count: int) -> Array:
+    if item.kind is ItemKind.LOGICAL and item.bits == 8:
         return raw != 0
-    if item.kind is Kind.FLOAT:
+    if item.kind is ItemKind.FLOAT:
         return raw.view(f"<f{item.bits // 8}")
     fields = _fields(raw, item.bits, count)
-    if item.kind is Kind.LOGICAL:
+    if item.kind is ItemKind.LOGICAL:
         return fields != 0
-    if item.kind is Kind.SIGNED:
+    if item.kind is ItemKind.SIGNED:
         sign = fields.dtype.type(1 << (item.bits - 1))
         fields = ((fields ^ sign) - sign).view(fields.dtype.str.replace("u", "i"))
     if item.decoding is None:
         return fields
     with np.errstate(over="ignore"):
-        return item.decoding.reals(fields).astype(np.float32)
+        return item.decoding.decode(fields).astype(np.float32)
 
 
 def _fields(raw: Array, bits: int, count: int) -> Array:

@@ -1,4 +1,4 @@
-"""The words of NNEF text: one compiled expression cuts it, another says what is wrong with a piece."""
+"""Lexer of NNEF texts: one regular expression splits tokens, another one diagnoses malformed ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST_INTEGER = 2 ** (INTEGER_BITS - 1) - 1
 
 _PIECE = re.compile(
     rf"{SPACE}+|{COMMENT}|{IDENTIFIER}"
-    r"|[0-9](?:[eE][+-]|[0-9A-Za-z_.])*"  # longer than a number: `1e` and `1.2.3` are one mistake, not three words
+    r"|[0-9](?:[eE][+-]|[0-9A-Za-z_.])*"  # longer than a number: `1e` and `1.2.3` are one error each
     r"|'(?:[^'\\\n\r]|\\[^\n\r]|\\)*'?"
     r'|"(?:[^"\\\n\r]|\\[^\n\r]|\\)*"?'
     r"|->|<=|>=|==|!=|&&|\|\||.",
@@ -73,7 +73,7 @@ QUOTES = frozenset("'\"")
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """`#` and what follows it on its line."""
+    """A comment: `#` and the text up to the end of the line."""
 
     text: str
     start: int
@@ -81,7 +81,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The words of a text in order, with the place of each; the last is the empty word at the text's end."""
+    """The tokens of a text with their positions; the last one is the empty token at the end."""
 
     texts: list[str]
     starts: list[int]
@@ -92,9 +92,9 @@ class Tokens:
 
 
 def tokenize(text: str, start: int = 0, end: int | None = None, *, keeps_comments: bool = False) -> Tokens:
-    """Cut `text` from `start` to `end` into words, leaving out white space and comments.
+    """Split `text` from `start` to `end` into tokens, without white space and comments.
 
-    Total: a character that begins no word is a word of its own, an open string ends with its line.
+    Never fails: an unexpected character is a token, an unterminated string ends with its line.
     """
     skipped = _SPACES if keeps_comments else _SKIPPED
     end = len(text) if end is None else end
@@ -118,7 +118,7 @@ def comments(text: str) -> Iterator[Comment]:
 
 
 def string_value(text: str) -> str:
-    """Characters of a string literal: the quote and the backslash lose their escape, any other backslash stays."""
+    """Return the characters of a string literal: escaped quotes and backslashes are unescaped."""
     quote = text[0]
     return _ESCAPE.sub(lambda m: m[1] if m[1] in (quote, "\\") else m[0], text[1:-1])
 
@@ -130,7 +130,7 @@ def string_literal(value: str) -> str:
 
 
 def fault_of_number(text: str, span: Span, *, negative: bool = False) -> Diagnostic | None:
-    """What is wrong with a piece that begins with a digit, `negative` if a minus stands before it."""
+    """Return the error of a token that begins with a digit; `negative` if a minus precedes it."""
     if not _NUMBER.fullmatch(text):
         return Diagnostic(
             "NNEF0102",
@@ -155,7 +155,7 @@ def fault_of_number(text: str, span: Span, *, negative: bool = False) -> Diagnos
 
 
 def faults_of_string(text: str, start: int, source: Source) -> Iterator[Diagnostic]:
-    """What is wrong with a piece at `start` that begins with a quote."""
+    """Yield the errors of a token at `start` that begins with a quote."""
     span = Span(source, start, start + len(text))
     if len(text) == 1 or text[-1] != text[0] or not _ESCAPE.sub("", text[1:]).endswith(text[0]):
         yield Diagnostic(
@@ -176,7 +176,7 @@ def faults_of_string(text: str, start: int, source: Source) -> Iterator[Diagnost
         if escape[1] not in (text[0], "\\"):
             yield Diagnostic(
                 "NNEF0107",
-                f"'{escape[0]}' is no escape and stands for both characters",
+                f"'{escape[0]}' is not an escape sequence and is read as two characters",
                 Span(source, start + escape.start(), start + escape.end()),
                 help=f"write '\\\\' for a backslash; only it and {text[0]} are escaped",
                 severity=Severity.WARNING,
@@ -184,7 +184,7 @@ def faults_of_string(text: str, start: int, source: Source) -> Iterator[Diagnost
 
 
 def fault_of_symbol(text: str, span: Span) -> Diagnostic:
-    """A character that begins no word."""
+    """Report a character that begins no token."""
     remedy = {
         ".": "a number begins with a digit: 0.5",
         "&": "'and' is written '&&'",
@@ -193,7 +193,7 @@ def fault_of_symbol(text: str, span: Span) -> Diagnostic:
         "@": "names hold letters, digits and '_'",
     }
     named = f"'{text}'" if text.isascii() and text.isprintable() else f"U+{ord(text):04X}"
-    return Diagnostic("NNEF0101", f"character {named} begins no word of the language", span, help=remedy.get(text))
+    return Diagnostic("NNEF0101", f"character {named} does not begin a token", span, help=remedy.get(text))
 
 
 def _shown(text: str) -> str:

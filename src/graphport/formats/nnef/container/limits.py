@@ -22,16 +22,16 @@ class Limits:
     """Findings of one stage; further ones are counted, not shown."""
 
     type_nesting: int = 64
-    """Arrays and tuples within one another in a type."""
+    """Nesting depth of arrays and tuples in a type."""
 
     depth: int = 10_000
-    """Fragments expanded within one another."""
+    """Nesting depth of expanded fragments."""
 
     operations: int = 20_000
-    """Operations, and results in arrays, that expansion may make, beside one for each character of the text."""
+    """Operations, and results in arrays, that expansion may create, in addition to one per character of the text."""
 
     steps: int = 150_000
-    """Expressions that may be evaluated, beside ten for each character of the text."""
+    """Expressions that may be evaluated, in addition to ten per character of the text."""
 
     items: int = 10_000_000
     """Items of arrays and characters of strings that evaluation may make in all."""
@@ -40,8 +40,8 @@ class Limits:
 DEFAULT = Limits()
 
 
-def stated(default: Bounds) -> Bounds:
-    """Bounds, a dataclass of numbers, with those that `GRAPHPORT_LIMITS` states under `nnef.` and their names."""
+def read_limits(default: Bounds) -> Bounds:
+    """Return the limits, overridden by entries `nnef.NAME` of `GRAPHPORT_LIMITS`."""
     if not os.environ.get(budget.LIMITS):
         return default
     names = [field.name for field in fields(default)]  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 ORIGINAL_NAME = "original_name"
-"""The note of a value that holds its name before it became an identifier."""
+"""Note of a value with its name before it was made an identifier."""
 ORIGINALLY = "# originally "
-"""A comment that begins so says what values were called before their names became identifiers, as a JSON object."""
+"""Prefix of a comment with the original names of values, as a JSON object."""
 LABEL = "label"
 """The note of a constant that holds the label of its tensor file."""
 
@@ -33,7 +33,7 @@ class _Reserved:
 
     def __init__(self, edition: Edition, *, strict: bool) -> None:
         self._keywords = KEYWORDS[edition]
-        # Some readers take the beginning of such a name for the literal.
+        # Some readers mistake the beginning of such a name for the literal.
         self._beginnings = ("true", "false") if strict else ()
 
     def __contains__(self, name: object) -> bool:
@@ -41,9 +41,9 @@ class _Reserved:
 
 
 class Names:
-    """An identifier for every value that needs one: its own name where that is one, else a bent one that is free.
+    """An identifier for every value that needs one: its own name if valid, else a free variation.
 
-    `bent` says what was called otherwise before, by identifier.
+    `bent` maps changed identifiers to original names.
     """
 
     def __init__(self, graph: Graph, edition: Edition, nameless: Container[Value], *, strict: bool) -> None:
@@ -81,7 +81,7 @@ class Names:
         return self._bend(value.name)
 
     def unused(self) -> str:
-        """An identifier for a result that nobody reads."""
+        """Return an identifier for an unused result."""
         return self._free("unused")
 
     def symbol(self, name: str) -> str:
@@ -106,7 +106,7 @@ def _public_first(graph: Graph) -> Iterator[Value]:
 
 
 class Labels:
-    """A label for every variable: the one that was read, or one made of its name. Equal variables share one."""
+    """A label for every variable: the original one, or one derived from its name. Equal variables share one."""
 
     def __init__(self) -> None:
         self._files = FileNames(DATA)

@@ -1,4 +1,4 @@
-"""Flat operations: what a document is once its fragments are expanded and its expressions evaluated."""
+"""Flat operations: a document after expansion of fragments and evaluation of expressions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.core.facts import TensorFact
+    from graphport.formats.nnef.container.call_text import FlatCall
     from graphport.formats.nnef.container.declare import Declaration
-    from graphport.formats.nnef.container.forms import FlatCall
     from graphport.formats.nnef.container.syntax import Argument, Call
 
 Attribute: TypeAlias = "Dim | float | bool | str | tuple[Attribute, ...]"
@@ -25,10 +25,10 @@ _MOST_SCOPES = 8
 
 @dataclass(slots=True, eq=False, repr=False)
 class Tensor:
-    """A value at run time, or (`literal` is not `None`) a number written in place of one.
+    """A run-time value, or (`literal` is not `None`) a number in place of one.
 
-    `data` is what it holds: scalar, integer or logical, empty where nobody knows. `fact` is what shape propagation has
-    found. Names are unique in their document and final when expansion returns; a literal has none.
+    `data` is its data-type: scalar, integer or logical, empty if unknown. `fact` is inferred by shape propagation.
+    Names are unique and final after expansion; a literal has none.
     """
 
     data: str
@@ -44,14 +44,14 @@ class Tensor:
 
 
 Operand: TypeAlias = "Tensor | tuple[Operand, ...]"
-"""What stands for a tensor parameter: a tensor, or an array or tuple of them."""
+"""Argument of a tensor parameter: a tensor, or an array or tuple of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Origin:
-    """The place of a call in the text, and where from the fragment around it was called.
+    """The location of a call, and of the call of the surrounding fragment.
 
-    `depth` calls lead to it, of which `outermost` is the place of the one in the graph.
+    `depth` is the number of enclosing calls, of which `outermost` is the one in the graph.
     """
 
     span: Span
@@ -95,10 +95,10 @@ class Origin:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Operation:
-    """One operation: operands and attributes by parameter, in the order of the declaration, defaults filled in.
+    """One operation: operands and attributes by parameter, in declaration order, with defaults.
 
-    `generic` is what `?` is in it; `declaration` is `None` for an operation of a vendor's extension, whose arguments
-    are as they were written, those by position named by their number.
+    `generic` is the type of `?`; `declaration` is `None` for an operation of a vendor's extension, whose positional
+    arguments are named by their index.
     """
 
     name: str
@@ -110,12 +110,12 @@ class Operation:
     declaration: Declaration | None
     call: Call | None = None
     pattern: Pattern | None = None
-    """What it shares with others, if it was made by it."""
+    """The pattern that created it, if any."""
 
     def __repr__(self) -> str:
         return f"Operation({self.name}, {self.operands}, {self.attributes}, {self.results})"
 
-    def given(self, parameter: str) -> Argument | None:
+    def argument_of(self, parameter: str) -> Argument | None:
         """The argument that the document passes for `parameter`; `None` where it takes its default."""
         if self.call is None:
             return None
@@ -127,9 +127,9 @@ class Operation:
                 return argument
         return None
 
-    def place(self, parameter: str | None = None) -> Span:
-        """Where the value of `parameter` stands in the text, or else the operation."""
-        argument = None if parameter is None else self.given(parameter)
+    def span_of(self, parameter: str | None = None) -> Span:
+        """Return the location of the argument of `parameter`, or of the operation."""
+        argument = None if parameter is None else self.argument_of(parameter)
         if argument is None:
             return self.origin.span
         return Span(self.origin.span.source, argument.value.start, argument.value.stop)
@@ -146,7 +146,7 @@ class Operation:
 
 
 class Pattern:
-    """What operations of one form, of tensors of such data-types, share."""
+    """Shared properties of operations of one form on tensors of the same data-types."""
 
     __slots__ = ("attributes", "data", "declaration", "generic", "leading", "name", "rest")
 
@@ -161,16 +161,16 @@ class Pattern:
         }
         self.attributes: dict[str, Attribute] = operation.attributes
 
-    def operation(self, given: list[Tensor], origin: Origin, call: FlatCall) -> Operation:
+    def operation(self, argument_of: list[Tensor], origin: Origin, call: FlatCall) -> Operation:
         """One operation more."""
-        operands: dict[str, Operand] = dict(zip(self.leading, given, strict=True))
+        operands: dict[str, Operand] = dict(zip(self.leading, argument_of, strict=True))
         if self.rest:
             operands.update(self.rest)
         return Operation(self.name, self.generic, operands, self.attributes, (), origin, self.declaration, call, self)
 
 
 def tensors(operand: Operand) -> Iterator[Tensor]:
-    """The tensors that `operand` is made of; no deeper than types are."""
+    """Yield the tensors in `operand`."""
     if isinstance(operand, Tensor):
         yield operand
     else:

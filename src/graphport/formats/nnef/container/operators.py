@@ -1,4 +1,4 @@
-"""The operations that operators stand for."""
+"""Operations that correspond to operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATIONS = {
     "&&": "and",
     "||": "or",
 }
-"""The operation that a binary operator stands for where a tensor is involved."""
+"""The operation of a binary operator on tensors."""
 PREFIXES = {"-": "neg", "!": "not"}
 COPIES = {Edition.FINAL: "copy", Edition.PROVISIONAL: "idn"}
-"""The operation that a plain assignment and the unary plus stand for."""
+"""The operation of a plain assignment and of the unary plus."""

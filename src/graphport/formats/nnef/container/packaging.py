@@ -1,7 +1,7 @@
-"""Where a model lies: a folder, a tar archive, a compressed one, or a text alone.
+"""Container of a model: a folder, a tar archive, a compressed one, or a text alone.
 
-Files and archives are untrusted: nothing outside of a folder is opened, links and devices in archives are refused, and
-what an archive says of itself is compared with its size before it is believed.
+Files are untrusted: nothing outside a folder is opened, links and devices in archives are refused, and sizes in
+archives are checked against the file size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.container.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.container.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
 from graphport.formats.nnef.container.tensors import Payload, Region
-from graphport.formats.nnef.container.unpacked import UnpackedFile
+from graphport.formats.nnef.container.unpacked_file import UnpackedFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 QUANTIZATION = "graph.quant"
 QUANTIZATION_SUFFIX = ".quant"
-"""What the quantization of a text alone is called behind the text's own name."""
+"""Suffix of the quantization file of a text alone."""
 DATA = ".dat"
 
 _SHORT = 1 << 16
@@ -42,7 +42,7 @@ _SHORT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """Bounds on what is read from a file, with their defaults; a finding names the bound that is passed."""
+    """Limits on file content, with their defaults; a diagnostic names the exceeded limit."""
 
     text: int = 256 << 20
     """Bytes of a graph's text or of its quantization."""
@@ -57,14 +57,14 @@ class FileLimits:
     """Unpacked bytes for each compressed one."""
 
     ratio_above: int = 256 << 20
-    """Bytes that may be unpacked whatever the ratio."""
+    """Unpacked size in bytes that is accepted at any ratio."""
 
 
 FILES = FileLimits()
 
 
 class Container(ABC):
-    """The files of one model; `name` is what the user called it, `findings` are warnings."""
+    """The files of one model; `name` is the user's path, `findings` are warnings."""
 
     def __init__(self, path: Path, limits: FileLimits) -> None:
         self.path = path
@@ -77,10 +77,10 @@ class Container(ABC):
 
     @abstractmethod
     def find(self, name: str) -> Region | None:
-        """The file `name` of the model, `None` if it has none.
+        """Return the file `name` of the model, or `None`.
 
         Raises:
-            DiagnosticError: it lies outside of the model's folder, or is no ordinary file.
+            DiagnosticError: it is outside the model's folder, or not a regular file.
         """
 
     def graph(self) -> Source:
@@ -126,7 +126,7 @@ class Container(ABC):
             return Source(name, content.decode("utf-8"))
         except UnicodeDecodeError as error:
             span = Span(Source(name), place=f"byte {error.start}")
-            message = f"byte 0x{content[error.start]:02x} is no UTF-8; what is not is replaced"
+            message = f"byte 0x{content[error.start]:02x} is not UTF-8; invalid bytes are replaced"
             remedy = "NNEF texts are ASCII; save the file in UTF-8"
             self.findings.append(Diagnostic("NNEF0734", message, span, remedy, Severity.WARNING))
             return Source(name, content.decode("utf-8", "replace"))
@@ -138,14 +138,14 @@ class Folder(Container):
     def find(self, name: str) -> Region | None:
         shown = f"{self.name}/{name}"
         try:
-            return _whole(MappedFile(self._located(name.split("/"))), shown)
+            return _region_of_file(MappedFile(self._located(name.split("/"))), shown)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise _fault("NNEF0731", f"it cannot be read: {error.strerror or error}", shown) from error
 
     def _located(self, parts: list[str]) -> str:
-        """Where the file lies, each link on the way having been found to stay in the folder."""
+        """Resolve the path of a file; every link must stay in the folder."""
         place = str(self.path)
         status = None
         for part in parts:
@@ -183,14 +183,14 @@ class Tar(Container):
         return Region(self._file, member.start, member.size, f"{self.name}/{self._inside}{name}")
 
     def _folder(self) -> str:
-        """What stands before the model's own names: archives made of a folder instead of in it have its name there."""
+        """Return the prefix of the model's file names: the folder that the archive was made from."""
         if GRAPH in self._members:
             return ""
         tops = [name for name in self._members if name.count("/") == 1 and name.endswith(f"/{GRAPH}")]
         if len(tops) != 1:
             return ""
         folder = tops[0][: -len(GRAPH)]
-        message = f"{GRAPH} lies in the folder {folder} of the archive, not at its top"
+        message = f"{GRAPH} is in the folder {folder} of the archive, not at its top"
         span = Span(Source(self.name))
         remedy = "other readers do not find it; make the archive inside of the folder"
         self.findings.append(Diagnostic("NNEF0739", message, span, remedy, Severity.WARNING))
@@ -198,7 +198,7 @@ class Tar(Container):
 
 
 class Text(Container):
-    """A graph's text without data, or with what lies beside it if it is called `graph.nnef`.
+    """A graph's text without data, or with its sibling files if it is named `graph.nnef`.
 
     The quantization of `model.nnef` is `model.quant`.
     """
@@ -223,7 +223,7 @@ class Text(Container):
 
     def find(self, name: str) -> Region | None:
         if name == GRAPH:
-            return _whole(MappedFile(self.path), self.name)
+            return _region_of_file(MappedFile(self.path), self.name)
         if self._folder is not None:
             return self._folder.find(name)
         if name != QUANTIZATION:
@@ -231,14 +231,15 @@ class Text(Container):
         beside = belonging(self.path.with_suffix(QUANTIZATION_SUFFIX), self.path)
         if beside == self.path or not beside.is_file():
             return None
-        return _whole(MappedFile(beside), str(beside))
+        return _region_of_file(MappedFile(beside), str(beside))
 
 
 def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
-    """The model at `path`, by what it is; an archive's members are listed, nothing else is read.
+    """Open the model at `path`, detecting its kind; archive members are listed, nothing else is read.
 
     Raises:
-        DiagnosticError: there is nothing, it cannot be read, or is a damaged or unsafe archive (NNEF0730 to NNEF0738).
+        DiagnosticError: the path does not exist, cannot be read, or is a damaged or unsafe archive (NNEF0730 to
+            NNEF0738).
     """
     path = path if isinstance(path, Path) else Path(path)
     try:
@@ -257,7 +258,7 @@ def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
 
 
 def _status(path: Path) -> os.stat_result:
-    """What the system says of a file or a folder; it is asked once, for a small text is read as quickly."""
+    """Return the status of a file or folder with a single system call."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -269,7 +270,7 @@ def _status(path: Path) -> os.stat_result:
     return status
 
 
-def _whole(file: MappedFile, name: str) -> Region:
+def _region_of_file(file: MappedFile, name: str) -> Region:
     return Region(file, 0, file.size, name)
 
 
@@ -278,7 +279,7 @@ def _fault(code: str, message: str, name: str, help: str | None = None) -> Diagn
 
 
 def _unpacked(path: Path, limits: FileLimits) -> UnpackedFile:
-    """The unpacked content, in a file that nobody else sees."""
+    """Unpack the content to an anonymous temporary file."""
     import gzip
 
     most = min(limits.unpacked, max(limits.ratio_above, path.stat().st_size * limits.ratio))
@@ -304,14 +305,13 @@ def _unpacked(path: Path, limits: FileLimits) -> UnpackedFile:
 def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
     """Write the files of a model to `path`.
 
-    It becomes an archive if it is called `.tar`, `.tgz` or `.tar.gz`, a text alone (its quantization beside it) if it
-    is called `.nnef` and has no data, else a folder; `graph.nnef` stands for the folder it is in. The same files make
-    the same bytes. Whatever was there stays until the new is complete; a folder is replaced only if it holds nothing
-    but a model.
+    Writes an archive for `.tar`, `.tgz` or `.tar.gz`, a text (with its quantization file) for `.nnef` without data,
+    else a folder; `graph.nnef` means its folder. Output is deterministic. Old content is replaced after the new one is
+    complete; a folder is replaced only if it contains nothing but a model.
 
     Raises:
-        DiagnosticError: it cannot be written there (NNEF0743), a folder holds other files (NNEF0744), or what lies
-            beside a text would be taken for its quantization (NNEF0745).
+        DiagnosticError: the path cannot be written (NNEF0743), a folder has other files (NNEF0744), or an existing file
+            would be read as the quantization of a text (NNEF0745).
     """
     path = Path(path)
     name = path.name.lower()
@@ -326,18 +326,18 @@ def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
         elif name.endswith(TEXT) and files.keys() <= {GRAPH, QUANTIZATION} and not path.is_dir():
             _write_text(path, ordered)
         else:
-            _write_folder(home(path), ordered)
+            _write_folder(model_folder(path), ordered)
     except OSError as error:
         raise _fault("NNEF0743", f"it cannot be written: {error.strerror or error}", str(path)) from error
 
 
-def home(path: Path) -> Path:
-    """What a model at `path` is: the folder that a `graph.nnef` stands for, else the path itself."""
+def model_folder(path: Path) -> Path:
+    """Return the folder of a `graph.nnef`, else the path itself."""
     return path.parent if path.name == GRAPH else path
 
 
 def refuse_path(path: Path, written: Path) -> None:
-    """Refuse what `write_container` would refuse at `path`, where the model lies written elsewhere.
+    """Refuse paths that `write_container` would refuse, for a model written elsewhere.
 
     Raises:
         DiagnosticError: NNEF0744 or NNEF0745, see `write_container`.
@@ -358,7 +358,7 @@ def _refuse_foreign(path: Path) -> None:
 def _refuse_quantization(path: Path, *, is_written: bool) -> None:
     beside = path.with_suffix(QUANTIZATION_SUFFIX)
     if not is_written and beside.exists():
-        message = f"{beside.name} lies beside it and would be taken for its quantization"
+        message = f"the existing {beside.name} would be read as its quantization"
         raise _fault("NNEF0745", message, str(path), "remove it, or choose another name")
 
 
@@ -386,10 +386,10 @@ def _write_tar(target: BinaryIO, files: Mapping[str, Payload]) -> None:
 def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
     import gzip
 
-    # Trained weights hardly shrink: higher levels take several times as long for the same size.
+    # Trained weights hardly compress: higher levels take several times as long for the same size.
     with replacing(path) as target, gzip.GzipFile("", "wb", 1, target, mtime=0) as packed:
         size = sum(payload.size for payload in files.values())
-        # What lies on the disk is shorter than what was packed: this stage counts the latter.
+        # The progress is measured by input bytes, not by compressed output.
         with stage(f"packing {path.name}", size, "bytes", packed.tell):
             _write_tar(packed, files)  # pyright: ignore[reportArgumentType]  it writes bytes as a file does
 

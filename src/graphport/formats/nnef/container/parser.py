@@ -1,6 +1,6 @@
-"""Text to syntax tree: the whole grammar of both editions, every mistake of a text in one run.
+"""Parser: both editions to one syntax tree; all syntax errors are reported in one run.
 
-Flat statements, which are nearly all of a large model, take a short way (`flat`); the rest is read here word by word.
+Flat statements, most of a large model, take a fast path (`flat`); the rest is parsed token by token.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, Source, Span, raise_errors
 from graphport.formats.nnef.container.collection import paused_collection
 from graphport.formats.nnef.container.declared import read_type
+from graphport.formats.nnef.container.edition_detection import edition_of
 from graphport.formats.nnef.container.expressions import PRIMITIVES, Expressions
 from graphport.formats.nnef.container.findings import Findings
 from graphport.formats.nnef.container.flat import FlatStatements
 from graphport.formats.nnef.container.lexer import IDENTIFIER
 from graphport.formats.nnef.container.limits import DEFAULT, Limits
-from graphport.formats.nnef.container.marks import edition_of
 from graphport.formats.nnef.container.syntax import (
     Array,
     Assignment,
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _NOT_IN_HEADERS = frozenset(["=", ",", ")", "]", ";", "}"])
-"""What may follow a keyword that somebody took for an identifier, and never one that begins a definition."""
+"""Tokens that may follow a keyword used as an identifier, but never one that begins a definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document and what is wrong with its text, in order; statements with mistakes have a `Missing` value."""
+    """A document and its syntax errors, in order; faulty statements have a `Missing` value."""
 
     document: Document
     diagnostics: list[Diagnostic]
 
 
 def parse(source: Source, edition: Edition | None = None, limits: Limits = DEFAULT) -> Parsed:
-    """Read the text of `source`, in the edition that its marks name unless one is given.
+    """Parse the text of `source`; by default the edition is detected.
 
-    Never raises for the text's fault, and takes time linear in its length.
+    Syntax errors are returned, not raised. Takes linear time.
     """
     text = source.text or ""
     with paused_collection():
@@ -92,9 +92,9 @@ class _Parser:
 
     def document(self) -> Parsed:
         words = self._words
-        version = self._guarded(self._version)
+        version = self._recover(self._version)
         while words.word:
-            self._guarded(self._definition)
+            self._recover(self._definition)
         if not self._has_graph:
             self._error(
                 "NNEF0205", "the document has no graph", words.here(), "graph name( inputs ) -> ( outputs ) { … }"
@@ -110,12 +110,12 @@ class _Parser:
             0,
             len(words.text),
         )
-        return Parsed(document, self._findings.ordered())
+        return Parsed(document, self._findings.sorted_by_location())
 
     def fragments(self) -> tuple[Fragment, ...]:
         while self._words.word:
-            self._guarded(self._definition)
-        raise_errors(self._findings.ordered())
+            self._recover(self._definition)
+        raise_errors(self._findings.sorted_by_location())
         return tuple(self._fragments)
 
     def _error(self, code: str, message: str, span: Span, help: str | None = None) -> None:
@@ -124,7 +124,7 @@ class _Parser:
     def _span(self, node: Expression) -> Span:
         return Span(self._findings.source, node.start, node.stop)
 
-    def _guarded(self, read: Callable[[], T]) -> T | None:
+    def _recover(self, read: Callable[[], T]) -> T | None:
         """What `read` reads, or `None` and the next definition after a fault, which is noted."""
         try:
             return read()
@@ -177,7 +177,7 @@ class _Parser:
             words.advance()
 
     def _passes_slashes(self) -> bool:
-        """Whether a comment of other languages stood here, which is noted and passed."""
+        """Skip and report a comment in the syntax of other languages."""
         words = self._words
         start = words.start
         if words.text[start : start + 2] not in ("//", "/*"):
@@ -185,7 +185,10 @@ class _Parser:
         span = Span(self._findings.source, start, start + 2)
         self._findings.add(
             Diagnostic(
-                "NNEF0201", f"'{words.text[start : start + 2]}' begins no comment", span, "comments begin with '#'"
+                "NNEF0201",
+                f"'{words.text[start : start + 2]}' does not begin a comment",
+                span,
+                "comments begin with '#'",
             )
         )
         end = words.text.find("\n", start)
@@ -220,7 +223,7 @@ class _Parser:
             message = "extension directives belong to the final edition"
             self._error("NNEF0213", message, words.here(), "read the document as edition 'final'")
         elif self._fragments or self._unread or self._has_graph:
-            message = "an extension directive stands after a definition"
+            message = "an extension directive follows a definition"
             self._error("NNEF0212", message, words.here(), "move it up, below the version")
         words.advance()
         named = [words.name("an extension's name")]
@@ -340,7 +343,7 @@ class _Parser:
         words = self._words
         value = self._expressions.parse()
         items = [value]
-        # Without parentheses a tuple goes on until the next parameter begins.
+        # Without parentheses a tuple ends where the next parameter begins.
         while not words.is_final and words.word == "," and words.peek(2) != ":":
             words.advance()
             items.append(self._expressions.parse())
@@ -349,7 +352,9 @@ class _Parser:
         if culprit := first_not_literal(value, allows_minus=words.is_final):
             span = self._span(culprit)
             raise Fault(
-                Diagnostic("NNEF0209", "a default value is made of literals", span, "numbers, strings, true and false")
+                Diagnostic(
+                    "NNEF0209", "a default value must consist of literals", span, "numbers, strings, true and false"
+                )
             )
         return value
 
@@ -409,8 +414,10 @@ class _Parser:
         if culprit := _first_not_target(target):
             if isinstance(culprit, Logical):
                 word = "true" if culprit.value else "false"
-                message = f"'{word}' is a keyword and cannot be an identifier"
-                raise Fault(Diagnostic("NNEF0202", message, self._span(culprit), f"choose another name: '{word}_'"))
+                message = f"'{word}' is a keyword, not an identifier"
+                raise Fault(
+                    Diagnostic("NNEF0202", message, self._span(culprit), f"use a different name, such as '{word}_'")
+                )
             span = self._span(culprit)
             raise Fault(
                 Diagnostic(
@@ -466,7 +473,7 @@ class _Parser:
 
 
 def first_not_literal(value: Expression, *, allows_minus: bool) -> Expression | None:
-    """The first part of `value` that is no literal and not made of literals."""
+    """Return the first subexpression of `value` that is not a literal."""
     waiting = [value]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Standard operations that not every reader knows, said by those that all know."""
+"""Replacement of standard operations that some readers lack by operations that all readers have."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.build import DIALECT, DTYPE
 from graphport.formats.nnef.container.declare import standard
-from graphport.formats.nnef.container.frame import open_dims
+from graphport.formats.nnef.container.evaluation_frame import open_dims
 from graphport.formats.nnef.container.items import Converted
-from graphport.formats.nnef.container.maker import Maker
+from graphport.formats.nnef.container.real_twins import float_copy, gather_by_mask
+from graphport.formats.nnef.container.replacement import Replacement
 from graphport.formats.nnef.container.syntax import Edition
-from graphport.formats.nnef.container.twins import chosen, real_twin
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Node, Value
 
-Rule: TypeAlias = Callable[["Maker"], "Sequence[Value] | None"]
+Rule: TypeAlias = Callable[["Replacement"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
 _MOST_INDICES = 1 << 16
@@ -32,18 +32,18 @@ _MOST_INDICES = 1 << 16
 _MOST_WEIGHTS = 1 << 22
 """Entries of a matrix that interpolates along an axis."""
 COSTLY = frozenset(["deconv", "multilinear_upsample"])
-"""Words of which others say the same at more cost: kept where tract need not take the text."""
+"""Operations whose replacement is costly: replaced only if tract must read the text."""
 _MODES: dict[str, Any] = {"replicate": "edge", "reflect-even": "symmetric"}
 """Borders that not every reader has, as NumPy calls them."""
 _GELU = 1.702
-"""The slope in the formula that stands for the standard's own `gelu`."""
+"""The slope in the standard's approximation of `gelu`."""
 
 
 def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph:
-    """`graph` without operations that some reader does not know, as far as others say the same.
+    """Replace operations that some reader lacks, if possible.
 
-    Of the final edition these are what tract does not know, of the provisional one what came after it. A copy if there
-    are any, else the graph itself. Words to `keep` stay.
+    For the final edition these are the operations that tract lacks, for the provisional one those added later. Returns
+    a copy if there are any, else the graph itself. Op types in `keep` are not replaced.
     """
     known = standard(edition) if edition is Edition.PROVISIONAL else keep
     if not any(_rule(node, known) for inner in walk(graph) for node in inner):
@@ -52,7 +52,7 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
     for inner in list(walk(result)):
         for node in inner:
             rule = _rule(node, known)
-            stated = None if rule is None else rule(Maker(inner, node, is_shared="deconv" not in known))
+            stated = None if rule is None else rule(Replacement(inner, node, is_shared="deconv" not in known))
             if stated is not None:
                 _take_over(inner, node, stated)
     rewrite.remove_dead(result)
@@ -74,44 +74,44 @@ def _take_over(graph: Graph, node: Node, stated: Sequence[Value]) -> None:
     graph.remove(node)
 
 
-def _rcp(m: Maker) -> Sequence[Value]:
+def _rcp(m: Replacement) -> Sequence[Value]:
     return [m.emit("div", 1.0, m.x)]
 
 
-def _rsqr(m: Maker) -> Sequence[Value]:
+def _rsqr(m: Replacement) -> Sequence[Value]:
     return [m.emit("div", 1.0, m.emit("sqr", m.x))]
 
 
-def _rsqrt(m: Maker) -> Sequence[Value]:
+def _rsqrt(m: Replacement) -> Sequence[Value]:
     return [m.emit("div", 1.0, m.emit("sqrt", m.x))]
 
 
-def _silu(m: Maker) -> Sequence[Value]:
+def _silu(m: Replacement) -> Sequence[Value]:
     return [m.emit("mul", m.x, m.emit("sigmoid", m.x))]
 
 
-def _gelu(m: Maker) -> Sequence[Value]:
+def _gelu(m: Replacement) -> Sequence[Value]:
     return [m.emit("mul", m.x, m.emit("sigmoid", m.emit("mul", m.x, _GELU)))]
 
 
-def _selu(m: Maker) -> Sequence[Value]:
-    return [m.emit("mul", _elu_of(m), m.number("lambda"))]
+def _selu(m: Replacement) -> Sequence[Value]:
+    return [m.emit("mul", _elu_of(m), m.number_of("lambda"))]
 
 
-def _elu(m: Maker) -> Sequence[Value] | None:
-    """Of another slope than 1, which tract takes for it."""
-    return None if m.number("alpha") == 1 else [_elu_of(m)]
+def _elu(m: Replacement) -> Sequence[Value] | None:
+    """Replace elu with alpha != 1, which tract ignores."""
+    return None if m.number_of("alpha") == 1 else [_elu_of(m)]
 
 
-def _elu_of(m: Maker) -> Value:
-    below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.number("alpha"))
+def _elu_of(m: Replacement) -> Value:
+    below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.number_of("alpha"))
     fact = m.node.results[0].fact
     is_below = m.emit("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
     return m.emit("select", is_below, below, m.x)
 
 
-def _cast(m: Maker) -> Sequence[Value] | None:
-    """A logical tensor as numbers, or real numbers as a logical one: other readers choose and compare instead."""
+def _cast(m: Replacement) -> Sequence[Value] | None:
+    """Cast a logical tensor to numbers with select, or numbers to a logical tensor with a comparison."""
     source, target = m.dtype(), m.node.attributes.get(DTYPE)
     if not isinstance(target, DType):
         return None
@@ -123,23 +123,23 @@ def _cast(m: Maker) -> Sequence[Value] | None:
     if source is not None and source.is_floating and target is DType.BOOL:
         return [m.emit("ne", m.x, 0.0)]
     if source is not None and source.is_integer and target.is_floating:
-        return _reals(m)
+        return _integers_to_scalars(m)
     return None
 
 
-def _reals(m: Maker) -> Sequence[Value] | None:
-    """Integers as real numbers: a number of the text at once, others for tract alone."""
+def _integers_to_scalars(m: Replacement) -> Sequence[Value] | None:
+    """Cast integers to real numbers: literals are converted, other values only for tract."""
     if m.x.is_literal and m.x.storage is not None:
         number = m.stored(Converted(m.x.storage, DType.FLOAT32), is_literal=True)
         return [m.emit("copy", number) if m.node.results[0].is_output else number]
-    twin = real_twin(m, m.x) if m.is_shared else None
+    twin = float_copy(m, m.x) if m.is_shared else None
     if twin is None:
         return None
     return [m.emit("copy", twin) if twin.is_constant else twin]
 
 
-def _split(m: Maker) -> Sequence[Value] | None:
-    axis, ratios, shape = int(m.number("axis")), m.numbers("ratios"), m.shape()
+def _split(m: Replacement) -> Sequence[Value] | None:
+    axis, ratios, shape = int(m.number_of("axis")), m.integers_of("ratios"), m.shape()
     extent = None if shape is None else shape[axis]
     if not isinstance(extent, int):
         return None
@@ -151,21 +151,23 @@ def _split(m: Maker) -> Sequence[Value] | None:
     ]
 
 
-def _slice(m: Maker) -> Sequence[Value] | None:
-    """Backwards: tract slices forwards only, so that the places are taken one by one, as far as they are few.
+def _slice(m: Replacement) -> Sequence[Value] | None:
+    """Replace slices with negative strides by single slices, because tract slices forwards only, if there are few.
 
-    With strides: tract 0.23 moves what takes every so many entries in front of the operations before it, and fails over
-    a reshape. The entries of one stride are an axis of their own meanwhile.
+    With positive strides: tract 0.23 moves a strided slice before earlier operations and fails on reshapes. The
+    elements of one stride get an axis of their own.
     """
     x, shape = m.x, m.shape()
-    steps = m.numbers("stride")
+    steps = m.integers_of("stride")
     is_late = m.is_shared and x.producer is not None and any(step > 1 for step in steps)
     if shape is None or (all(step > 0 for step in steps) and not is_late):
         return None
     positions: list[tuple[int, int, range]] = []
-    if open_dims({"ends": (m.numbers("begin"), m.numbers("end"))}):
+    if open_dims({"ends": (m.integers_of("begin"), m.integers_of("end"))}):
         return None
-    for axis, begin, end, step in zip(m.numbers("axes"), m.numbers("begin"), m.numbers("end"), steps, strict=True):
+    for axis, begin, end, step in zip(
+        m.integers_of("axes"), m.integers_of("begin"), m.integers_of("end"), steps, strict=True
+    ):
         extent = shape[axis]
         if not isinstance(extent, int):
             return None
@@ -173,11 +175,11 @@ def _slice(m: Maker) -> Sequence[Value] | None:
     if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, _, taken in positions):
         return None
     for axis, extent, taken in positions:
-        x = _strided(m, x, axis, extent, taken) if is_late and taken.step > 1 else _taken(m, x, axis, taken)
+        x = _strided(m, x, axis, extent, taken) if is_late and taken.step > 1 else _take_indices(m, x, axis, taken)
     return [x]
 
 
-def _taken(m: Maker, x: Value, axis: int, taken: range) -> Value:
+def _take_indices(m: Replacement, x: Value, axis: int, taken: range) -> Value:
     free = TensorFact(m.dtype(), None)
     ends = [(at, at + 1, 1) for at in taken] if taken.step < 0 else [(taken.start, taken.stop, taken.step)]
     parts = [
@@ -187,11 +189,11 @@ def _taken(m: Maker, x: Value, axis: int, taken: range) -> Value:
     return parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
 
 
-def _strided(m: Maker, x: Value, axis: int, extent: int, taken: range) -> Value:
-    """Entries at places that are apart: the first of each piece that is as long as the stride.
+def _strided(m: Replacement, x: Value, axis: int, extent: int, taken: range) -> Value:
+    """Take every n-th element: reshape to chunks of stride length and slice the first of each.
 
-    The pieces begin before the first place where the last one would end behind the axis; where neither fits, the last
-    entry is taken by itself.
+    The chunks begin before the first index if the last one would end beyond the axis; otherwise the last element is
+    sliced separately.
     """
     free, step, first, last = TensorFact(m.dtype(), None), taken.step, taken[0], taken[-1]
 
@@ -210,15 +212,15 @@ def _strided(m: Maker, x: Value, axis: int, extent: int, taken: range) -> Value:
 
 
 def _slice_indices(extent: int, begin: int, end: int, step: int) -> range:
-    """The places of an axis that a slice takes."""
+    """Return the indices that a slice takes from an axis."""
     first, last = (number + extent if number < 0 else number for number in (begin, end))
     if step < 0:
         return range(min(first, extent - 1), max(last, -1), step)
     return range(first, min(last, extent) or extent, step)
 
 
-def _pad(m: Maker) -> Sequence[Value] | None:
-    """Borders that not every reader has, put together of slices; negative padding is a slice."""
+def _pad(m: Replacement) -> Sequence[Value] | None:
+    """Replace unsupported borders by concatenated slices, and negative padding by a slice."""
     pairs, shape = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"]), m.shape()
     border = m.node.attributes["border"]
     is_put_together = border in _MODES
@@ -235,7 +237,7 @@ def _pad(m: Maker) -> Sequence[Value] | None:
         grown = (max(front, 0), max(behind, 0)) if is_put_together else (0, 0)
         if end <= begin or sum(grown) > _MOST_PIECES:
             return None
-        # What is repeated lies near the ends; the rest may be as long as it likes.
+        # Repeated elements are near the ends; the middle may have any length.
         near = min(max(grown) + 1, end - begin)
         mode = _MODES.get(str(border), "edge")
         front_ = np.pad(np.arange(begin, begin + near), (grown[0], 0), mode)[: grown[0]]
@@ -256,13 +258,13 @@ def _pad(m: Maker) -> Sequence[Value] | None:
     return [m.emit("pad", x, padding=rest, border=border, value=value)]
 
 
-def _gather(m: Maker) -> Sequence[Value] | None:
-    """Entries at places that are known: ranges one behind the other."""
-    axis, shape, indices = int(m.number("axis")), m.shape(), m.node.operands[1]
+def _gather(m: Replacement) -> Sequence[Value] | None:
+    """Replace a gather with constant indices by concatenated ranges."""
+    axis, shape, indices = int(m.number_of("axis")), m.shape(), m.node.operands[1]
     storage = indices.storage if indices.is_constant else None
     extent = None if shape is None else shape[axis]
     if storage is None:
-        taken = chosen(m, axis) if m.is_shared else None
+        taken = gather_by_mask(m, axis) if m.is_shared else None
         return None if taken is None else [taken]
     if not 0 < storage.count <= _MOST_INDICES or not isinstance(extent, int):
         return None
@@ -283,8 +285,8 @@ def _gather(m: Maker) -> Sequence[Value] | None:
     return [m.emit("reshape", y, shape=storage.shape, axis_start=axis, axis_count=1)]
 
 
-def _unstack(m: Maker) -> Sequence[Value] | None:
-    axis, shape = int(m.number("axis")), m.shape()
+def _unstack(m: Replacement) -> Sequence[Value] | None:
+    axis, shape = int(m.number_of("axis")), m.shape()
     if shape is None or len(m.node.results) != shape[axis]:
         return None
     fact = TensorFact(None, None)
@@ -295,27 +297,27 @@ def _unstack(m: Maker) -> Sequence[Value] | None:
     return [m.emit("squeeze", part, axes=(axis,)) for part in parts]
 
 
-def _copy_n(m: Maker) -> Sequence[Value]:
+def _copy_n(m: Replacement) -> Sequence[Value]:
     return [m.emit("copy", m.x) for _ in m.node.results]
 
 
-def _add_n(m: Maker) -> Sequence[Value]:
+def _add_n(m: Replacement) -> Sequence[Value]:
     total = m.emit("copy", m.x) if len(m.node.operands) == 1 else m.x
     for value in m.node.operands[1:]:
         total = m.emit("add", total, value)
     return [total]
 
 
-def _box(m: Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
+def _box(m: Replacement, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
     still = ((0, 0),) * len(size)
     return m.emit(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
 
 
-def _nearest_upsample(m: Maker) -> Sequence[Value]:
+def _nearest_upsample(m: Replacement) -> Sequence[Value]:
     """Axis by axis, each element repeated: tract 0.23 cannot fuse a debox into the convolution before it."""
     shape = m.shape()
-    rank, y, free = 2 + len(m.numbers("factor")), m.x, TensorFact(m.dtype(), None)
-    for axis, factor in enumerate(m.numbers("factor"), 2):
+    rank, y, free = 2 + len(m.integers_of("factor")), m.x, TensorFact(m.dtype(), None)
+    for axis, factor in enumerate(m.integers_of("factor"), 2):
         if factor == 1:
             continue
         size = shape[axis] if shape is not None else None
@@ -326,19 +328,19 @@ def _nearest_upsample(m: Maker) -> Sequence[Value]:
     return [y if y is not m.x else m.emit("copy", y)]
 
 
-def _nearest_downsample(m: Maker) -> Sequence[Value]:
-    factor = (1, 1, *m.numbers("factor"))
+def _nearest_downsample(m: Replacement) -> Sequence[Value]:
+    factor = (1, 1, *m.integers_of("factor"))
     return [_box(m, "box", (1,) * len(factor), factor, normalize=False)]
 
 
-def _area_downsample(m: Maker) -> Sequence[Value]:
-    factor = (1, 1, *m.numbers("factor"))
+def _area_downsample(m: Replacement) -> Sequence[Value]:
+    factor = (1, 1, *m.integers_of("factor"))
     return [_box(m, "box", factor, factor, normalize=True)]
 
 
-def _multilinear_upsample(m: Maker) -> Sequence[Value] | None:
+def _multilinear_upsample(m: Replacement) -> Sequence[Value] | None:
     """Axis by axis, a product with the weights of neighbours."""
-    method, shape, factors = m.node.attributes["method"], m.shape(), m.numbers("factor")
+    method, shape, factors = m.node.attributes["method"], m.shape(), m.integers_of("factor")
     if shape is None or (m.node.attributes["border"] != "replicate" and method != "aligned"):
         return None
     x, rank, free = m.x, len(shape), TensorFact(m.dtype(), None)
@@ -356,7 +358,7 @@ def _multilinear_upsample(m: Maker) -> Sequence[Value] | None:
 
 
 def _interpolation(extent: int, factor: int, method: str) -> Any:
-    """A row for each entry of the result, a column for each that it is made of."""
+    """Return the interpolation matrix: a row per output element, a column per input element."""
     coordinates = np.arange(extent * factor, dtype=np.float64)
     if method == "aligned":
         coordinates *= (extent - 1) / max(extent * factor - 1, 1)
@@ -366,7 +368,7 @@ def _interpolation(extent: int, factor: int, method: str) -> Any:
     return np.maximum(1 - np.abs(coordinates[:, None] - np.arange(extent)), 0).astype(np.float32)
 
 
-def _deconv(m: Maker) -> Sequence[Value] | None:
+def _deconv(m: Replacement) -> Sequence[Value] | None:
     """A convolution of the input with zeros between its entries: readers order a filter in two ways."""
     given, shape = m.node.operands[1], m.shape()
     dims = given.fact.dims if isinstance(given.fact, TensorFact) else ()
@@ -377,14 +379,14 @@ def _deconv(m: Maker) -> Sequence[Value] | None:
     if not given.is_constant and max(weights[2:], default=0) > _MOST_PIECES:
         return None
     rank, kernel = len(extents), weights[2:]
-    stride, dilation = (m.numbers(name) or (1,) * rank for name in ("stride", "dilation"))
+    stride, dilation = (m.integers_of(name) or (1,) * rank for name in ("stride", "dilation"))
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     full = [(n - 1) * s + r + 1 for n, s, r in zip(extents, stride, reach, strict=True)]
-    wanted = m.numbers("output_shape")[2:]
+    wanted = m.integers_of("output_shape")[2:]
     pairs = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"])
     if not pairs:
         totals = [f - w for f, w in zip(full, wanted or np.multiply(extents, stride).tolist(), strict=True)]
-        # What the filter does not reach is behind.
+        # Padding that the filter does not reach is at the end.
         pairs = tuple((max(total, 0) // 2, total - max(total, 0) // 2) for total in totals)
     if wanted:
         pairs = tuple((p, f - p - w) for (p, _), f, w in zip(pairs, full, wanted, strict=True))
@@ -409,14 +411,14 @@ def _deconv(m: Maker) -> Sequence[Value] | None:
             return None
         if (begin, end) != (0, extent):
             x = m.emit("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
-    groups = int(m.number("groups")) or weights[0]
+    groups = int(m.number_of("groups")) or weights[0]
     flipped = _flipped(m, given, weights, groups)
     padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
     stated: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
     return [m.emit("conv", x, flipped, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
 
 
-def _flipped(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
+def _flipped(m: Replacement, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
     """A filter back to front, channels of the result first, group by group."""
     split = (groups, shape[0] // groups, *shape[1:])
     whole = (groups * shape[1], shape[0] // groups, *shape[2:])
@@ -437,9 +439,9 @@ def _flipped(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> V
     return y
 
 
-def _local_response(m: Maker) -> Sequence[Value] | None:
+def _local_response(m: Replacement) -> Sequence[Value] | None:
     """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
-    size = m.numbers("size")
+    size = m.integers_of("size")
     rank = len(size)
     if rank < 3 or any(extent != 1 for axis, extent in enumerate(size) if axis != 1):
         return None
@@ -450,8 +452,8 @@ def _local_response(m: Maker) -> Sequence[Value] | None:
     mean = m.emit(
         "transpose", m.emit("box", last, fact=free, size=window, **still), axes=(0, rank - 1, *range(1, rank - 1))
     )
-    sigma = m.emit("add", m.emit("mul", mean, m.number("alpha")), m.number("bias"))
-    return [m.emit("div", m.x, m.emit("pow", sigma, m.number("beta")))]
+    sigma = m.emit("add", m.emit("mul", mean, m.number_of("alpha")), m.number_of("bias"))
+    return [m.emit("div", m.x, m.emit("pow", sigma, m.number_of("beta")))]
 
 
 _RULES: dict[str, Rule] = {

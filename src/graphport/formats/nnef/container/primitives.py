@@ -1,7 +1,7 @@
-"""Canonical operators for which NNEF has no words, as fragments without body, and back again.
+"""Export of canonical operators without NNEF equivalent as fragments without body, and their import.
 
-A fragment is called `onnx_` and the operator's name; its parameters are called as the operator's operands and
-attributes are. Other readers accept the document, and know nothing of what it computes.
+A fragment is named `onnx_` and the operator's name; its parameters are named like the operator's operands and
+attributes. Other readers accept the document, but cannot run the operation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORD = re.compile(rf"{_PREFIX}(.+?)(?:_v[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A tensor, or an array of all the operands that are left."""
+    """A tensor parameter, or an array of all remaining operands."""
 
     name: str
     data: str
@@ -49,18 +49,18 @@ class _Parameter:
 
 
 class Primitives:
-    """The fragments of one document; nodes of one operator that differ in what they are given have one each."""
+    """The fragments of one document; nodes of one operator with different signatures have one each."""
 
     def __init__(self) -> None:
         self.fragments: dict[str, Fragment] = {}
         self._words: dict[tuple[str, str], str] = {}
         self._counts: dict[str, int] = {}
 
-    def word(self, node: Node) -> tuple[str, list[tuple[Value, ...] | Value], list[str]]:
-        """The fragment for a canonical `node`, its operands by parameter, and its attributes as they are written.
+    def fragment_of(self, node: Node) -> tuple[str, list[tuple[Value, ...] | Value], list[str]]:
+        """Return the fragment for a canonical `node`, its operands by parameter, and its formatted attributes.
 
         Raises:
-            Unspellable: an operand, result or attribute is of a kind that NNEF does not have.
+            Unspellable: NNEF has no type for an operand, result or attribute.
         """
         page = None if node.dialect else registry.pages().get(node.word)
         if page is None or page.domain:
@@ -72,18 +72,22 @@ class Primitives:
         results = _results(node, page, {*(each.name for each in parameters), *attributes})
         if not formals:
             raise Unspellable("it has neither operands nor attributes")
-        word = self._declared(page.name, f"( {', '.join(formals)} ) -> ( {', '.join(results)} )")
+        fragment_of = self._declared(page.name, f"( {', '.join(formals)} ) -> ( {', '.join(results)} )")
         operands = [each.values if each.is_array else each.values[0] for each in parameters]
-        return word, operands, [f"{name} = {attribute_text(value, None)}" for name, (_, value) in attributes.items()]
+        return (
+            fragment_of,
+            operands,
+            [f"{name} = {attribute_text(value, None)}" for name, (_, value) in attributes.items()],
+        )
 
     def _declared(self, operator: str, signature: str) -> str:
-        word = self._words.get((operator, signature))
-        if word is None:
+        fragment_of = self._words.get((operator, signature))
+        if fragment_of is None:
             number = self._counts[operator] = self._counts.get(operator, 0) + 1
-            word = f"{_PREFIX}{operator}" if number == 1 else f"{_PREFIX}{operator}_v{number}"
-            self._words[operator, signature] = word
-            (self.fragments[word],) = parse_fragments(Source(word, f"fragment {word}{signature};"))
-        return word
+            fragment_of = f"{_PREFIX}{operator}" if number == 1 else f"{_PREFIX}{operator}_v{number}"
+            self._words[operator, signature] = fragment_of
+            (self.fragments[fragment_of],) = parse_fragments(Source(fragment_of, f"fragment {fragment_of}{signature};"))
+        return fragment_of
 
 
 def _name(name: str) -> str:
@@ -116,7 +120,7 @@ def _results(node: Node, page: Page, taken: set[str]) -> list[str]:
     found: list[str] = []
     for name, value in zip(page.outputs, node.outputs, strict=False):
         own = _name(name)
-        # Nobody knows the type of a result that is left out, and nobody reads it.
+        # The type of an unused result is unknown and irrelevant.
         data = _data(value or node.results[0])
         found.append(f"{own if own not in taken else f'{own}_result'}: tensor<{data}>")
     return found
@@ -145,14 +149,14 @@ def _type(name: str, value: Attribute) -> str:
 
 
 def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
-    """Make canonical nodes of the calls of such fragments, which a document declares among its `own`."""
+    """Replace calls of exported fragments, declared in `own`, by canonical nodes."""
     for node in graph:
         declaration = own.get(node.word) if node.dialect == DIALECT else None
         match = _WORD.fullmatch(node.word)
         page = None if match is None else registry.pages().get(match[1])
         if declaration is None or declaration.is_expanded or page is None:
             continue
-        operands, attributes = _stated(node, declaration, page)
+        operands, attributes = _canonical_arguments(node, declaration, page)
         if operands is None:
             continue
         canonical = graph.insert_before(node, Node(page.name, operands, attributes=attributes, origin=node.origin))
@@ -160,7 +164,9 @@ def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
         graph.remove(node)
 
 
-def _stated(node: Node, declaration: Declaration, page: Page) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
+def _canonical_arguments(
+    node: Node, declaration: Declaration, page: Page
+) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
     """The operands and attributes of the operator; no operands where the fragment is not of our making."""
     signature = page.signature
     positions = {_name(operand.name): place for place, operand in enumerate(signature.operands)}

@@ -1,4 +1,4 @@
-"""Syntax tree to text: every tree prints to a text that reads as the same tree."""
+"""Syntax tree to text; parsing the text gives the same tree."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ def to_text(tree: Node, edition: Edition = Edition.FINAL) -> str:
         if isinstance(piece, str):
             printed.append(piece)
         else:
-            waiting += reversed(_pieces(*piece, is_final=edition is Edition.FINAL))
+            waiting += reversed(_print_node(*piece, is_final=edition is Edition.FINAL))
     return "".join(printed)
 
 
-def _pieces(node: Node, strength: int, *, is_final: bool) -> Sequence[_Piece]:
+def _print_node(node: Node, strength: int, *, is_final: bool) -> Sequence[_Piece]:
     own = _strength(node)
     if own < strength:
         return ["(", (node, _ANY), ")"]
     match node:
         case Name() | Number() | String() | TypeName() | Version():
-            return _word(node, is_final=is_final)
+            return _print_leaf(node, is_final=is_final)
         case Logical():
             return ["true" if node.value else "false"]
         case Unary():
@@ -104,7 +104,7 @@ def _strength(node: Node) -> int:
             return _POSTFIX
 
 
-def _word(node: Name | Number | String | TypeName | Version, *, is_final: bool) -> Sequence[_Piece]:
+def _print_leaf(node: Name | Number | String | TypeName | Version, *, is_final: bool) -> Sequence[_Piece]:
     if isinstance(node, Version):
         return ["version ", node.text, ";" if is_final else ""]
     return [node.text]
@@ -162,7 +162,8 @@ def _definition(
         case Generic():
             return ["<?>" if node.default is None else f"<? = {node.default}>"]
         case Extension():
-            # Khronos' parser takes a list of its own words by commas; what a vendor's word takes follows it.
+            # Khronos' parser reads KHR extension names separated by commas; a vendor's name is followed by its own
+            # syntax.
             separator = ", " if node.words[0].text.startswith("KHR_") else " "
             return ["extension ", separator.join(word.text for word in node.words), ";\n"]
         case Fragment():

@@ -1,4 +1,4 @@
-"""Shapes for compile-time evaluation, which asks for them: the pages of the operators say them."""
+"""Shape propagation for compile-time evaluation, by the operator definitions."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class Propagation:
-    """Says of each result of an operation what is known of it, given the facts of its operands."""
+    """Infer the facts of an operation's results from those of its operands."""
 
     def __init__(self) -> None:
         self._inference = Inference()
         self._scratch = Builder(Graph())
 
     def __call__(self, operation: Operation) -> list[TensorFact | None]:
-        """The facts of the results of `operation`, in order.
+        """Return the facts of the results of `operation`, in order.
 
         Raises:
-            DiagnosticError: it cannot take such operands.
+            DiagnosticError: the operands are invalid.
         """
         if is_source(operation):
             _countable(operation, source_fact(operation))
@@ -44,7 +44,7 @@ class Propagation:
             raise DiagnosticError(*self._inference.findings[known:])
         found: list[TensorFact | None] = []
         for value, tensor, fact in zip(node.results, operation.outputs(), facts, strict=True):
-            # What only a run can tell is called after the tensor, whose name is not final yet.
+            # Dims that are known only at run time are named after the tensor, whose name may still change.
             value.fact = named(fact, f"{tensor.name}_{tensor.order}")
             found.append(_tensor_fact(value.fact))
         return found

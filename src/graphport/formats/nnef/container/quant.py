@@ -33,7 +33,7 @@ _MOST_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QuantizationEntry:
     """One line of the file: the tensor's name, and the operation with all parameters but the tensor."""
 
     key: String
@@ -42,9 +42,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuantization:
-    """The lines of a file, and what is wrong with its text."""
+    """The lines of a quantization file, and its syntax errors."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[QuantizationEntry, ...]
     source: Source
     edition: Edition
     diagnostics: list[Diagnostic]
@@ -55,19 +55,19 @@ def parse_quantization(source: Source, edition: Edition, limits: Limits = DEFAUL
     findings = Findings(source, limits.findings)
     words = Words(source.text or "", edition, findings, limits)
     expressions = Expressions(words)
-    entries: list[Entry] = []
+    entries: list[QuantizationEntry] = []
     while words.word:
         start = words.start
         try:
-            entries.append(_entry(words, expressions))
+            entries.append(_parse_entry(words, expressions))
         except Fault as fault:
             if fault.finding is not None:
                 findings.add(fault.finding)
             _skip(words, start)
-    return ParsedQuantization(tuple(entries), source, edition, findings.ordered())
+    return ParsedQuantization(tuple(entries), source, edition, findings.sorted_by_location())
 
 
-def _entry(words: Words, expressions: Expressions) -> Entry:
+def _parse_entry(words: Words, expressions: Expressions) -> QuantizationEntry:
     if words.word[:1] not in ("'", '"'):
         raise words.fault("a tensor's name in quotes", 'a line is written "tensor": operation(name = value, …);')
     key = expressions.parse()
@@ -83,11 +83,11 @@ def _entry(words: Words, expressions: Expressions) -> Entry:
             raise words.fault("';'")
         message = "a semicolon is missing after a quantization"
         words.findings.add(Diagnostic("NNEF0203", message, words.since(words.last - 1), "add ';' here"))
-    return Entry(key, call)
+    return QuantizationEntry(key, call)
 
 
 def _skip(words: Words, start: int) -> None:
-    """Go to the next line of the file: behind a semicolon, or to a name that begins a line of the text."""
+    """Skip to the next line of the file: after a semicolon, or to a quoted name at the begin of a line."""
     while words.word:
         if words.start > start and words.begins_line() and words.word[0] in "'\"":
             return
@@ -103,9 +103,9 @@ def check_quantization(
     labels: Mapping[str, Tensor] | None = None,
     limits: Limits = DEFAULT,
 ) -> tuple[dict[str, Quantization], list[Diagnostic]]:
-    """The quantizations by the tensor's name in the graph, and what is wrong with them.
+    """Return the quantizations by tensor name, and their errors.
 
-    `tensors` are the names of the graph, `labels` its variables by label; a line may name a variable either way.
+    `tensors` are the names of the graph, `labels` its variables by label; a line may use either.
     """
     checker = _Checker(parsed, operations, tensors, labels or {}, limits)
     return checker.checked()
@@ -128,18 +128,18 @@ class _Checker:
         self._binder = Binder(parsed.edition, self._findings)
         self._inference = Inference(parsed.edition, operations, self._findings, limits)
         self._declarations: dict[str, Declaration | None] = {}
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, QuantizationEntry] = {}
 
     def checked(self) -> tuple[dict[str, Quantization], list[Diagnostic]]:
         found: dict[str, Quantization] = {}
         for entry in self._parsed.entries:
             tensor = self._tensor(entry)
             arguments = self._arguments(entry, tensor)
-            if tensor is not None and arguments is not None and self._is_first(entry, tensor, found, arguments):
+            if tensor is not None and arguments is not None and self._is_unique(entry, tensor, found, arguments):
                 found[tensor.name] = Quantization(entry.call.name, arguments, self._findings.span(entry.call))
-        return found, self._findings.ordered()
+        return found, self._findings.sorted_by_location()
 
-    def _tensor(self, entry: Entry) -> Tensor | None:
+    def _tensor(self, entry: QuantizationEntry) -> Tensor | None:
         name = entry.key.value
         tensor = self._tensors.get(name) or self._labels.get(name)
         if tensor is None:
@@ -151,10 +151,10 @@ class _Checker:
             self._findings.error("NNEF0803", message, entry.key, "only tensors of scalar data are")
         return tensor
 
-    def _is_first(
-        self, entry: Entry, tensor: Tensor, found: dict[str, Quantization], arguments: dict[str, Attribute]
+    def _is_unique(
+        self, entry: QuantizationEntry, tensor: Tensor, found: dict[str, Quantization], arguments: dict[str, Attribute]
     ) -> bool:
-        """Whether the tensor has no quantization yet, or the same one."""
+        """Whether the tensor has no quantization yet, or an equal one."""
         first = self._entries.setdefault(id(tensor), entry)
         if first is entry:
             return True
@@ -181,7 +181,7 @@ class _Checker:
             self._declarations[call.name] = found and replace(found, formals=found.formals[1:])
         return self._declarations[call.name]
 
-    def _arguments(self, entry: Entry, tensor: Tensor | None) -> dict[str, Attribute] | None:
+    def _arguments(self, entry: QuantizationEntry, tensor: Tensor | None) -> dict[str, Attribute] | None:
         call = entry.call
         declaration = self._declaration(call)
         if declaration is None:
@@ -203,17 +203,17 @@ class _Checker:
         for argument, index in zip(call.arguments, plan.formals, strict=True):
             formal = declaration.formals[index]
             what = f"'{formal.name}' of '{call.name}'"
-            if self._fits(argument.value, formal.type, what):
+            if self._check_type(argument.value, formal.type, what):
                 value = values[formal.name] = _value(argument.value)
                 is_right &= self._has_shape(argument.value, value, tensor, what)
             else:
                 is_right = False
         return values if is_right and self._has_values(call, values) else None
 
-    def _fits(self, node: Expression, kind: Type, what: str) -> bool:
+    def _check_type(self, node: Expression, kind: Type, what: str) -> bool:
         culprit = first_not_literal(node, allows_minus=True)
         if culprit is not None:
-            message = f"{what} is not made of literals"
+            message = f"{what} does not consist of literals"
             self._findings.error("NNEF0807", message, culprit, "numbers, true and false, and nested arrays of them")
             return False
         given = self._inference.type_of(node, Scope((), is_graph=True))
@@ -232,7 +232,7 @@ class _Checker:
         return self._inference.fitting.fit(node, given, kind, what, "NNEF0807")
 
     def _has_shape(self, node: Expression, value: Attribute, tensor: Tensor | None, what: str) -> bool:
-        """Whether a per-channel parameter is a box of numbers that goes with the tensor's shape."""
+        """Whether a per-channel parameter is a rectangular array that broadcasts to the tensor's shape."""
         if not isinstance(value, tuple) or not isinstance(node, Array):
             return True
         shape = _box(value)
@@ -253,11 +253,11 @@ class _Checker:
         if isinstance(bits, int) and not 1 <= bits <= _MOST_BITS:
             self._findings.error("NNEF0810", f"{bits} bits are not between 1 and {_MOST_BITS}", nodes["bits"])
             return False
-        if "scale" in values and any(number <= 0 for number in _numbers(values["scale"])):
+        if "scale" in values and any(number <= 0 for number in _flatten(values["scale"])):
             self._findings.error("NNEF0810", "a scale is not positive", nodes["scale"], "it is real units per step")
             return False
         if "min" in values and "max" in values:
-            low, high = _numbers(values["min"]), _numbers(values["max"])
+            low, high = _flatten(values["min"]), _flatten(values["max"])
             pairs = zip(low, high, strict=True) if len(low) == len(high) else ((min(low), max(high)),)
             if any(least >= most for least, most in pairs):
                 self._findings.error("NNEF0810", "'min' is not below 'max'", nodes["max"], "the range is not empty")
@@ -298,9 +298,9 @@ def _broadcasts(shape: tuple[int, ...], own: tuple[Dim, ...]) -> bool:
     )
 
 
-def _numbers(value: Attribute) -> list[float]:
+def _flatten(value: Attribute) -> list[float]:
     if isinstance(value, tuple):
-        return [number for item in value for number in _numbers(item)]
+        return [number for item in value for number in _flatten(item)]
     return [] if isinstance(value, str | Symbolic) else [float(value)]
 
 

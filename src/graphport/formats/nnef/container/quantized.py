@@ -1,4 +1,4 @@
-"""Quantization of a graph's values: what the file of quantizations says of them, and variables stored as codes."""
+"""Quantization of values: the contents of the quantization file, and variables stored as codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 QUANTIZATION = "quantization"
-"""The note of a value under which its `Quantization` stands."""
+"""Note of a value with its `Quantization`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Quantization:
 
 
 def quantization_of(value: Value) -> Quantization | None:
-    """What the file of quantizations says of `value`."""
+    """Return the quantization of `value` from the file."""
     found = value.notes.get(QUANTIZATION) if value.has_notes else None
     return found if isinstance(found, Quantization) else None
 
@@ -46,7 +46,7 @@ def quantizations(graph: Graph) -> dict[str, Quantization]:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """Codes that stand for `(code - zero_point) * scale`; both go with the tensor's shape, aligned from the left."""
+    """Affine codes: `(code - zero_point) * scale`; both parameters broadcast to the tensor, aligned from the left."""
 
     scale: Array
     zero_point: Array
@@ -60,24 +60,24 @@ class Affine:
         )
         return Affine(scale, zero_point)
 
-    def reals(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
-        """The numbers of `codes`, which are those at `indices` of a flat tensor of `shape`."""
-        scale, shift = (_spread(each, indices, shape) for each in (self.scale, self.zero_point))
+    def decode(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
+        """Decode `codes`, which are the elements `indices` of a flattened tensor of `shape`."""
+        scale, shift = (_broadcast_parameter(each, indices, shape) for each in (self.scale, self.zero_point))
         return (codes.astype(np.float64) - shift) * scale
 
 
 @dataclass(frozen=True, slots=True)
 class Powers:
-    """Codes that stand for `2 ^ (code + exponent)`."""
+    """Codes of powers of two: `2 ^ (code + exponent)`."""
 
     exponent: Array
 
-    def reals(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
-        """The numbers of `codes`, which are those at `indices` of a flat tensor of `shape`."""
-        return np.exp2(codes.astype(np.float64) + _spread(self.exponent, indices, shape))
+    def decode(self, codes: Array, indices: slice, shape: Sequence[int]) -> Array:
+        """Decode `codes`, which are the elements `indices` of a flattened tensor of `shape`."""
+        return np.exp2(codes.astype(np.float64) + _broadcast_parameter(self.exponent, indices, shape))
 
 
-def _spread(numbers: Array, indices: slice, shape: Sequence[int]) -> Array:
+def _broadcast_parameter(numbers: Array, indices: slice, shape: Sequence[int]) -> Array:
     if numbers.size == 1:
         return numbers.reshape(())
     aligned = numbers.reshape(numbers.shape + (1,) * (len(shape) - numbers.ndim))
@@ -89,29 +89,29 @@ def decoding_of(quantization: Quantization) -> Affine | Powers | None:
     given = quantization.arguments
     match quantization.operation:
         case "zero_point_linear_quantize":
-            return Affine(_numbers(given, "scale"), _numbers(given, "zero_point"))
+            return Affine(_array_of(given, "scale"), _array_of(given, "zero_point"))
         case "min_max_linear_quantize" | "linear_quantize":
-            low, high = _numbers(given, "min"), _numbers(given, "max")
-            bits, signed, symmetric = (int(_number(given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
+            low, high = _array_of(given, "min"), _array_of(given, "max")
+            bits, signed, symmetric = (int(_scalar_of(given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
             scale = (high - low) / (2**bits - 1 - (signed and symmetric))
             return Affine(scale, -low / scale - (2 ** (bits - 1) - symmetric if signed else 0))
         case "logarithmic_quantize":
-            steps = 2 ** int(_number(given["bits"])) - 1
-            return Powers(np.ceil(np.log2(_numbers(given, "max"))) - steps)
+            steps = 2 ** int(_scalar_of(given["bits"])) - 1
+            return Powers(np.ceil(np.log2(_array_of(given, "max"))) - steps)
         case _:
             return None
 
 
-def _numbers(given: Mapping[str, Attribute], name: str) -> Array:
+def _array_of(given: Mapping[str, Attribute], name: str) -> Array:
     return np.asarray(given[name], np.float64)
 
 
-def _number(value: Attribute) -> float:
+def _scalar_of(value: Attribute) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 class Decoded(Storage):
-    """The real numbers that codes stand for, decoded whenever they are read."""
+    """Elements decoded from codes on access."""
 
     __slots__ = ("codes", "decoding")
 
@@ -139,5 +139,5 @@ class Decoded(Storage):
             # The last byte of packed codes may hold some beyond the count.
             stop = min(at + len(codes), self.count)
             with np.errstate(over="ignore"):
-                yield self.decoding.reals(codes[: stop - at], slice(at, stop), self.shape).astype(np.float32)
+                yield self.decoding.decode(codes[: stop - at], slice(at, stop), self.shape).astype(np.float32)
             at = stop

@@ -1,4 +1,4 @@
-"""NNEF models to graphs in NNEF's own words."""
+"""Read NNEF models to graphs of the dialect `nnef`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from graphport.formats.nnef.container.check import check
 from graphport.formats.nnef.container.collection import paused_collection
 from graphport.formats.nnef.container.expand import expand
 from graphport.formats.nnef.container.lexer import comments
-from graphport.formats.nnef.container.limits import DEFAULT, Limits, stated
+from graphport.formats.nnef.container.limits import DEFAULT, Limits, read_limits
 from graphport.formats.nnef.container.naming import ORIGINAL_NAME, ORIGINALLY
-from graphport.formats.nnef.container.original import NOTE, Original, Unread
+from graphport.formats.nnef.container.original_text import NOTE, Original, Unread
 from graphport.formats.nnef.container.packaging import FILES, FileLimits, open_container
 from graphport.formats.nnef.container.parser import parse
 from graphport.formats.nnef.container.propagation import Propagation
@@ -52,29 +52,27 @@ def read(
     limits: Limits | None = None,
     files: FileLimits | None = None,
 ) -> tuple[Graph, list[Diagnostic]]:
-    """The graph of a model, and warnings; numbers stay in their files.
+    """Read the graph of a model, and warnings; elements stay in their files.
 
-    Fragments are expanded and expressions evaluated; standard operations stay whole. `external` makes the inputs,
-    `variable` and `constant` constants, everything else nodes of the dialect `nnef` with all attributes. Scalar tensors
-    are float32, integer ones int64, logical ones bool. Facts of what nodes compute are set where the text is flat, and
-    left open else.
+    Fragments are expanded and expressions evaluated; standard operations are kept. `external` creates inputs,
+    `variable` and `constant` constants, all other operations nodes of the dialect `nnef` with all attributes. Scalar
+    tensors are float32, integer ones int64, logical ones bool. Facts of results are set for flat texts only.
 
     Args:
-        path: a folder, an archive, or a text, whose variables then have no numbers.
-        edition: provisional or final; by what the text says if `None`.
-        shapes: extents of inputs by name, where the document leaves them open.
-        tolerant: what other tools are known to write is a warning.
-        limits: what the text may ask for; what `GRAPHPORT_LIMITS` says if `None`.
-        files: how large its files may be; likewise.
+        path: a folder, an archive, or a text, whose variables then have no elements.
+        edition: provisional or final; `None` detects it.
+        shapes: dims of inputs by name, where the document leaves them open.
+        tolerant: report known deviations of other tools as warnings.
+        limits: for the text; `None` reads `GRAPHPORT_LIMITS`.
+        files: limits for file sizes; likewise.
 
     Raises:
-        DiagnosticError: every finding of the first stage that found an error: of files, of text and rules, of
-            evaluation, of numbers.
+        DiagnosticError: all errors of the first failing stage: files, syntax and rules, evaluation, elements.
     """
-    container = open_container(path, files or stated(FILES))
-    limits = limits or stated(DEFAULT)
+    container = open_container(path, files or read_limits(FILES))
+    limits = limits or read_limits(DEFAULT)
     bound = {name: [_dim(dim) for dim in dims] for name, dims in (shapes or {}).items()}
-    # Every stage makes more of what the one before has made: looking for cycles in it between them takes long.
+    # The stages create many long-lived objects, so the cyclic garbage collector is paused.
     with paused_collection():
         return _read(container, None if edition is None else Edition(edition), bound, limits, tolerant=tolerant)
 
@@ -138,7 +136,7 @@ def _liberal(
     *,
     tolerant: bool,
 ) -> tuple[Graph, list[Diagnostic]] | None:
-    """A document that breaks only rules which tract does not have, its words meaning what Khronos' text says."""
+    """Read a document that violates only rules that tract does not have, with the standard's semantics."""
     errors = [finding for finding in findings if finding.is_error]
     if not tolerant or not errors or any(error.code not in _LIBERTIES for error in errors):
         return None
@@ -154,7 +152,7 @@ def _liberal(
 def _quantizations(
     source: Source, checked: Checked, expansion: Expansion, limits: Limits, findings: list[Diagnostic]
 ) -> dict[str, Quantization]:
-    """What the file of quantizations says of tensors of the graph; what is wrong with it goes to `findings`."""
+    """Return the quantizations of the graph's tensors; errors go to `findings`."""
     parsed = parse_quantization(source, checked.document.edition, limits)
     labels = {
         str(operation.attributes["label"]): tensor

@@ -1,4 +1,4 @@
-"""Telling an NNEF model by what is in its folder, its first bytes, or its name."""
+"""Recognition of NNEF models by folder content, first bytes, or name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GZIP = b"\x1f\x8b"
 
 
 def recognizes(path: Path | str, head: bytes) -> bool:
-    """Whether this is an NNEF model: by what is in the folder or at the beginning of the file, then by its name."""
+    """Whether this is an NNEF model, by the folder's files or the file's first bytes, then by its name."""
     path = path if isinstance(path, Path) else Path(path)
     if not head and path.is_dir():
         return (path / GRAPH).is_file()

@@ -1,4 +1,4 @@
-"""Operations of calls in a form of which one has been made: all but its operands, its result and its place is known."""
+"""Patterns of repeated calls: operations that differ only in operands, results and location."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphport.formats.nnef.container.types import TensorOf
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.formats.nnef.container.forms import FlatCall, Form
+    from graphport.formats.nnef.container.call_text import CallText, FlatCall
     from graphport.formats.nnef.container.operation import Operation
 
 _NEVER = frozenset(("external", "variable", "constant", "update"))
@@ -20,7 +20,7 @@ class Patterns:
     """The patterns of one document, each taken from the first operation of its kind."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Form, *tuple[str, ...]], Pattern] = {}
+        self._known: dict[tuple[CallText, *tuple[str, ...]], Pattern] = {}
 
     def of(self, call: FlatCall, values: Mapping[str, object]) -> tuple[Pattern, list[Tensor]] | None:
         """The pattern of `call`, and the tensors that it names; `None` if it is the first of its kind."""
@@ -34,7 +34,7 @@ class Patterns:
         return None if pattern is None else (pattern, given)
 
     def learn(self, call: FlatCall, operation: Operation) -> None:
-        """Take `operation`, made of `call`, for a pattern, if others will differ from it in operands alone."""
+        """Record `operation`, made from `call`, as a pattern if further ones differ in operands only."""
         declaration, result = operation.declaration, operation.results[0]
         if declaration is None or declaration.is_expanded or operation.name in _NEVER or operation.call is not call:
             return

@@ -32,12 +32,12 @@ _REAL, _BOOL = TensorFact(DType.FLOAT32, None), TensorFact(DType.BOOL, None)
 
 
 def as_arithmetic(graph: Graph) -> Graph:
-    """A copy in which what is quantized is computed of real numbers, where it has whole steps; else the graph itself.
+    """Return a copy that simulates quantization with real arithmetic, for affine steps; else the graph itself.
 
     Before  y = conv(x, w) (quantized: scale, zero_point, 8 bits);  w (codes)
     After   r = conv(x, w);  q = round to even(r / scale) + zero_point, within 8 bits;  y = (q - zero_point) * scale
 
-    w holds the numbers that its codes stand for.
+    w contains the decoded elements.
     """
     if not any(quantization_of(value) for value in graph.values()):
         return graph
@@ -78,14 +78,14 @@ def _steps(value: Value, quantization: Quantization) -> tuple[Array, Array, int,
 
 
 def _round(graph: Graph, value: Value, scale: Array, shift: Array, least: int, most: int) -> None:
-    """Let all readers of `value` read what its codes stand for."""
+    """Replace `value` for all its users by its quantized and dequantized form."""
     readers = list(value.uses)
     made = _Steps(graph, value)
-    step, zero = made.number(scale), made.number(shift)
+    step, zero = made.constant(scale), made.constant(shift)
     x = made("div", value, step)
     below = made("floor", x)
     rest = made("sub", x, below)
-    # The even neighbour of a half is twice the floor of what is halved.
+    # Ties round to even: the even neighbor is 2 * floor((below + 1) / 2).
     even = made("mul", made("floor", made("add", made("mul", below, 0.5), 0.5)), 2.0)
     above = made("select", made("gt", rest, 0.5, fact=_BOOL), made("add", below, 1.0), even)
     whole = made("select", made("lt", rest, 0.5, fact=_BOOL), below, above)
@@ -99,13 +99,13 @@ def _round(graph: Graph, value: Value, scale: Array, shift: Array, least: int, m
 
 
 class _Steps:
-    """Operations one behind the other, as early as a value is known."""
+    """Insert operations one after the other, beginning after the producer of a value."""
 
     def __init__(self, graph: Graph, value: Value) -> None:
         self._graph, self._value = graph, value
         self._last = value.producer
 
-    def number(self, array: Array) -> Value:
+    def constant(self, array: Array) -> Value:
         """One number of the text, or a variable."""
         storage = storage_of(np.ascontiguousarray(array).reshape(array.shape))
         name = self._graph.fresh(f"{self._value.name}_step")
@@ -114,7 +114,7 @@ class _Steps:
         return constant
 
     def __call__(self, word: str, *operands: Value | float, fact: Any = _REAL) -> Value:
-        values = [x if isinstance(x, Value) else self.number(np.asarray(x, np.float32)) for x in operands]
+        values = [x if isinstance(x, Value) else self.constant(np.asarray(x, np.float32)) for x in operands]
         result = Value(self._graph.fresh(self._value.name), fact)
         node = Node(word, values, [result], {}, dialect=DIALECT, origin=self._value.origin)
         self._last = self._graph.insert_after(self._last, node)

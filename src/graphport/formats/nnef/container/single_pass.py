@@ -1,8 +1,8 @@
-"""A flat text as a graph in one pass: a statement like one that was read before becomes a node at once.
+"""Single-pass reader of flat texts: a statement equal to an earlier one in form becomes a node directly.
 
-What a statement is, the stages say: `flat` reads it, `inference` checks it, `expand` evaluates it, `build` makes its
-node. They are asked of the first statement of its form on operands that hold the same, and what they have made is made
-again of every other. A text in which anything is wrong, or not flat, or open, is left to them as a whole.
+The first statement of each form passes all stages: parsing (`flat`), checking (`inference`), evaluation (`expand`) and
+`build`. Further statements of the form, on operands of the same kinds, reuse the result. Texts with errors, texts that
+are not flat and open dims are left to the stages entirely.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from graphport.core.diagnostics import Span
 from graphport.core.facts import UNKNOWN
 from graphport.formats.nnef.container.build import DIALECT, Builder, is_source, source_fact
+from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.check import FRAGMENTS, OPERATORS, Checked, items_for
 from graphport.formats.nnef.container.declare import Operations, standard
+from graphport.formats.nnef.container.evaluation_frame import Abandoned, Exhausted
 from graphport.formats.nnef.container.expand import Expander
 from graphport.formats.nnef.container.findings import Findings
 from graphport.formats.nnef.container.flat import CALL, SKIP, FlatStatements
-from graphport.formats.nnef.container.forms import FlatCall
-from graphport.formats.nnef.container.frame import Abandoned, Exhausted
 from graphport.formats.nnef.container.inference import Inference
 from graphport.formats.nnef.container.lexer import COMMENT, IDENTIFIER, SPACE
 from graphport.formats.nnef.container.operation import Tensor
@@ -51,7 +51,7 @@ _HEAD = re.compile(
     rf"{_GAP}version\b{_GAP}1\.0{_GAP};{_GAP}(?:extension\b{_GAP}{_KNOWN}{_GAP}(?:,{_GAP}{_KNOWN}{_GAP})*+;{_GAP})*+"
     rf"graph\b{_GAP}({IDENTIFIER}){_GAP}{_NAMES}{_GAP}->{_GAP}{_NAMES}{_GAP}\{{"
 )
-"""All in front of the first statement; groups are the graph's name, its inputs and its outputs."""
+"""Text before the first statement; groups are the graph's name, inputs and outputs."""
 _AGAIN = re.compile(_GAP + CALL.pattern)
 _VARIABLE = re.compile(
     rf"{_GAP}({IDENTIFIER}){_S}={_S}(variable{_S}(?:<[a-z]++>{_S})?\({_S}shape{_S}={_S}\[[0-9, ]*+\]{_S},"
@@ -62,23 +62,23 @@ _VARIABLE = re.compile(
 _END = re.compile(rf"{_GAP}\}}{_GAP}\Z")
 _NAME, _COMMENT = re.compile(IDENTIFIER), re.compile(COMMENT)
 _NOT_ALONE = frozenset(("update",))
-"""Operations that need more of their operands than what they hold."""
+"""Operations that depend on more than the kinds of their operands."""
 
 
 class _OtherwiseError(Exception):
     """The text is not one that is read in one pass."""
 
 
-class _Kind(NamedTuple):
-    """What the stages know of a tensor."""
+class _TensorKind(NamedTuple):
+    """Properties of a tensor that statements depend on."""
 
     type: Type
     data: str
     fact: TensorFact
 
 
-class _Known(NamedTuple):
-    """What statements of one form on operands of such kinds make; `rest` are operands behind those that they name."""
+class _KnownStatement(NamedTuple):
+    """Result of a statement form on operands of given kinds; `rest` are the operands after the named ones."""
 
     word: str
     rest: tuple[ir.Value, ...]
@@ -86,11 +86,11 @@ class _Known(NamedTuple):
     kind: int
     fact: TensorFact
     length: int
-    """Characters of a call behind those names."""
+    """Number of characters after the named operands."""
 
 
 class _Spans:
-    """Where calls stand; a number has both ends of one."""
+    """Locations of calls, each encoded as one integer."""
 
     __slots__ = ("_base", "_source")
 
@@ -98,7 +98,7 @@ class _Spans:
         self._source = source
         self._base = size + 1
 
-    def number(self, start: int, stop: int) -> int:
+    def encode(self, start: int, stop: int) -> int:
         """The number of a place."""
         return start * self._base + stop
 
@@ -110,9 +110,9 @@ class _Spans:
 def read_flat(
     source: Source, bound: Mapping[str, Sequence[Dim]], limits: Limits, weights: Weights | None
 ) -> ir.Graph | None:
-    """The graph of a flat text of the final edition, all facts set; `None` where the stages have to read it.
+    """Read the graph of a flat text of the final edition, with all facts; `None` if the stages must read it.
 
-    Only numbers may be wrong in it: what is goes to the findings of `weights`; without these, variables have none.
+    Only elements may be faulty: errors go to the findings of `weights`; without `weights`, variables have no elements.
     """
     head = _HEAD.match(source.text or "")
     if head is None:
@@ -156,13 +156,13 @@ class _SinglePass:
         self._made = 0
         self._given: dict[str, ir.Value] = {}
         self._labels: dict[str, str] = {}
-        # By name: values, and the number of their kind.
+        # By name: values, and the index of their kind.
         self._values: dict[str, ir.Value] = {}
         self._kind: dict[str, int] = {}
         self._kinds: dict[tuple[Type, str, int], int] = {}
-        self._told: list[_Kind] = []
-        self._known: dict[tuple[object, ...], _Known] = {}
-        self._variables: dict[str, _Kind] = {}
+        self._told: list[_TensorKind] = []
+        self._known: dict[tuple[object, ...], _KnownStatement] = {}
+        self._variables: dict[str, _TensorKind] = {}
         self._facts: dict[TensorFact, TensorFact] = {}
 
     def _document(self, head: re.Match[str]) -> Document:
@@ -174,7 +174,7 @@ class _SinglePass:
     def graph(self) -> ir.Graph:
         self._check_head()
         offset = self._offset
-        while following := self._again(offset) or self._variable(offset) or self._first(offset):
+        while following := self._repeat_statement(offset) or self._variable(offset) or self._read_new_form(offset):
             offset = following
         if _END.match(self._text, offset) is None or not self._expander.allows(self._made):
             raise _OtherwiseError
@@ -197,8 +197,8 @@ class _SinglePass:
 
     # ── statements like one that was read ──
 
-    def _again(self, offset: int) -> int:
-        """Make the node of a statement of a form that is known; return where it ends, 0 where none was made."""
+    def _repeat_statement(self, offset: int) -> int:
+        """Append the node of a statement of a known form; return its end, or 0 if the form is unknown."""
         match = self._match(self._text, offset)
         if match is None:
             return 0
@@ -214,7 +214,7 @@ class _SinglePass:
             return 0
         operands = [values[name] for name in names]
         operands += known.rest
-        origin = self._places, self._places.number(match.start(2), match.start(5) + known.length)
+        origin = self._places, self._places.encode(match.start(2), match.start(5) + known.length)
         value = ir.Value(target, known.fact, origin=origin)
         self._graph.append_new(known.word, operands, (value,), known.attributes, DIALECT, "", origin)
         values[target] = value
@@ -223,7 +223,7 @@ class _SinglePass:
         return match.end()
 
     def _variable(self, offset: int) -> int:
-        """Make the constant of a variable of a shape that is known; return as `_again` does."""
+        """Append the constant of a variable of a known shape; return its end, or 0."""
         match = _VARIABLE.match(self._text, offset)
         if match is None:
             return 0
@@ -232,23 +232,23 @@ class _SinglePass:
         if kind is None or target in self._kind or target in self._refused:
             return 0
         self._label(label, form)
-        origin = self._places, self._places.number(match.start(2), match.end(4))
+        origin = self._places, self._places.encode(match.start(2), match.end(4))
         value = self._sources.variable(target, label, kind.data, kind.fact, origin)
-        value.fact = self._one(value.fact)
+        value.fact = self._intern_fact(value.fact)
         self._values[target] = value
-        self._kind[target] = self._number(kind._replace(fact=value.fact))
+        self._kind[target] = self._kind_index(kind._replace(fact=value.fact))
         self._made += 1
         return match.end()
 
     def _label(self, label: str, form: str) -> None:
-        """Take note of a label; one that is written otherwise, or has another shape, has to be told of."""
+        """Record a label; labels that differ in case or shape are left to the stages, which report them."""
         if self._labels.setdefault(label.lower(), f"{form}{label}") != f"{form}{label}":
             raise _OtherwiseError
 
     # ── the first of a kind ──
 
-    def _first(self, offset: int) -> int:
-        """Make what the stages make of the statement behind `offset`; return where it ends, 0 where there is none."""
+    def _read_new_form(self, offset: int) -> int:
+        """Run all stages on the statement after `offset`; return its end, or 0 if there is none."""
         space = SKIP.match(self._text, offset)
         start = offset if space is None else space.end()
         statement = self._flat.statement(start)
@@ -309,7 +309,7 @@ class _SinglePass:
         return names
 
     def _expanded(self, statement: Assignment) -> list[Operation]:
-        """The operations of a statement; each result has a name of the text, and a shape that is known."""
+        """Return the operations of a statement; each result must be named in the text and have a known shape."""
         emitter = self._expander.emitter
         before = len(emitter.operations)
         self._expander.statement(statement)
@@ -327,30 +327,30 @@ class _SinglePass:
         if not is_source(operation):
             node = self._builder.add(operation)
             for value, tensor in zip(node.results, operation.outputs(), strict=True):
-                value.fact = tensor.fact = self._one(tensor.fact or UNKNOWN)
+                value.fact = tensor.fact = self._intern_fact(tensor.fact or UNKNOWN)
         elif operation.name == "external":
             (tensor,) = operation.outputs()
             value = self._given[tensor.name] = self._sources.input(tensor, operation)
-            tensor.fact = value.fact = self._one(source_fact(operation))
+            tensor.fact = value.fact = self._intern_fact(source_fact(operation))
         else:
             (tensor,) = operation.outputs()
-            # What its numbers tell is known of what is made of it, too.
+            # Facts with known elements are shared by the tensor and its value.
             value = self._sources.constant(operation)
-            tensor.fact = value.fact = self._one(value.fact)
+            tensor.fact = value.fact = self._intern_fact(value.fact)
 
-    def _one(self, fact: Fact) -> TensorFact:
-        """The first fact that is the same."""
+    def _intern_fact(self, fact: Fact) -> TensorFact:
+        """Return the first equal fact, so that facts are compared by identity."""
         fact = cast("TensorFact", fact)
         return self._facts.setdefault(fact, fact) if fact.is_plain else fact
 
     def _define(self, name: str, type: Type) -> None:
         tensor = self._expander.emitter.fixed[name]
-        kind = _Kind(type, tensor.data, cast("TensorFact", tensor.fact))
+        kind = _TensorKind(type, tensor.data, cast("TensorFact", tensor.fact))
         self._values[name] = self._builder.value(tensor)
-        self._kind[name] = self._number(kind)
+        self._kind[name] = self._kind_index(kind)
         self._scope.types[name] = type
 
-    def _number(self, kind: _Kind) -> int:
+    def _kind_index(self, kind: _TensorKind) -> int:
         """The number of a kind; two facts are of one that are one object."""
         number = self._kinds.setdefault((kind.type, kind.data, id(kind.fact)), len(self._told))
         if number == len(self._told):
@@ -359,7 +359,11 @@ class _SinglePass:
 
     def _learn(self, call: Call, start: int, operations: Sequence[Operation], types: Mapping[str, Type]) -> None:
         """Take a statement for a pattern, if others will differ from it in the names of tensors alone."""
-        if not isinstance(call, FlatCall) or len(operations) != 1 or self._inference.known(call, self._scope) is None:
+        if (
+            not isinstance(call, FlatCall)
+            or len(operations) != 1
+            or self._inference.known_type(call, self._scope) is None
+        ):
             return
         found = self._expander.emitter.patterns.of(call, self._expander.top.values)
         (operation,) = operations
@@ -372,7 +376,7 @@ class _SinglePass:
         match = cast("re.Match[str]", CALL.match(self._text, start))
         key = (call.name, call.generic, match[5], *[self._kind[each] for each in call.tensors])
         attributes = PlainAttributes(cast("dict[str, ir.Attribute]", pattern.attributes))
-        self._known[key] = _Known(
+        self._known[key] = _KnownStatement(
             pattern.name, tuple(rest), attributes, number, self._told[number].fact, len(match[5].rstrip())
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
-from graphport.formats.nnef.container.build import CONSTANT, QUANTIZED, place, source_fact
+from graphport.formats.nnef.container.build import CONSTANT, QUANTIZED, call_span, source_fact
 from graphport.formats.nnef.container.items import Fill
 from graphport.formats.nnef.container.naming import LABEL
 from graphport.ir.graph import Value
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Sources:
-    """Makes values of a graph that no node computes; what is wrong with numbers goes to the findings of `weights`."""
+    """Create the inputs and constants of a graph; errors of elements go to the findings of `weights`."""
 
     def __init__(self, builder: Builder, weights: Weights | None, quantized: Mapping[str, Quantization]) -> None:
-        """Without `weights`, constants have no numbers, and `constant` those that are written."""
+        """Without `weights`, variables have no elements; `constant` operations have."""
         self._builder = builder
         self._graph = builder.graph
         self._weights = weights
@@ -40,8 +40,8 @@ class Sources:
         self._quantized = quantized
 
     def input(self, tensor: Tensor, operation: Operation) -> Value:
-        """The value that is given; no graph has it yet."""
-        value = Value(tensor.name, source_fact(operation), origin=place(operation.origin))
+        """Create the value of an input; it is not added to the graph yet."""
+        value = Value(tensor.name, source_fact(operation), origin=call_span(operation.origin))
         self._builder.define(tensor, value)
         return value
 
@@ -52,18 +52,18 @@ class Sources:
         if operation.name == "variable":
             label = str(operation.attributes["label"])
             value = self.variable(tensor.name, label, tensor.data, fact, span)
-            value.origin = place(operation.origin)
+            value.origin = call_span(operation.origin)
         else:
-            value = Value(tensor.name, fact, origin=place(operation.origin))
+            value = Value(tensor.name, fact, origin=call_span(operation.origin))
             if fact.shape is not None and fact.dtype is not None and fact.is_static:
                 value.notes[CONSTANT] = True
-                value.storage = self._written(operation, fact.dtype, cast("tuple[int, ...]", fact.shape))
+                value.storage = self._literal_elements(operation, fact.dtype, cast("tuple[int, ...]", fact.shape))
             self._adopt(value, fact)
         self._builder.define(tensor, value)
         return value
 
     def variable(self, name: str, label: str, data: str, fact: TensorFact, origin: Span | tuple[Spans, int]) -> Value:
-        """The constant called `name` whose numbers are those of `label`."""
+        """Create the constant `name` with the elements of the file `label`."""
         value = Value(name, fact, origin=origin)
         if fact.dtype is not None and fact.is_static:
             value.notes[LABEL] = label
@@ -77,24 +77,24 @@ class Sources:
 
     def _adopt(self, value: Value, fact: TensorFact) -> None:
         if value.storage is not None:
-            value.fact = self._known(value.storage, fact)
+            value.fact = self._with_elements(value.storage, fact)
         self._graph.adopt_constant(value)
 
-    def _written(self, operation: Operation, dtype: DType, shape: tuple[int, ...]) -> Storage | None:
-        """The numbers of a `constant`: one for each element, or one for all."""
+    def _literal_elements(self, operation: Operation, dtype: DType, shape: tuple[int, ...]) -> Storage | None:
+        """Return the elements of a `constant` operation: one per element, or one for all."""
         given = cast("tuple[float, ...]", operation.attributes["value"])
         volume = math.prod(shape)
         if len(given) == 1 and volume > 0:
             return Fill(given[0], dtype, shape)
         if len(given) != volume or min(shape, default=1) < 0:
-            message = f"{len(given)} numbers are given for a shape of {list(shape)}"
+            message = f"{len(given)} elements for a shape of {list(shape)}"
             span = operation.origin.span
-            self._findings.append(Diagnostic("NNEF0756", message, span, f"give 1 or {volume} of them"))
+            self._findings.append(Diagnostic("NNEF0756", message, span, f"write 1 or {volume} elements"))
             return None
         with np.errstate(over="ignore"):
             return ArrayStorage(np.array(given, dtype.numpy).reshape(shape), dtype)
 
-    def _known(self, storage: Storage, fact: TensorFact) -> TensorFact:
+    def _with_elements(self, storage: Storage, fact: TensorFact) -> TensorFact:
         try:
             return TensorFact.of(storage)
         except DiagnosticError as error:

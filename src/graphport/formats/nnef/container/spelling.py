@@ -22,7 +22,7 @@ _DATA = {"f": "scalar", "i": "integer", "u": "integer", "b": "logical"}
 
 
 class Unspellable(Exception):  # noqa: N818  becomes a finding with a place
-    """A value has no literal; the text says why, `remedy` what may be done about it."""
+    """A value has no literal; the message is the reason, `remedy` a suggestion."""
 
     def __init__(self, reason: str, remedy: str | None = None) -> None:
         super().__init__(reason)
@@ -35,10 +35,10 @@ def data_of(dtype: DType | None) -> str | None:
 
 
 def attribute_text(value: object, of: Type | None, *, allows_minus: bool = True) -> str:
-    """`value` as a literal for a parameter of type `of`; without a type, by what it is.
+    """Format `value` as a literal of type `of`, or of its Python type.
 
     Raises:
-        Unspellable: an infinite number, an open extent, a negative number where the edition has none.
+        Unspellable: an infinite number, a symbolic dim, or a negative number in the provisional edition.
     """
     if isinstance(value, tuple):
         return _listed(cast("tuple[object, ...]", value), of, allows_minus=allows_minus)
@@ -53,7 +53,7 @@ def attribute_text(value: object, of: Type | None, *, allows_minus: bool = True)
     if isinstance(value, int):
         text = f"{value}.0" if of is SCALAR else _integer(value)
     elif isinstance(value, float):
-        text = _real(repr(value))
+        text = _format_float(repr(value))
     else:
         raise Unspellable(
             f"{value} depends on an extent that is not known" if isinstance(value, Symbolic) else _what(value)
@@ -79,7 +79,7 @@ def _integer(value: int) -> str:
     return str(value)
 
 
-def _real(shortest: str) -> str:
+def _format_float(shortest: str) -> str:
     """A number as Python or NumPy shows it, without the plus in the exponent that some readers do not know."""
     if shortest.lstrip("-") in ("inf", "nan"):
         raise Unspellable(f"{shortest} has no literal")
@@ -93,9 +93,9 @@ def _signed(text: str, *, allows_minus: bool) -> str:
 
 
 def literal_text(storage: Storage, *, allows_minus: bool = True) -> str | None:
-    """A tensor of rank 0 as a literal; `None` if it has none.
+    """Format a tensor of rank 0 as a literal; return `None` if it has none.
 
-    Reals are written as the shortest decimal that is read back as the same float32, or double if they are doubles.
+    Floats are written with the fewest digits that give the same float32 (or float64).
     """
     if storage.shape:
         return None
@@ -106,10 +106,10 @@ def literal_text(storage: Storage, *, allows_minus: bool = True) -> str | None:
 
 
 def constant_texts(storage: Storage, *, allows_minus: bool = True) -> list[str]:
-    """Every element of `storage` as a literal, in order.
+    """Format every element of `storage` as a literal, in order.
 
     Raises:
-        Unspellable: one of them has none.
+        Unspellable: an element has no literal.
     """
     if data_of(storage.dtype) is None:
         raise Unspellable(f"there are no literals of {storage.dtype}")
@@ -119,14 +119,14 @@ def constant_texts(storage: Storage, *, allows_minus: bool = True) -> list[str]:
     if storage.dtype.is_integer:
         texts = [_integer(int(each)) for each in flat]
     elif storage.dtype is DType.FLOAT64:
-        texts = [_real(repr(each)) for each in flat.tolist()]
+        texts = [_format_float(repr(each)) for each in flat.tolist()]
     else:
-        texts = [_real(str(each)) for each in flat.astype(np.float32)]
+        texts = [_format_float(str(each)) for each in flat.astype(np.float32)]
     return [_signed(text, allows_minus=allows_minus) for text in texts]
 
 
 def default_of(node: Expression) -> object:
-    """The value of a default, which is made of literals."""
+    """Return the value of a default expression, which consists of literals."""
     match node:
         case Number() | String() | Logical():
             return node.value
@@ -139,7 +139,7 @@ def default_of(node: Expression) -> object:
 
 
 def is_default(value: object, default: object) -> bool:
-    """Whether `value` is what a parameter has anyway."""
+    """Whether `value` equals the default of a parameter."""
     if isinstance(value, tuple):
         return isinstance(default, tuple) and value == default
     if isinstance(value, bool) != isinstance(default, bool) or value != default:

@@ -1,4 +1,4 @@
-"""Reads the words of a text one after another, cutting it block by block."""
+"""Token stream that tokenizes a text block by block."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WIDEST = 1000
 
 
 class Stream:
-    """A cursor over words: `word` from `start` to `stop`; the empty word stands at the end.
+    """A cursor over tokens: `word` from `start` to `stop`; the empty token is at the end.
 
-    A line's end is in no word, so that the text can be cut at any of them, and a caller that reads parts of the text
-    by other means (`seek`) does not pay for words it never looks at.
+    Tokens contain no line ends, so the text can be split at any of them; a caller that skips text with `seek` does not
+    pay for its tokens.
     """
 
     def __init__(self, text: str) -> None:
@@ -31,18 +31,18 @@ class Stream:
         self.start = 0
         self.stop = 0
         self.last = 0
-        """Where the word before ends."""
+        """End of the previous token."""
         self.seek(0)
 
     def seek(self, offset: int) -> None:
-        """Make the first word at or after `offset` the current one."""
+        """Make the first token at or after `offset` the current one."""
         if not self._starts or offset > self._cut or offset < self._starts[0]:
             self._texts, self._starts, self._cut, self._ended = [], [], offset, False
         self._at = bisect_left(self._starts, offset)
         self._load()
 
     def advance(self) -> str:
-        """Go to the next word; return the one left behind."""
+        """Advance to the next token; return the previous one."""
         left = self.word
         self.last = self.stop
         self._at = at = self._at + 1
@@ -55,14 +55,14 @@ class Stream:
         return left
 
     def peek(self, distance: int = 1) -> str:
-        """The word `distance` after the current one."""
+        """Return the token `distance` after the current one."""
         index = self._at + distance
         while index >= len(self._texts) and not self._ended:
             self._extend()
         return self._texts[index] if index < len(self._texts) else ""
 
     def after_bracket(self) -> str:
-        """The word after the bracket that closes the current one; empty if none does."""
+        """Return the token after the bracket that closes the current one; empty if there is none."""
         depth = distance = 0
         while word := self.peek(distance):
             distance += 1
@@ -72,12 +72,12 @@ class Stream:
         return ""
 
     def begins_line(self) -> bool:
-        """Whether the word is the first on its line."""
+        """Whether the current token is the first on its line."""
         gap = self.text[self.last : self.start]
         return "\n" in gap or "\r" in gap
 
     def column(self) -> int:
-        """Characters before the word on its line, which it begins; on very long lines a bound of them."""
+        """Return the number of characters before the token on its line, up to a limit."""
         first = max(self.start - _WIDEST, 0)
         newline = max(self.text.rfind("\n", first, self.start), self.text.rfind("\r", first, self.start))
         return self.start - max(newline + 1, first)

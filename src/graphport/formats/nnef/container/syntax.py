@@ -1,7 +1,7 @@
 """The syntax tree of NNEF documents, one for both editions.
 
-Nodes are compared by what they say: places, comments and the source do not count. They are plain values that nobody
-changes after parsing. Trees may be as deep as the text is nested, so nothing here recurses in Python.
+Nodes are compared by content, without locations, comments and source. They are not modified after parsing. Trees may be
+nested as deep as the text, so functions here do not use Python recursion.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Node:
     stop: int
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and _same(self, other)
+        return isinstance(other, Node) and _equal(self, other)
 
     def __repr__(self) -> str:
         shown = (
@@ -53,7 +53,7 @@ def _contents(node: Node) -> Iterator[tuple[str, object]]:
     return ((name, getattr(node, name)) for name in type(node).__match_args__ if name not in _POSITIONS)
 
 
-def _same(left: Node, right: Node) -> bool:
+def _equal(left: Node, right: Node) -> bool:
     waiting: list[tuple[object, object]] = [(left, right)]
     while waiting:
         a, b = waiting.pop()
@@ -76,7 +76,7 @@ def _same(left: Node, right: Node) -> bool:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Name(Node):
-    """An identifier where it stands for a value, or where it is declared."""
+    """An identifier, used or declared."""
 
     text: str
     start: int = 0
@@ -128,8 +128,8 @@ class Logical(Node):
 class Array(Node):
     """`[a, b]`, as a value or on the left of an assignment.
 
-    Equal arrays of one text share the items of the first, `shift` code points before their own; `shared` is that tuple
-    as it is, so that what is known of one array is known of all.
+    Equal arrays of one text share the items of the first, which is `shift` code points earlier; `shared` is that tuple,
+    so that properties of one array are known for all.
     """
 
     __slots__ = ("shared", "shift", "start", "stop")
@@ -143,7 +143,7 @@ class Array(Node):
 
     @property
     def items(self) -> tuple[Expression, ...]:
-        """What stands between the brackets, each at its own place."""
+        """The items between the brackets, each with its own location."""
         return _moved(self.shared, self.shift) if self.shift else self.shared
 
 
@@ -180,7 +180,7 @@ class Tuple(Node):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Argument(Node):
-    """What a call passes: by position (`name` is `None`) or by name."""
+    """An argument of a call: positional (`name` is `None`) or named."""
 
     name: str | None
     value: Expression
@@ -253,7 +253,7 @@ class Subscript(Node):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Range(Node):
-    """`target[begin:end]`; an absent end is open."""
+    """`target[begin:end]`; an absent bound is open."""
 
     target: Expression
     begin: Expression | None
@@ -285,7 +285,7 @@ class Comprehension(Node):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Missing(Node):
-    """What could not be read: a finding says why."""
+    """A faulty expression, which has been reported."""
 
     start: int = 0
     stop: int = 0
@@ -314,7 +314,7 @@ Expression: TypeAlias = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class TypeName(Node):
-    """A type that is one word (provisional: `tensor` too), or `?`."""
+    """A type that is a single name (provisional: also `tensor`), or `?`."""
 
     text: str
     start: int = 0
@@ -434,7 +434,7 @@ class Version(Node):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Extension(Node):
-    """One extension directive: its words. `is_spaced` says that two of them have no comma between them."""
+    """An extension directive with its names. `is_spaced` means that two of them are not separated by a comma."""
 
     words: tuple[Name, ...]
     start: int = 0
@@ -465,10 +465,10 @@ class Document(Node):
         return () if self.source is None or self.source.text is None else tuple(comments(self.source.text))
 
     def span(self, node: Node) -> Span | None:
-        """Where `node` stands in the text; `None` for a tree that was not read."""
+        """Return the location of `node` in the text; `None` for a tree that was not parsed."""
         return None if self.source is None else Span(self.source, node.start, node.stop)
 
 
 def is_literal(items: tuple[Expression, ...]) -> bool:
-    """Whether no name stands in the flat `items` of an array."""
+    """Whether the flat `items` of an array contain no name."""
     return not any(isinstance(item, Name) or (isinstance(item, Tuple) and not is_literal(item.items)) for item in items)

@@ -1,7 +1,6 @@
-"""Tar archives: a list of members that can be trusted, and headers that are always the same.
+"""Tar archives: a validated list of members, and deterministic headers.
 
-Written for archives from anywhere: every size is compared with the file before it is used, and nothing is taken out of
-the archive, so that names only ever are keys.
+Archives are untrusted: every size is compared with the file size before it is used, and no member is extracted to disk.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Archive:
         return self._members
 
     def _member(self, offset: int) -> int | None:
-        """Take the member whose header is at `offset`; return where the next one is, `None` behind the last."""
+        """Add the member whose header is at `offset`; return the offset of the next one, `None` after the last."""
         left = self._file.size - offset
         header = bytes(self._file.view(offset, min(BLOCK, left)))
         if not header.strip(b"\0"):
@@ -89,7 +88,7 @@ class Archive:
             return self._corrupt_error("the header of a member is damaged", offset)
         kind = header[156:157]
         is_note = kind in _NOTES
-        size = _number(header[124:136]) if self._size is None or is_note else self._size
+        size = _parse_number(header[124:136]) if self._size is None or is_note else self._size
         if size is None or size > left - BLOCK:
             return self._corrupt_error("a member is longer than the archive", offset)
         start = offset + BLOCK
@@ -100,11 +99,11 @@ class Archive:
         else:
             name = _name(header) if self._name is None else self._name
             self._name = self._size = None
-            self._take(kind, name, Member(start, size), offset)
+            self._add_member(kind, name, Member(start, size), offset)
         return start + size + -size % BLOCK
 
     def _extend(self, kind: bytes, content: bytes, offset: int) -> None:
-        """What the next member is called, where its own header has no room for it."""
+        """Read the long name of the next member from an extended header."""
         if kind == b"L":
             self._name = _text(content)
         if kind != b"x":
@@ -121,7 +120,7 @@ class Archive:
                 self._refuse("a sparse file", self._name or "", offset)
             at = max(stop, record.end())
 
-    def _take(self, kind: bytes, name: str, member: Member, offset: int) -> None:
+    def _add_member(self, kind: bytes, name: str, member: Member, offset: int) -> None:
         plain = _SEPARATORS.sub("/", name).removeprefix("./")
         if kind == b"5" or (kind in _FILES and plain.endswith("/")):
             return
@@ -159,7 +158,7 @@ def fault_of_name(name: str) -> str | None:
 
 
 def tar_header(name: str, size: int) -> bytes:
-    """The header of a file, the same at any time and for anybody."""
+    """Return the header of a file, without time and owner."""
     import tarfile
 
     member = tarfile.TarInfo(name)
@@ -168,19 +167,19 @@ def tar_header(name: str, size: int) -> bytes:
 
 
 def tar_end() -> bytes:
-    """What stands behind the last member."""
+    """Return the end of an archive."""
     return bytes(2 * BLOCK)
 
 
 def _is_sound(header: bytes) -> bool:
-    stated = _number(header[148:156])
+    stated = _parse_number(header[148:156])
     blanked = header[:148] + b" " * 8 + header[156:]
-    # Some old archivers took bytes for signed numbers.
+    # Some old archivers summed signed bytes.
     return stated is not None and (stated == sum(blanked) or stated == sum(byte - (byte >> 7 << 8) for byte in blanked))
 
 
-def _number(field: bytes) -> int | None:
-    """A number in octal digits, or in base 256 behind a set bit; `None` where it is neither, or negative."""
+def _parse_number(field: bytes) -> int | None:
+    """Parse a number in octal digits, or in base 256 if the first bit is set; `None` if it is malformed or negative."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     match = _OCTAL.fullmatch(field)

@@ -1,7 +1,7 @@
-"""Tensor files (`.dat`): the numbers of one variable behind a header.
+"""Tensor files (`.dat`): a header and the elements of one variable.
 
-The final edition's header has 128 bytes, the provisional one's is as long as its rank and quantization need. Both
-begin with the same two bytes and version; what stands in them tells them apart.
+The final edition's header has 128 bytes, the provisional one's length depends on rank and quantization. Both begin
+with the same magic number and version; their further content distinguishes them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, FileStorage, Packing, View
 from graphport.formats.nnef.container.items import (
     Converted,
-    Item,
+    ItemKind,
     ItemStorage,
-    Kind,
+    ItemType,
     Linear,
     Logarithmic,
     regrouped,
@@ -51,7 +51,7 @@ _AHEAD = 512
 _FLOAT, _UNSIGNED, _QUANTIZED_UNSIGNED, _QUANTIZED_SIGNED, _SIGNED, _LOGICAL = range(6)
 _OLD_LINEAR, _OLD_LOGARITHMIC = 0x10, 0x11
 """Item types of 1.0 to 1.0.2, as files of that time have them."""
-_PROVISIONAL_KINDS = (Kind.FLOAT, Kind.UNSIGNED, Kind.SIGNED, Kind.UNSIGNED)
+_PROVISIONAL_KINDS = (ItemKind.FLOAT, ItemKind.UNSIGNED, ItemKind.SIGNED, ItemKind.UNSIGNED)
 _PROVISIONAL_QUANTIZED = 1
 _FLOAT_BITS = (16, 32, 64)
 _LOGICAL_BITS = (1, 8)
@@ -59,7 +59,7 @@ _LOGICAL_BITS = (1, 8)
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The bytes of one tensor file: a file of their own, or a member of an archive."""
+    """The bytes of one tensor file: a whole file, or a member of an archive."""
 
     file: MappedFile | Bytes
     start: int
@@ -74,10 +74,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What a tensor file holds; `findings` are warnings."""
+    """Content of a tensor file; `findings` are warnings."""
 
     layout: Edition
-    item: Item
+    item: ItemType
     storage: Storage
     findings: tuple[Diagnostic, ...] = ()
 
@@ -101,7 +101,7 @@ class _Faults:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    item: Item
+    item: ItemType
     shape: tuple[int, ...]
     start: int
 
@@ -110,13 +110,12 @@ class _Header:
 
 
 def read_tensor(region: Region, edition: Edition | None = None) -> Tensor:
-    """The tensor in `region`; only its header is read.
+    """Read the tensor in `region`; only its header is parsed.
 
-    `edition` decides where a header could be of both layouts. Counts are compared with the size of the region before
-    anything is made of them.
+    `edition` decides between the layouts if both are possible. Counts are checked against the size of the region first.
 
     Raises:
-        DiagnosticError: every fault of the header (NNEF0701 to NNEF0713), each with the byte where it stands.
+        DiagnosticError: all errors of the header (NNEF0701 to NNEF0713), each with its byte offset.
     """
     head = region.read(0, _AHEAD)
     faults = _Faults(Source(region.name))
@@ -194,7 +193,7 @@ def _final(region: Region, head: bytes, faults: _Faults) -> _Header | None:
         return None
     needed = _bytes(shape, bits)
     if length != needed:
-        message = f"the header says {length} bytes of data, {_items(shape, bits)} take {needed}"
+        message = f"the header declares {length} bytes of data, {_describe_items(shape, bits)} take {needed}"
         faults.error("NNEF0707", message, 4, "header and extents must agree; write the file again")
     _check_end(region, HEADER + needed, faults)
     return _Header(item, shape, HEADER)
@@ -205,7 +204,7 @@ def _vendor(number: int) -> str:
     return f"'{letters.decode('ascii')}'" if letters.isalpha() else f"{number:#06x}"
 
 
-def _items(shape: tuple[int, ...], bits: int) -> str:
+def _describe_items(shape: tuple[int, ...], bits: int) -> str:
     return f"{' x '.join(map(str, shape)) or '1'} items of {bits} bit{'' if bits == 1 else 's'}"
 
 
@@ -214,24 +213,24 @@ def _check_end(region: Region, stop: int, faults: _Faults) -> None:
         message = f"the file has {region.size} bytes, header and data need {stop}"
         faults.error("NNEF0708", message, region.size, "the file was cut off; make it again")
     elif stop < region.size:
-        message = f"{region.size - stop} bytes stand behind the data and are not read"
+        message = f"{region.size - stop} bytes after the data are ignored"
         faults.warn("NNEF0709", message, stop)
 
 
-def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> Item | None:
+def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType | None:
     signedness, _ = struct.unpack_from("<II", head, 52)
     match code:
         case 0:
-            item = Item(Kind.FLOAT, bits)
+            item = ItemType(ItemKind.FLOAT, bits)
         case 1:
-            # Until 1.0.2 a flag behind the type said whether integers are signed.
-            item = Item(Kind.SIGNED if signedness else Kind.UNSIGNED, bits)
+            # Until 1.0.2 a flag after the type was the signedness of integers.
+            item = ItemType(ItemKind.SIGNED if signedness else ItemKind.UNSIGNED, bits)
         case 2 | 3 | 0x10 | 0x11:
             return _final_quantized(head, code, bits, faults)
         case 4:
-            item = Item(Kind.SIGNED, bits)
+            item = ItemType(ItemKind.SIGNED, bits)
         case 5:
-            item = Item(Kind.LOGICAL, bits)
+            item = ItemType(ItemKind.LOGICAL, bits)
         case _:
             message = f"{code} is no item type"
             remedy = "0 float, 1 unsigned, 2 quantized unsigned, 3 quantized signed, 4 signed, 5 logical"
@@ -240,10 +239,10 @@ def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> Item | No
     return item if _has_sound_width(item, 44, faults) else None
 
 
-def _has_sound_width(item: Item, byte: int, faults: _Faults) -> bool:
-    if item.kind is Kind.FLOAT and item.bits not in _FLOAT_BITS:
+def _has_sound_width(item: ItemType, byte: int, faults: _Faults) -> bool:
+    if item.kind is ItemKind.FLOAT and item.bits not in _FLOAT_BITS:
         faults.error("NNEF0706", f"floats of {item.bits} bits are not known", byte, "16, 32 or 64")
-    elif item.kind is Kind.LOGICAL and item.bits not in _LOGICAL_BITS:
+    elif item.kind is ItemKind.LOGICAL and item.bits not in _LOGICAL_BITS:
         faults.error("NNEF0706", f"logical items of {item.bits} bits are not known", byte, "1 or 8")
     elif not 0 < item.bits <= 64:
         faults.error("NNEF0706", f"integers of {item.bits} bits are not known", byte, "1 to 64")
@@ -252,21 +251,21 @@ def _has_sound_width(item: Item, byte: int, faults: _Faults) -> bool:
     return False
 
 
-def _final_quantized(head: bytes, code: int, bits: int, faults: _Faults) -> Item | None:
-    """Codes of reals; a range behind the item type is how files until 1.0.2 said which reals."""
+def _final_quantized(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType | None:
+    """Return the item type of quantized codes; until 1.0.2 the header contained their range."""
     minimum, maximum = struct.unpack_from("<ff", head, 52)
-    kind = Kind.SIGNED if code == _QUANTIZED_SIGNED else Kind.UNSIGNED
-    item = Item(kind, bits, is_quantized=True)
+    kind = ItemKind.SIGNED if code == _QUANTIZED_SIGNED else ItemKind.UNSIGNED
+    item = ItemType(kind, bits, is_quantized=True)
     if not _has_sound_width(item, 44, faults):
         return None
     if not any(head[52:60]) and code in (_QUANTIZED_UNSIGNED, _QUANTIZED_SIGNED):
         return item
-    # With a range, 2 and 3 are what 0x10 and 0x11 were: spread evenly, or powers of two; both without sign.
+    # With a range, codes 2 and 3 meant linear and logarithmic, like 0x10 and 0x11; both unsigned.
     if code in (_QUANTIZED_UNSIGNED, _OLD_LINEAR):
         decoding = _linear(minimum, maximum, bits, 52, faults)
     else:
         decoding = _logarithmic(maximum, 2**bits - 1, 56, faults)
-    return None if decoding is None else Item(Kind.UNSIGNED, bits, is_quantized=True, decoding=decoding)
+    return None if decoding is None else ItemType(ItemKind.UNSIGNED, bits, is_quantized=True, decoding=decoding)
 
 
 def _linear(minimum: float, maximum: float, bits: int, byte: int, faults: _Faults) -> Linear | None:
@@ -302,12 +301,12 @@ def _provisional(region: Region, head: bytes, faults: _Faults) -> _Header | None
         remedy = "0 float, 1 quantized, 2 signed, 3 unsigned"
         faults.error("NNEF0705", f"{code} is no item type", fixed - 4, remedy)
         return None
-    item = Item(_PROVISIONAL_KINDS[int(code)], bits, is_quantized=code == _PROVISIONAL_QUANTIZED)
+    item = ItemType(_PROVISIONAL_KINDS[int(code)], bits, is_quantized=code == _PROVISIONAL_QUANTIZED)
     if not _has_sound_width(item, fixed - 3, faults):
         return None
     if item.is_quantized and length:
         decoding = _algorithm(region.read(fixed, length), bits, fixed, faults)
-        item = Item(item.kind, bits, is_quantized=True, decoding=decoding)
+        item = ItemType(item.kind, bits, is_quantized=True, decoding=decoding)
     _check_end(region, offset + _bytes(shape, bits), faults)
     return _Header(item, tuple(shape), offset)
 
@@ -318,7 +317,7 @@ _PARAMETERS = {"linear": ("min", "max", "bits"), "logarithmic": ("max", "bits")}
 
 
 def _algorithm(text: bytes, bits: int, byte: int, faults: _Faults) -> Linear | Logarithmic | None:
-    """What the codes of a provisional file stand for: `linear_quantize(min = …, max = …, bits = …)` and its like."""
+    """Parse the algorithm of a provisional file: `linear_quantize(min = …, max = …, bits = …)` or logarithmic."""
     call = _CALL.fullmatch(text.decode("latin-1"))
     given = {} if call is None else _arguments(call[1], call[2])
     wanted = () if call is None else _PARAMETERS[call[1]]
@@ -347,7 +346,7 @@ def _arguments(algorithm: str, text: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A file to be written: its size is known before its bytes are made."""
+    """A file to be written, of known size, whose bytes are generated on demand."""
 
     size: int
     chunks: Callable[[], Iterator[bytes | memoryview]]
@@ -356,21 +355,21 @@ class Payload:
 def tensor_file(
     storage: Storage, name: str, *, edition: Edition = Edition.FINAL, is_plain: bool = False, is_quantized: bool = False
 ) -> Payload:
-    """The tensor file of `storage`, made in pieces while it is written.
+    """Return the tensor file of `storage`, generated while it is written.
 
-    Numbers that were read from a tensor file keep the item type they had there. With `is_plain` they get that of the
-    storage's element type instead, which is what other readers know: 8 to 64 bits a number, 1 bit a logical item.
+    Elements that were read from a tensor file keep their item type. With `is_plain` they get the storage's dtype, which
+    other readers support: 8 to 64 bits per number, 1 bit per logical item.
 
     Args:
-        storage: the numbers.
-        name: of the file, for findings.
-        edition: which header.
-        is_plain: no item types that readers are known to refuse.
+        storage: the elements.
+        name: of the file, for diagnostics.
+        edition: determines the header.
+        is_plain: avoid item types that some readers refuse.
         is_quantized: integers are codes of real numbers.
 
     Raises:
-        DiagnosticError: more than a header can count (NNEF0720), more dims or longer ones (NNEF0721), or an element
-            type that tensor files do not have (NNEF0722).
+        DiagnosticError: too many elements for the header (NNEF0720), too many or too large dims (NNEF0721), or an
+            unsupported dtype (NNEF0722).
     """
     item, pieces = _source(storage, is_plain=is_plain)
     faults = _Faults(Source(name))
@@ -393,8 +392,8 @@ def tensor_file(
     return Payload(len(header) + length, chunks)
 
 
-def _source(storage: Storage, *, is_plain: bool) -> tuple[Item | None, Callable[[], Iterator[bytes | memoryview]]]:
-    """The items that say what `storage` holds, and their bytes."""
+def _source(storage: Storage, *, is_plain: bool) -> tuple[ItemType | None, Callable[[], Iterator[bytes | memoryview]]]:
+    """Return the item type of `storage`, and its bytes."""
     while isinstance(storage, Converted | View) and not is_plain:
         storage = storage.of
     if isinstance(storage, ItemStorage) and not is_plain and storage.item.decoding is None:
@@ -402,24 +401,24 @@ def _source(storage: Storage, *, is_plain: bool) -> tuple[Item | None, Callable[
         return storage.item, lambda: storage.file.chunks(storage.start, length)
     dtype = storage.dtype
     if dtype is DType.BOOL:
-        return Item(Kind.LOGICAL, 1), lambda: _flags(storage)
+        return ItemType(ItemKind.LOGICAL, 1), lambda: _flags(storage)
     if is_plain and dtype in _WIDER:
         wider = Converted(storage, _WIDER[dtype])
-        return _item_of(wider.dtype), wider.chunks
-    item = _item_of(dtype)
+        return _item_type_of(wider.dtype), wider.chunks
+    item = _item_type_of(dtype)
     if item is not None and item.bits < 8:
         return item, lambda: _high_first(storage, item.bits)
     return item, storage.chunks
 
 
 _WIDER = {DType.INT2: DType.INT8, DType.INT4: DType.INT8, DType.UINT2: DType.UINT8, DType.UINT4: DType.UINT8}
-_KINDS = {"i": Kind.SIGNED, "u": Kind.UNSIGNED}
+_KINDS = {"i": ItemKind.SIGNED, "u": ItemKind.UNSIGNED}
 
 
-def _item_of(dtype: DType) -> Item | None:
+def _item_type_of(dtype: DType) -> ItemType | None:
     if dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
-        return Item(Kind.FLOAT, dtype.bits)
-    return Item(_KINDS[dtype.kind], dtype.bits) if dtype.is_integer else None
+        return ItemType(ItemKind.FLOAT, dtype.bits)
+    return ItemType(_KINDS[dtype.kind], dtype.bits) if dtype.is_integer else None
 
 
 def _flags(storage: Storage) -> Iterator[bytes | memoryview]:
@@ -439,7 +438,7 @@ def _high_first(storage: Storage, bits: int) -> Iterator[bytes | memoryview]:
         yield table[np.frombuffer(piece, np.uint8)].tobytes()
 
 
-def _final_header(storage: Storage, item: Item, length: int, faults: _Faults, *, is_quantized: bool) -> bytes:
+def _final_header(storage: Storage, item: ItemType, length: int, faults: _Faults, *, is_quantized: bool) -> bytes:
     shape = storage.shape
     if length > MOST_BYTES:
         message = f"{length} bytes of data are more than a header can count"
@@ -455,19 +454,19 @@ def _final_header(storage: Storage, item: Item, length: int, faults: _Faults, *,
     return _FINAL.pack(MAGIC, *VERSION, length, len(shape), *extents, item.bits, code, 0).ljust(HEADER, b"\0")
 
 
-def _final_code(item: Item, *, is_quantized: bool) -> int:
+def _final_code(item: ItemType, *, is_quantized: bool) -> int:
     match item.kind:
-        case Kind.FLOAT:
+        case ItemKind.FLOAT:
             return _FLOAT
-        case Kind.UNSIGNED:
+        case ItemKind.UNSIGNED:
             return _QUANTIZED_UNSIGNED if is_quantized else _UNSIGNED
-        case Kind.SIGNED:
+        case ItemKind.SIGNED:
             return _QUANTIZED_SIGNED if is_quantized else _SIGNED
-        case Kind.LOGICAL:
+        case ItemKind.LOGICAL:
             return _LOGICAL
 
 
-def _provisional_header(storage: Storage, item: Item, faults: _Faults) -> bytes:
+def _provisional_header(storage: Storage, item: ItemType, faults: _Faults) -> bytes:
     shape = storage.shape
     if len(shape) > _PROVISIONAL_DIMS:
         message = f"rank {len(shape)} is more than {_PROVISIONAL_DIMS}"
@@ -476,7 +475,7 @@ def _provisional_header(storage: Storage, item: Item, faults: _Faults) -> bytes:
         faults.error("NNEF0721", f"an extent of {max(shape)} does not fit in 32 bits", 12, "split the tensor")
     if faults.found:
         return b""
-    code = 0 if item.kind is Kind.FLOAT else 2 if item.kind is Kind.SIGNED else 3
+    code = 0 if item.kind is ItemKind.FLOAT else 2 if item.kind is ItemKind.SIGNED else 3
     offset = _PROVISIONAL_HEAD + 4 * len(shape)
     extents = struct.pack(f"<{len(shape)}I", *shape)
     return MAGIC + bytes(VERSION) + struct.pack("<II", offset, len(shape)) + extents + bytes((code, item.bits, 0, 0))

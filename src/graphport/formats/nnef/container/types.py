@@ -1,7 +1,7 @@
-"""The types of NNEF expressions, and which stands for which.
+"""The types of NNEF expressions, and their implicit casts.
 
-Types are interned, so that comparing them is cheap: build them with `tensor_of`, `array_of` and `tuple_of`. They are
-nested no deeper than the setting `type_nesting`, so functions on them may recurse.
+Types are interned, so that comparisons are cheap: create them with `tensor_of`, `array_of` and `tuple_of`. Their
+nesting is limited by the setting `type_nesting`, so functions on them may recurse.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TupleOf:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The type of an expression about which a finding has been made; it goes with everything."""
+    """The type of an expression with a reported error; it is compatible with every type."""
 
 
 Type: TypeAlias = Primitive | TensorOf | ArrayOf | TupleOf | Unknown
@@ -125,39 +125,39 @@ def type_name(of: Type, edition: Edition = Edition.FINAL) -> str:
 _DATA = {"integer": "coordinate"}
 
 
-def parts(of: Type) -> Iterator[Primitive | TensorOf]:
-    """The types without structure that `of` is made of."""
+def leaf_types(of: Type) -> Iterator[Primitive | TensorOf]:
+    """Yield the leaf types of `of`."""
     match of:
         case Primitive() | TensorOf():
             yield of
         case ArrayOf(Primitive() | TensorOf() | ArrayOf() | TupleOf() as item):
-            yield from parts(item)
+            yield from leaf_types(item)
         case TupleOf():
             for item in of.items:
-                yield from parts(item)
+                yield from leaf_types(item)
         case _:
             return
 
 
 def holds_tensors(of: Type) -> bool:
-    """Whether `of` is a tensor, or made of tensors somewhere."""
-    return any(isinstance(part, TensorOf) for part in parts(of))
+    """Whether `of` is or contains a tensor type."""
+    return any(isinstance(part, TensorOf) for part in leaf_types(of))
 
 
 def holds_attributes(of: Type) -> bool:
-    """Whether `of` is a value known at compile time, or made of such somewhere."""
-    return any(isinstance(part, Primitive) for part in parts(of))
+    """Whether `of` is or contains a compile-time type."""
+    return any(isinstance(part, Primitive) for part in leaf_types(of))
 
 
 def is_generic(of: Type) -> bool:
-    """Whether `?` stands in `of`."""
-    return any(part is GENERIC or (isinstance(part, TensorOf) and part.item is GENERIC) for part in parts(of))
+    """Whether `of` contains `?`."""
+    return any(part is GENERIC or (isinstance(part, TensorOf) and part.item is GENERIC) for part in leaf_types(of))
 
 
 @cache
 def casts(of: Type) -> bool:
-    """Whether values that are given for `of` may have to be cast: numbers to tensors, integers to scalars."""
-    return any(isinstance(part, TensorOf) or part is SCALAR for part in parts(of))
+    """Whether values of type `of` may need casts: numbers to tensors, integers to scalars."""
+    return any(isinstance(part, TensorOf) or part is SCALAR for part in leaf_types(of))
 
 
 def with_generic(of: Type, chosen: Primitive) -> Type:
@@ -176,7 +176,7 @@ def with_generic(of: Type, chosen: Primitive) -> Type:
 
 
 def castable(given: Type, wanted: Type) -> bool:
-    """Whether `given` may stand where `wanted` is declared, by the implicit casts."""
+    """Whether `given` can be implicitly cast to `wanted`."""
     if given is wanted or given is UNKNOWN or wanted is UNKNOWN:
         return True
     match given, wanted:
@@ -204,14 +204,14 @@ def _is_any(given: Primitive, item: Primitive) -> bool:
 
 
 def common(first: Type, second: Type) -> Type | None:
-    """The one of the two to which the other casts; `None` if neither does."""
+    """Return the type to which the other one casts; `None` if neither does."""
     if castable(first, second):
         return second if first is not UNKNOWN else first
     return first if castable(second, first) else None
 
 
 def generic_choices(declaration: Type, given: Type) -> Iterator[Primitive]:
-    """What `?` in `declaration` would have to be for `given` to stand there."""
+    """Yield the types of `?` in `declaration` that match `given`."""
     match declaration, given:
         case Primitive(), Primitive() if declaration is GENERIC:
             yield given

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.container.frame import open_dims
+from graphport.formats.nnef.container.evaluation_frame import open_dims
 from graphport.formats.nnef.container.operation import Operation, Tensor
 
 if TYPE_CHECKING:
-    from graphport.formats.nnef.container.frame import Frame, Reporter
+    from graphport.formats.nnef.container.evaluation_frame import Frame, Reporter
     from graphport.formats.nnef.container.syntax import Node
 
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]+")
@@ -17,7 +17,7 @@ _OUTSIDE = re.compile(r"[^A-Za-z0-9_.\-/\\]")
 
 
 class Variables:
-    """The variables of one document as they are made."""
+    """Checker of a document's variables."""
 
     def __init__(self, reporter: Reporter, *, is_final: bool) -> None:
         self._reporter = reporter
@@ -26,7 +26,7 @@ class Variables:
         self._spellings: dict[str, str] = {}
         self._updates: dict[int, Operation] = {}
 
-    def made(self, operation: Operation, node: Node, frame: Frame) -> None:
+    def check(self, operation: Operation, node: Node, frame: Frame) -> None:
         """Check a new `variable` or `update`."""
         if operation.name == "variable":
             self._variable(operation, node, frame)
@@ -43,7 +43,7 @@ class Variables:
             self._reporter.error(
                 "NNEF0340",
                 "the label is empty",
-                operation.given("label") or node,
+                operation.argument_of("label") or node,
                 frame,
                 "name the variable's tensor file",
             )
@@ -53,7 +53,7 @@ class Variables:
             shown = "" if found is None else found[0]
             message = f"the label '{label[:60]}' contains {shown!r}"
             remedy = "labels are made of letters, digits and _ . - / \\"
-            self._reporter.error("NNEF0341", message, operation.given("label") or node, frame, remedy)
+            self._reporter.error("NNEF0341", message, operation.argument_of("label") or node, frame, remedy)
         self._shared(operation, label, node, frame)
 
     def _shared(self, operation: Operation, label: str, node: Node, frame: Frame) -> None:
@@ -63,19 +63,19 @@ class Variables:
             if kinds[0] != kinds[1]:
                 message = f"variables of the label '{label}' differ in shape or type"
                 remedy = f"the first is in line {first.origin.span.line}; who shares a label shares the tensor"
-                self._reporter.error("NNEF0343", message, operation.given("label") or node, frame, remedy)
+                self._reporter.error("NNEF0343", message, operation.argument_of("label") or node, frame, remedy)
         spelling = self._spellings.setdefault(label.lower(), label)
         if self._is_final and spelling != label:
             message = f"the labels '{label}' and '{spelling}' differ in case only"
             self._reporter.warn(
-                "NNEF0342", message, operation.given("label") or node, frame, "not every file system tells them apart"
+                "NNEF0342", message, operation.argument_of("label") or node, frame, "some file systems ignore case"
             )
 
     def _update(self, operation: Operation, node: Node, frame: Frame) -> None:
         target = operation.operands["variable"]
         if not isinstance(target, Tensor):
             return
-        place = operation.given("variable") or node
+        place = operation.argument_of("variable") or node
         if target.producer is None or target.producer.name != "variable":
             remedy = "the first argument is the result of 'variable'"
             self._reporter.error("NNEF0311", "what is updated is no variable", place, frame, remedy)

@@ -1,4 +1,4 @@
-"""Recursion on the nesting of documents without Python's stack: functions that yield what they need first."""
+"""Recursion without Python's stack: generators that yield the computations they depend on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Steps: TypeAlias = Generator["Steps[T]", Any, T]
 
 
 def run(computation: Steps[T]) -> T:
-    """The result of `computation`; however deep it goes, the depth is a list's length.
+    """Run `computation`; nested computations are kept in a list instead of on the stack.
 
-    An exception ends all of it: what waits does not see it.
+    An exception ends all of them and is not passed to the waiting ones.
     """
     running: list[Steps[Any]] = [computation]
     result: Any = None

@@ -1,4 +1,4 @@
-"""The numbers of variables, as tensors of the data-type that the document declares."""
+"""Elements of variables, in the declared data-type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.container.items import Converted, Kind
+from graphport.formats.nnef.container.items import Converted, ItemKind
 from graphport.formats.nnef.container.quantized import Decoded, decoding_of
 from graphport.formats.nnef.container.tar import fault_of_name
 from graphport.formats.nnef.container.tensors import Tensor, read_tensor
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.quantized import Quantization
     from graphport.formats.nnef.container.syntax import Edition
 
-_INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
+_INTEGERS = (ItemKind.SIGNED, ItemKind.UNSIGNED)
 
 
 class Weights:
-    """Tensor files of one model by label; each is opened once, and what is wrong goes to `findings`."""
+    """The tensor files of a model by label; each is opened once, and errors go to `findings`."""
 
     def __init__(self, container: Container, edition: Edition, findings: list[Diagnostic]) -> None:
         self._container = container
@@ -37,17 +37,17 @@ class Weights:
     def storage(
         self, label: str, data: str, shape: tuple[int, ...], span: Span, quantization: Quantization | None = None
     ) -> Storage | None:
-        """The numbers of a variable, which variables of one label share; `None` without them or after a finding.
+        """Return the elements of a variable, shared by variables of one label; `None` after an error.
 
         Args:
             label: of the variable.
-            data: its data-type: scalar numbers are float32, integers int64, logical values bool.
-            shape: that it declares.
-            span: where it is declared.
-            quantization: which numbers codes stand for, where the file itself does not say it.
+            data: its data-type: scalar means float32, integer int64, logical bool.
+            shape: the declared shape.
+            span: location of the declaration.
+            quantization: decodes codes if the file does not contain the mapping.
         """
         if label not in self._tensors:
-            self._tensors[label] = self._opened(label, span)
+            self._tensors[label] = self._open_tensor(label, span)
         tensor = self._tensors[label]
         if tensor is None:
             return None
@@ -61,11 +61,11 @@ class Weights:
         return self._storages[key]
 
     def holds_codes(self, label: str) -> bool:
-        """Whether the numbers of `label` are marked as codes of others."""
+        """Whether the elements of `label` are marked as quantized codes."""
         tensor = self._tensors.get(label)
         return tensor is not None and tensor.item.is_quantized and tensor.item.decoding is None
 
-    def _opened(self, label: str, span: Span) -> Tensor | None:
+    def _open_tensor(self, label: str, span: Span) -> Tensor | None:
         try:
             region = self._container.tensor(label)
             if region is not None:
@@ -89,10 +89,10 @@ class Weights:
                 decoding = None if quantization is None else decoding_of(quantization)
                 if decoding is not None:
                     return Decoded(storage, decoding)
-                message = f"'{label}' holds codes of quantized numbers, and nothing says which numbers"
+                message = f"'{label}' holds quantized codes, but no quantization parameters"
                 self._error("NNEF0753", message, span, "store real numbers, or say it in graph.quant")
                 return None
-            case "scalar" if item.decoding is not None or item.kind is Kind.FLOAT:
+            case "scalar" if item.decoding is not None or item.kind is ItemKind.FLOAT:
                 if storage.dtype is DType.FLOAT64:
                     message = f"'{label}' holds floats of 64 bits, which are rounded to 32"
                     self._warn("NNEF0755", message, span, "store floats of 32 bits")
@@ -103,7 +103,7 @@ class Weights:
                 return _converted(storage, DType.FLOAT32, span)
             case "integer" if item.kind in _INTEGERS and item.decoding is None:
                 return _converted(storage, DType.INT64, span)
-            case "logical" if item.kind is Kind.LOGICAL or (item.kind is Kind.UNSIGNED and item.bits in (1, 8)):
+            case "logical" if item.kind is ItemKind.LOGICAL or (item.kind is ItemKind.UNSIGNED and item.bits in (1, 8)):
                 # Before there was an item type for logical values, they were unsigned integers.
                 return _converted(storage, DType.BOOL, span)
             case _:

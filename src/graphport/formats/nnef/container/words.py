@@ -1,4 +1,4 @@
-"""What the parsers share: the current word, what is expected of it, and what is said when it is something else."""
+"""Parser base: the current token, expected tokens, and syntax errors."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ KEYWORDS = {
     Edition.PROVISIONAL: frozenset([*_COMMON, "extent"]),
     Edition.FINAL: frozenset([*_COMMON, "version", "extension", "integer", "yield"]),
 }
-"""Words that are no identifiers; the logical literals stand among them."""
+"""Reserved words, including the logical literals."""
 
 
 class Fault(Exception):  # noqa: N818  control flow inside the parser, never seen outside
-    """The text does not go on as the grammar says; `finding` is `None` where that has been noted."""
+    """A syntax error; `finding` is `None` if it has been reported."""
 
     def __init__(self, finding: Diagnostic | None) -> None:
         super().__init__(finding)
@@ -48,7 +48,7 @@ class Fault(Exception):  # noqa: N818  control flow inside the parser, never see
 
 
 class Words(Stream):
-    """A stream of words of one edition that notes what is wrong with them."""
+    """Tokens of one edition, with checks of each token."""
 
     def __init__(self, text: str, edition: Edition, findings: Findings, limits: Limits) -> None:
         super().__init__(text)
@@ -60,11 +60,11 @@ class Words(Stream):
         self._examined = -1
 
     def here(self) -> Span:
-        """The place of the current word."""
+        """Return the location of the current token."""
         return Span(self.findings.source, self.start, self.stop)
 
     def since(self, start: int) -> Span:
-        """From `start` to the end of the word before the current one."""
+        """Return the location from `start` to the end of the previous token."""
         return Span(self.findings.source, start, max(self.last, start))
 
     def is_identifier(self, word: str) -> bool:
@@ -87,32 +87,32 @@ class Words(Stream):
         return True
 
     def expect(self, word: str, what: str | None = None, help: str | None = None) -> None:
-        """Pass `word`.
+        """Skip `word`.
 
         Raises:
-            Fault: something else stands here.
+            Fault: another token is there.
         """
         if self.word != word:
             raise self.fault(what or f"'{word}'", help)
         self.advance()
 
     def name(self, what: str) -> Name:
-        """Pass an identifier, which is to be `what`.
+        """Skip an identifier, described as `what`, and return it.
 
         Raises:
-            Fault: something else stands here, perhaps a keyword.
+            Fault: another token is there, perhaps a keyword.
         """
         word, start = self.word, self.start
         if self.is_identifier(word):
             self.advance()
             return Name(word, start, self.last)
         if word in self.keywords:
-            message = f"'{word}' is a keyword and cannot be {what}"
-            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"choose another name, for instance '{word}_'"))
+            message = f"'{word}' is a keyword, not {what}"
+            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"use a different name, such as '{word}_'"))
         raise self.fault(what)
 
     def fault(self, expected: str, help: str | None = None) -> Fault:
-        """The current word is not what is `expected`; if it is no word of the language, that is the finding."""
+        """Report that the current token is not `expected`; malformed tokens are reported as such."""
         if self.examine():
             return Fault(None)
         if self.start == self._examined:
@@ -122,7 +122,7 @@ class Words(Stream):
         return Fault(Diagnostic("NNEF0201", f"expected {expected}, found {found}", self.here(), help))
 
     def examine(self, *, negative: bool = False) -> bool:
-        """Note what is wrong with the current word in itself, once; whether it is an error."""
+        """Report errors of the current token itself, once; return whether there are any."""
         if self._examined == self.start:
             return False
         is_faulty = False

@@ -1,4 +1,4 @@
-"""Graphs in NNEF's own words to NNEF models."""
+"""Write graphs of the dialect `nnef` to NNEF models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphport.formats.nnef.container.items import Fill
 from graphport.formats.nnef.container.lexer import string_literal
 from graphport.formats.nnef.container.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.container.operators import COPIES
-from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.container.original_text import original_of
 from graphport.formats.nnef.container.packaging import write_container
 from graphport.formats.nnef.container.primitives import EXTENSION, Primitives
 from graphport.formats.nnef.container.printer import to_text
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.build import Structure
     from graphport.formats.nnef.container.declare import Declaration, Formal
     from graphport.formats.nnef.container.grouping import Group
-    from graphport.formats.nnef.container.original import Original
+    from graphport.formats.nnef.container.original_text import Original
     from graphport.formats.nnef.container.syntax import Fragment
     from graphport.formats.nnef.container.tensors import Payload
     from graphport.formats.nnef.container.types import Type
@@ -73,32 +73,34 @@ def write(
     flavour: str | None = None,
     findings: list[Diagnostic] | None = None,
 ) -> dict[str, str]:
-    """Write `graph`, in NNEF's own words, to `path`: a folder, `.tar`, `.tgz`, or a text where there are no numbers.
+    """Write `graph` to `path`: a folder, `.tar`, `.tgz`, or a text if there are no weights.
 
-    A graph that says what it was read from is written as the text that it was, with its fragments, comments and names.
-    Any other is written flat: an operation a line, defaults left out, numbers exact, and names that are no identifiers
-    bent, with a comment that keeps them. The same graph gives the same bytes.
+    An unmodified graph is written as its original text, with fragments, comments and names. Any other graph is written
+    flat: one operation per line, without defaults, exact numbers; names that are not identifiers are changed and
+    recorded in a comment. The output is deterministic.
 
     Args:
         graph: nodes of the dialect `nnef`.
-        path: the name says what it becomes, see `write_container`.
-        edition: of a flat text, the final one by default; another one than the original text's makes it flat.
-        strict: only what all known readers understand, which may take several operations for one of a graph that is
-            not as it was read from NNEF; else numbers keep the widths that they were read with, and open extents of
-            inputs become symbols of a vendor's extension.
+        path: its suffix selects the container, see `write_container`.
+        edition: of a flat text, the final one by default; an edition other than the original's makes it flat.
+        strict: use only what all known readers support, possibly several operations for one of a graph that was not
+            read from NNEF; otherwise elements keep their widths, and symbolic dims of inputs become symbols of
+                a vendor's
+            extension.
         flatten: write a flat text in any case.
-        allow_fragments: declare fragments without body for canonical operators that NNEF has no words for.
-        flavour: `tract` for its own words and types; `khronos` for the standard's, `both` for those of them that tract
-            takes too. If `None` both, and where there is something that they cannot say alike, `khronos`: in words of
-            the dialect `nnef` there is no other choice; `chosen` has one ahead of that.
-        findings: takes a note (NNEF0774) for all that tract would not take of a text whose flavour was not said.
+        allow_fragments: declare fragments without body for canonical operators without NNEF equivalent.
+        flavour: `tract` for its own operators and types; `khronos` for the standard's, `both` for those of them that
+            tract accepts, too. `None` means `both` if possible, else `khronos` (see `flavour_choice` for graphs
+                of other
+            dialects).
+        findings: receives a note (NNEF0774) for each obstacle for tract in a text of unspecified flavour.
 
     Returns:
-        What was called otherwise before, by the names that were written.
+        Original names by changed names.
 
     Raises:
-        DiagnosticError: everything that cannot be said (NNEF0760 to NNEF0774) or written (NNEF0720 to NNEF0744); the
-            target is what it was.
+        DiagnosticError: everything that NNEF cannot represent (NNEF0760 to NNEF0774) or store (NNEF0720 to NNEF0744);
+            existing files are unchanged.
     """
     path = Path(path)
     flavours.check(flavour)
@@ -190,7 +192,7 @@ class _Flat(Files):
         return self.complete(f"{self._preamble()}\n{header}{body}}}\n", self._quantization())
 
     def _quantization(self) -> str | None:
-        """What is said of the quantization of values that are still there, by the names that they have now."""
+        """Return the quantization file for the remaining values, with their present names."""
         found = {
             self._names[value]: quantization
             for value in self.graph.values()
@@ -202,7 +204,7 @@ class _Flat(Files):
         end = ";" if self._is_final else ""
         lines = [f"version 1.0{end}"]
         if self._original is not None and self._is_final:
-            # A flat text has no fragments of its own, and no operators.
+            # A flat text has neither fragments nor operators.
             given = self._original.checked.document.extensions
             lines += [to_text(each).rstrip("\n") for each in given if not each.words[0].text.startswith("KHR_")]
         lines += [f"extension {SYMBOLS} {name};" for name in self._symbols]
@@ -254,13 +256,13 @@ class _Flat(Files):
             if self._original is None or name not in self._original.checked.symbols:
                 self._symbols[name] = None
             return name
-        message = f"axis {axis} of the input '{value.name}' is {dim}, and NNEF's extents are numbers"
+        message = f"axis {axis} of the input '{value.name}' is {dim}, but NNEF has static extents only"
         remedy = f"say the extents, for instance --input {value.name}={example(shape)}; --flavour tract keeps them open"
         self.error("NNEF0762", message, value.origin, remedy)
         return "1"
 
     def _generic(self, value: Value) -> str:
-        """What stands between < and > for a tensor that is no result of an operation."""
+        """Return the type argument in < > of an input or constant."""
         dtype = value.dtype
         data = data_of(dtype)
         if data is None or (data != "scalar" and not self._is_final):
@@ -272,7 +274,7 @@ class _Flat(Files):
         return "" if data in (None, "scalar") else f"<{data}>"
 
     def _inlined(self, value: Value) -> str | None:
-        """The literal that stands wherever `value` is read, `None` if it needs a name."""
+        """Return the literal to write at uses of `value`, `None` if it needs a name."""
         if value.storage is None or value.is_output or (value.has_notes and LABEL in value.notes):
             return None
         if value.storage.dtype.is_integer and not self._has_integers:
@@ -290,7 +292,7 @@ class _Flat(Files):
             return
         extents = ", ".join(self._extent(value, axis, shape) for axis in range(len(shape)))
         generic = self._generic(value)
-        numbers = self._numbers(value)
+        numbers = self._constant_literals(value)
         if numbers is not None:
             text = f"constant{generic}(shape = [{extents}], value = [{', '.join(numbers)}])"
         else:
@@ -299,8 +301,8 @@ class _Flat(Files):
             self.add(value, label, is_plain=self._strict)
         self._add_line(f"{self._names[value]} = {text}", [value])
 
-    def _numbers(self, value: Value) -> list[str] | None:
-        """The numbers of a constant that is written where it stands; not all readers know that operation."""
+    def _constant_literals(self, value: Value) -> list[str] | None:
+        """Return the literals of a constant that is written as an operation, which some readers lack."""
         storage = value.storage
         if self._strict or storage is None or not (value.has_notes and value.notes.get(CONSTANT)):
             return None
@@ -320,7 +322,7 @@ class _Flat(Files):
             self._canonical(node, self._primitive)
             return
         if node.dialect != DIALECT or any(True for _ in node.bodies()):
-            message = f"NNEF has no word for {node.op}"
+            message = f"NNEF has no equivalent of {node.op}"
             self.error("NNEF0765", message, node.origin, "lift the graph to NNEF's words first")
             return
         word, attributes = node.word, node.attributes
@@ -338,7 +340,7 @@ class _Flat(Files):
     def _canonical(self, node: Node, primitives: Primitives) -> None:
         """A canonical operator, as a fragment without body."""
         try:
-            word, operands, attributes = primitives.word(node)
+            word, operands, attributes = primitives.fragment_of(node)
         except Unspellable as reason:
             message = f"{node.word} cannot be a fragment: {reason}"
             self.error("NNEF0766", message, node.origin, "choose another format")
@@ -353,7 +355,7 @@ class _Flat(Files):
         self._add_line(f"{targets} = {word}({', '.join([*arguments, *attributes])})", node.outputs)
 
     def _declaration(self, node: Node, word: str) -> Declaration | None:
-        """What is known of an operation; a primitive of the document's own is declared again."""
+        """Return the declaration of an operation; a primitive declared by the document is declared again."""
         own = None if self._original is None else self._original.checked.operations.own.get(word)
         if own is not None and not own.is_expanded:
             self._primitives[word] = own.fragment
@@ -361,7 +363,7 @@ class _Flat(Files):
         if word in self._library:
             return self._library[word]
         if call_form(node) is None:
-            message = f"there is no operation '{word}' in the {self.edition} edition"
+            message = f"the {self.edition} edition has no operation '{word}'"
             self.error("NNEF0767", message, node.origin, "operations of vendors come from documents that name them")
         return None
 
@@ -380,7 +382,7 @@ class _Flat(Files):
         return self._inline.get(value) or self._names[value]
 
     def _operands(self, node: Node, declaration: Declaration) -> list[str]:
-        """Tensor arguments by position; those at the end that are what they would be anyway are left out."""
+        """Return positional tensor arguments; trailing defaults are omitted."""
         formals = [formal for formal in declaration.formals if formal.takes_tensors]
         texts: list[str] = []
         needed = 0
@@ -398,15 +400,15 @@ class _Flat(Files):
             if formal.default is None:
                 raise Unspellable(f"the operand '{formal.name}' is missing")
             return attribute_text(default_of(formal.default), None)
-        wanted = _item_of(formal.type)
+        wanted = _tensor_data_of(formal.type)
         given = data_of(operand.fact.dtype) if isinstance(operand.fact, TensorFact) else None
         if wanted in _DATA and given in _DATA and wanted != given:
-            message = f"'{formal.name}' is a tensor of {wanted} numbers, and '{operand.name}' is {given}"
+            message = f"'{formal.name}' is a tensor of type {wanted}, and '{operand.name}' is {given}"
             raise Unspellable(message, "NNEF computes with real numbers only: cast before, or choose another format")
         return self._text(operand)
 
     def _attributes(self, attributes: Mapping[str, Attribute], declaration: Declaration) -> list[str]:
-        """Attribute arguments by name; those that are what they would be anyway are left out."""
+        """Return named attribute arguments; defaults are omitted."""
         left = {name: value for name, value in attributes.items() if name != DTYPE}
         texts: list[str] = []
         for formal in declaration.formals:
@@ -425,7 +427,7 @@ class _Flat(Files):
         return texts
 
     def _undeclared(self, node: Node) -> Iterator[str]:
-        """Arguments as they were written: those by position are called by their number."""
+        """Yield the original arguments of an operation without declaration; positional ones are named by index."""
         form = call_form(node)
         values = iter(node.inputs)
         operands = {} if form is None else form.operands
@@ -472,8 +474,8 @@ class _Flat(Files):
         return texts
 
 
-def _item_of(of: Type) -> str | None:
-    """The data-type of the tensors in a type, where it says one."""
+def _tensor_data_of(of: Type) -> str | None:
+    """Return the data-type of the tensors in a type, if it has one."""
     while isinstance(of, ArrayOf) and of.item is not None:
         of = of.item
     return of.item.name if isinstance(of, TensorOf) and of.item is not None else None

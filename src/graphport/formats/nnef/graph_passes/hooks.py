@@ -1,11 +1,11 @@
-"""NNEF says outside of its operations what is kept from run to run, and how tensors are quantized."""
+"""Graph passes of NNEF: variables with updates, and quantization, which NNEF stores outside its operations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.container.original_text import original_of
 from graphport.formats.nnef.graph_passes import quantization_file
 from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
 from graphport.ir import rewrite, states
@@ -22,35 +22,35 @@ _MOST_FOLDED = 1 << 20
 
 
 def before(graph: Graph) -> None:
-    """Restore operators that fragments stand for, expose variables that are updated, and spell quantizations out."""
+    """Restore operators from fragments, expose updated variables, and insert quantization nodes."""
     original = original_of(graph)
-    if original is not None and original.own:
+    if original is not None and original.declared_operations:
         from graphport.formats.nnef.container.primitives import restore
 
-        restore(graph, original.own)
+        restore(graph, original.declared_operations)
     _expose_states(graph)
     quantization_file.expand_quantization(graph)
 
 
 def before_lifting(graph: Graph) -> None:
-    """Make notes of tensors of the nodes that quantize them; compute what is known of integers, and extents."""
+    """Convert quantization nodes to notes; fold integers and dims."""
     settle_inputs(graph)
     quantization_file.note(graph)
     _fold_integers(graph)
 
 
 def after_lifting(graph: Graph) -> None:
-    """Make inputs that came from variables such again, which are updated; note quantizations of what was reshaped."""
+    """Convert inputs that were variables back; note quantizations of reshaped constants."""
     _hide_states(graph)
     quantization_file.note_moved(graph)
 
 
 def _fold_integers(graph: Graph) -> None:
-    """Make constants of integers and truths that are computed of constants alone: NNEF computes real numbers."""
+    """Fold integers and booleans computed from constants: NNEF has real arithmetic only."""
     known: dict[Value, Storage | None] = {}
     for node in graph:
         page = None if node.dialect else registry.pages().get(node.word)
-        if page is None or any(value.is_output for value in node.results) or all(map(_is_real, node.results)):
+        if page is None or any(value.is_output for value in node.results) or all(map(_is_float, node.results)):
             continue
         storages = [folded(value, known) for value in node.results]
         made = [storage for storage in storages if storage is not None and storage.count <= _MOST_FOLDED]
@@ -63,16 +63,16 @@ def _fold_integers(graph: Graph) -> None:
         graph.remove(node)
 
 
-def _is_real(value: Value) -> bool:
+def _is_float(value: Value) -> bool:
     dtype = value.dtype
     return dtype is None or dtype.is_floating
 
 
 def _expose_states(graph: Graph) -> None:
-    """Let every run be given the variables that it updates, and return what they are in the next one.
+    """Convert each updated variable to an input and an output that holds its value for the next run.
 
     Before  s = variable(label = 's');  t = f(s, x);  y = update(s, t)
-    After   s is an input, by default the numbers of the file;  t = f(s, x);  y = Identity(t);  y is an output
+    After   s is an input, by default the elements of the file;  t = f(s, x);  y = Identity(t);  y is an output
     """
     for node in graph:
         if node.dialect != "nnef" or node.word != "update":
@@ -107,7 +107,7 @@ def _hide_states(graph: Graph) -> None:
 
 def _moved(graph: Graph, value: Value, *, to_input: bool) -> Value:
     """An input in the place of a constant, or a constant in that of an input, name and all."""
-    twin = Value(graph.fresh(value.name), _plain(value), storage=value.storage, origin=value.origin)
+    twin = Value(graph.fresh(value.name), _fact_without_elements(value), storage=value.storage, origin=value.origin)
     if value.has_notes:
         twin.notes.update(value.notes)
     rewrite.swap_names(value, twin)
@@ -119,7 +119,7 @@ def _moved(graph: Graph, value: Value, *, to_input: bool) -> Value:
     return graph.adopt_constant(twin)
 
 
-def _plain(value: Value) -> TensorFact:
-    """The fact of a constant without its numbers, which another run may change."""
+def _fact_without_elements(value: Value) -> TensorFact:
+    """Return the fact of a constant without its elements, which another run may change."""
     fact = value.fact
     return TensorFact(fact.dtype, fact.shape) if isinstance(fact, TensorFact) else TensorFact(None, None)

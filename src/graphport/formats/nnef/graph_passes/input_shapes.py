@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def settle_inputs(graph: Graph) -> None:
-    """Give inputs the numbers that every run has which succeeds.
+    """Set the dims of inputs that the operators determine.
 
-    Before  x is [1, S];  Reshape(Embed(x), [8, 12, 16]) wants 16 * S = 96
+    Before  x is [1, S];  Reshape(Embed(x), [8, 12, 16]) requires 16 * S = 96
     After   x is [1, 6]
 
-    A text that says both would be refused by readers that hold one against the other.
+    Some readers compare both and would refuse the text.
     """
     for value in graph.inputs:
         fact = value.fact

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.container.original import original_of
+from graphport.formats.nnef.container.original_text import original_of
 from graphport.formats.nnef.container.quantized import (
     QUANTIZATION,
     Affine,
@@ -45,7 +45,7 @@ _NEARLY_WHOLE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class _LinearParameters:
-    """What QuantizeLinear and DequantizeLinear say: integers from `least` to `most` in steps of `scale`."""
+    """Parameters of QuantizeLinear and DequantizeLinear: integers from `least` to `most` with step `scale`."""
 
     dtype: DType
     scale: Array
@@ -56,12 +56,12 @@ class _LinearParameters:
 
 
 def expand_quantization(graph: Graph) -> None:
-    """Put nodes that quantize behind every tensor that is noted to be quantized.
+    """Insert quantization nodes after every tensor with a quantization note, and remove the note.
 
     Before  w (codes);  a = conv(x, w);  return relu(a)
     After   w = DequantizeLinear(codes);  a_1 = conv(x, w);  a = DequantizeLinear(QuantizeLinear(a_1));  return relu(a)
 
-    What these two cannot say is said by NNEF's own operation. The note is gone then.
+    NNEF's own operation is used for quantizations without such an equivalent.
     """
     from graphport.formats.nnef.container.syntax import Edition
 
@@ -79,7 +79,7 @@ def expand_quantization(graph: Graph) -> None:
 
 
 def _dequantize(graph: Graph, value: Value, stored: Decoded) -> None:
-    """Let a variable be computed from its codes, where one node can; else it stays what is decoded when it is read."""
+    """Dequantize a stored variable by a node, if one node can; otherwise it is decoded on access."""
     linear = _stored_parameters(stored)
     if linear is None:
         return
@@ -106,7 +106,7 @@ def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: E
     readers = list(value.uses)
     place = value
     for node in _steps(graph, value, _linear_parameters_of(quantization), result) or [
-        _word(graph, value, quantization, edition, result)
+        _nnef_quantization(graph, value, quantization, edition, result)
     ]:
         graph.insert_after(place.producer, node)
         place = node.output
@@ -118,7 +118,7 @@ def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: E
 
 
 def _steps(graph: Graph, value: Value, linear: _LinearParameters | None, result: Value) -> list[Node]:
-    """Canonical nodes from `value` to `result`; none where they cannot say it."""
+    """Return canonical nodes from `value` to `result`; empty if there is no equivalent."""
     if linear is None:
         return []
     nodes: list[Node] = []
@@ -140,8 +140,8 @@ def _steps(graph: Graph, value: Value, linear: _LinearParameters | None, result:
     return nodes
 
 
-def _word(graph: Graph, value: Value, quantization: Quantization, edition: Edition, result: Value) -> Node:
-    """NNEF's operation, in the final edition's words."""
+def _nnef_quantization(graph: Graph, value: Value, quantization: Quantization, edition: Edition, result: Value) -> Node:
+    """Return NNEF's quantization operation, in the final edition."""
     from graphport.formats.nnef.container.declare import standard
     from graphport.formats.nnef.container.editions import final_word
 
@@ -189,7 +189,7 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 
 def _linear_parameters_of(quantization: Quantization) -> _LinearParameters | None:
-    """The integers that a quantization makes, where it is one of whole steps around a whole zero point."""
+    """Return the parameters of an affine quantization with integral zero point, else `None`."""
     decoding, given = decoding_of(quantization), quantization.arguments
     bits, signed, symmetric = (int(cast("int", given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
     dtype = next((each for each in _CODES if each.bits == bits and (each.kind == "i") == bool(signed)), None)
@@ -212,22 +212,21 @@ def _linear_parameters(decoding: Affine, dtype: DType, least: int, most: int) ->
 
 
 def _aligned(a: Array, b: Array) -> tuple[Array, Array]:
-    """Both with axes of 1 behind, of one rank."""
+    """Append axes of length 1 to give both arrays the same rank."""
     rank = max(a.ndim, b.ndim)
     return a.reshape(a.shape + (1,) * (rank - a.ndim)), b.reshape(b.shape + (1,) * (rank - b.ndim))
 
 
-# ── the other way round ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── nodes to notes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def note(graph: Graph) -> None:
-    """Turn pairs of nodes that quantize and dequantize into notes on what they quantize.
+    """Replace pairs of QuantizeLinear and DequantizeLinear by notes on the quantized tensor.
 
     Before  w = DequantizeLinear(codes);  a = DequantizeLinear(QuantizeLinear(Conv(x, w)))
     After   w (codes, quantized);  a = Conv(x, w) (quantized)
 
-    Leaves alone: what is scaled by blocks, or by numbers that are computed; pairs that do not scale alike; codes that
-    somebody reads as they are.
+    Does not apply to blocked or computed scales, pairs with different scales, and codes with other users.
     """
     for node in graph:
         if node.op == "DequantizeLinear" and node.operand(0) is not None:
@@ -237,7 +236,7 @@ def note(graph: Graph) -> None:
 
 def _note(graph: Graph, node: Node) -> None:
     codes, result = node.inputs[0], node.output
-    quantization = _stated(node)
+    quantization = _quantization_of_node(node)
     if codes is None or quantization is None:
         return
     producer = codes.producer
@@ -269,9 +268,9 @@ def _is_positive(quantization: Quantization) -> bool:
 
 
 def _with_positive_scales(codes: Storage, quantization: Quantization) -> tuple[Storage, Quantization] | None:
-    """The same numbers with scales that NNEF takes, if there are any: what a scale of 0 makes 0 is at the zero point.
+    """Replace zero scales, which NNEF refuses: their elements are set to the zero point.
 
-    Channels of weights that are all 0 are given such a scale.
+    Weight channels of zeros have such scales.
     """
     if _is_positive(quantization):
         return codes, quantization
@@ -292,7 +291,7 @@ def _with_positive_scales(codes: Storage, quantization: Quantization) -> tuple[S
 
 
 def note_moved(graph: Graph) -> None:
-    """Note what is said of codes for copies of them in other shapes, too."""
+    """Note the quantization for reshaped copies of stored codes, too."""
     for value in graph.constants:
         stored = value.storage
         if not isinstance(stored, Decoded) or not isinstance(stored.decoding, Affine) or quantization_of(value):
@@ -309,7 +308,7 @@ def note_moved(graph: Graph) -> None:
 
 
 def _tuples(numbers: Array) -> Attribute:
-    """Nested tuples of numbers; one number as it is."""
+    """Convert an array to nested tuples; a single element to a number."""
     if numbers.size == 1:
         return cast("Attribute", numbers.reshape(-1)[0].item())
     flat = cast("list[Attribute]", numbers.reshape(-1).tolist())
@@ -319,7 +318,7 @@ def _tuples(numbers: Array) -> Attribute:
 
 
 def _unquantized(graph: Graph, node: Node) -> Value:
-    """What `node` quantizes, if nobody else reads it; a copy of it otherwise, and of what is no result."""
+    """Return the operand of `node` if it has no other user; else, and for an input or constant, a copy."""
     x = node.inputs[0]
     if x is not None and x.producer is not None and len(x.uses) == 1 and not quantization_of(x):
         return x
@@ -329,20 +328,20 @@ def _unquantized(graph: Graph, node: Node) -> Value:
 
 
 def _is_pair(first: Node, second: Node) -> bool:
-    one, other = _stated(first), _stated(second)
+    one, other = _quantization_of_node(first), _quantization_of_node(second)
     return one is not None and other is not None and one.arguments == other.arguments and len(first.output.uses) == 1
 
 
-def _stated(node: Node) -> Quantization | None:
-    """What a node that quantizes or dequantizes says, in NNEF's words."""
+def _quantization_of_node(node: Node) -> Quantization | None:
+    """Return the NNEF quantization of a quantizing or dequantizing node."""
     scale, shift = node.operand(1), node.operand(2)
     codes = node.output if node.op == "QuantizeLinear" else node.operand(0)
     fact = None if codes is None else codes.fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
     if dtype is None or not dtype.is_integer or node.attributes.get("block_size") or not _is_small(scale):
         return None
-    numbers = _numbers(scale)
-    zeros = np.zeros_like(numbers) if shift is None else _numbers(shift) if _is_small(shift) else None
+    numbers = _constant_array(scale)
+    zeros = np.zeros_like(numbers) if shift is None else _constant_array(shift) if _is_small(shift) else None
     axis = node.attributes.get("axis", 1)
     rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else None
     if zeros is None or not isinstance(axis, int) or (numbers.size > 1 and axis < 0 and rank is None):
@@ -363,13 +362,13 @@ def _is_small(value: Value | None) -> bool:
     return storage is not None and storage.nbytes <= _SMALL
 
 
-def _numbers(value: Value | None) -> Array:
+def _constant_array(value: Value | None) -> Array:
     storage = None if value is None else folded(value)
     return np.zeros(0) if storage is None else storage.numpy().reshape(-1)
 
 
 def _nested(numbers: Array, axis: int, rank: int | None) -> Attribute:
-    """One number, or a row of them along `axis` of what has so many axes."""
+    """Return a number, or per-channel numbers nested for `axis` of a tensor of this rank."""
     if numbers.size == 1:
         return cast("Attribute", numbers.reshape(-1)[0].item())
     row = tuple(numbers.tolist())

@@ -1,4 +1,4 @@
-"""tract's NNEF says beside its operations how tensors are quantized, and recurrent layers as loops."""
+"""Graph passes of tract's NNEF: quantization, caches, and recurrent layers as loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def before(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Let inputs have the extents that operators leave them: tract holds what is written against its own arithmetic."""
+    """Set the dims of inputs that operators determine: tract compares declared dims with its own inference."""
     settle_inputs(graph)
     _hide_caches(graph)
     for inner in list(walk(graph)):
@@ -36,12 +36,12 @@ def before_lifting(graph: Graph) -> None:
 
 
 def after(graph: Graph) -> None:
-    """Let loops that are recurrent layers be these."""
+    """Replace loops that are recurrent layers by recurrent operators."""
     recognize(graph)
 
 
 def _hide_caches(graph: Graph) -> None:
-    """Let tract keep what a model has seen along an axis: it is no input, and no output unless the file returns it.
+    """Replace a cache input and output by tract's cache operator.
 
     Before  k is an input, n = Concat(k, x) an output, and the next run's k
     After   n = tract_transformers_dyn_kv_cache(x)
@@ -71,23 +71,22 @@ def _hide_caches(graph: Graph) -> None:
 
 
 def _part_factors(scan: Node) -> None:
-    """Hand what is scanned to a body twice where it, or what is computed of it alone, is both factors of a product.
+    """Duplicate scan inputs that a body multiplies by themselves.
 
     Before  Scan(…, xs)  {x: MatMul(Relu(x), Transpose(Relu(x)))}
     After   Scan(…, xs, xs)  {x, z: MatMul(Relu(x), Transpose(Relu(z)))}
 
-    tract 0.23 takes such a product out of the loop, believes that nothing else reads what is scanned, and ends the
-    process.
+    tract 0.23 moves such a product out of the loop, assumes that the scan input has no other use, and aborts.
     """
     body = cast("Graph", scan.attributes["body"])
     count = cast("int", scan.attributes["num_scan_inputs"])
     first = len(scan.inputs) - count
     for index in range(count):
-        _part(scan, first + index, body.inputs[first + index])
+        _duplicate_factor(scan, first + index, body.inputs[first + index])
 
 
-def _part(scan: Node, place: int, entry: Value) -> None:
-    made = _made_of(entry)
+def _duplicate_factor(scan: Node, place: int, entry: Value) -> None:
+    made = _values_from(entry)
     products = {user: None for value in made for user in value.users if _is_product(user)}
     for node in products:
         seen: set[Value] = set()
@@ -105,8 +104,8 @@ def _is_product(node: Node) -> bool:
     return page is not None and page.macs is not None
 
 
-def _made_of(entry: Value) -> dict[Value, Node | None]:
-    """The entry and what is computed of it and of constants, each with the node that computes it."""
+def _values_from(entry: Value) -> dict[Value, Node | None]:
+    """Return the scan input and everything computed from it and constants, with the producing nodes."""
     found: dict[Value, Node | None] = {entry: None}
     pending = [entry]
     while pending:
@@ -121,14 +120,14 @@ def _made_of(entry: Value) -> dict[Value, Node | None]:
 
 
 def _before_moves(value: Value, made: dict[Value, Node | None]) -> Value:
-    """What has the same numbers as a value, before they were moved."""
+    """Skip data movement backwards from a value."""
     while (node := made[value]) is not None and registry.pages()[node.op].moves_data:
         value = next(each for each in node.operands if each in made)
     return value
 
 
 def _scanned_again(scan: Node, place: int) -> Value:
-    """Another entry of a body, for the same operand."""
+    """Add another scan input for the same operand."""
     body, count = cast("Graph", scan.attributes["body"]), cast("int", scan.attributes["num_scan_inputs"])
     index, entry = place - (len(scan.inputs) - count), body.inputs[place]
     for name in ("scan_input_axes", "scan_input_directions"):
@@ -140,7 +139,7 @@ def _scanned_again(scan: Node, place: int) -> Value:
 
 
 def _made_alike(value: Value, twin: Value, made: dict[Value, Node | None]) -> Value:
-    """What is made of the twin as `value` is of the entry."""
+    """Repeat the computation of `value` on the duplicate."""
     chain: list[Node] = []
     while (node := made[value]) is not None:
         chain.append(node)

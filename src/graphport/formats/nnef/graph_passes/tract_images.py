@@ -43,12 +43,12 @@ def size_open_images(graph: Graph) -> None:
 
 
 def _align_slices(graph: Graph, concat: Node) -> None:
-    """End strided slices early whose lengths a Concat requires to be equal, as those of YOLO's Focus.
+    """Shorten strided slices of equal length that a Concat joins, as in YOLO's Focus.
 
     Before  Concat(x[0::2], x[1::2])
     After   Concat(x[0:-1:2], x[1::2])
 
-    Does not apply if the slices do not include the first and the last of the step's starts: then H may be odd.
+    Does not apply if the slices do not include the first and the last possible start: then H may be odd.
     """
     slices = [value.producer for value in concat.operands]
     ranges = [None if node is None or node.op != "Slice" else _ranges(node) for node in slices]
@@ -70,7 +70,7 @@ def _align_slices(graph: Graph, concat: Node) -> None:
 
 
 def _ranges(node: Node) -> tuple[dict[int, int], dict[int, int]] | None:
-    """Starts and steps by axis of a slice along open axes, with steps from 2 and to the end."""
+    """Return starts and strides by axis of a slice along dynamic axes to their end, with strides of at least 2."""
     x = node.operands[0]
     numbers = [constant_numbers(value) for value in node.operands[1:]]
     if len(numbers) != 4 or any(each is None for each in numbers):
@@ -127,7 +127,7 @@ def _shrink(graph: Graph, node: Node) -> None:
 
 
 def _factors(node: Node) -> tuple[int, int] | None:
-    """The whole numbers by which height and width are divided; `None` if the Resize is another one."""
+    """Return the integers by which a Resize divides height and width; `None` if it does something else."""
     plain = {"mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "extrapolation_value"}
     scales = constant_numbers(node.inputs[2]) if len(node.inputs) == 3 and node.inputs[2] is not None else None
     changed = {name for name, value in node.attributes.items() if value not in (0, "stretch", None)} - plain

@@ -41,7 +41,7 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
     if not axes:
         message = "softmax over no axis"
         raise UnsupportedError(message)
-    # The axes go last, become one, and back.
+    # Move the axes to the end, merge them, and undo both.
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)
     moved = b(Transpose, x, perm=order)
     joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
@@ -117,7 +117,7 @@ def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
 
 @Gelu.lift("nnef")
 def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
-    """By its formula: NNEF's `gelu` is another approximation, up to 0.02 off."""
+    """Export Gelu by its formula: NNEF's `gelu` is an approximation with an error of up to 0.02."""
     half = term(b, "mul", x, 0.5)
     if approximate == "tanh":
         cube = term(b, "mul", term(b, "mul", x, x), x)
@@ -140,14 +140,14 @@ Shrink
 @lower("nnef", "clamp")
 def clamp(b: Builder, x: Value, low: Value, high: Value) -> Value:
     """Not above one tensor, then not below another: the lower one wins where they cross, unlike in `Clip`."""
-    bounds = [_number(bound) for bound in (low, high)]
+    bounds = [_scalar_constant(bound) for bound in (low, high)]
     if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
         return b(Clip, x, low, high)
     x, low, high = append_axes(b, x, low, high)
     return b(Max, b(Min, x, high), low)
 
 
-def _number(bound: Value) -> float | None:
+def _scalar_constant(bound: Value) -> float | None:
     """A constant of rank 0."""
     if bound.storage is None or bound.storage.shape or not (bound.is_literal or bound.is_constant):
         return None
@@ -166,7 +166,7 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
             return b.word("max", input, low)
         case low, high:
             pass
-    bounds = [_number(bound) for bound in (low, high)]
+    bounds = [_scalar_constant(bound) for bound in (low, high)]
     if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
         return b.word("clamp", input, low, high)
     return b.word("min", term(b, "max", input, low), high)

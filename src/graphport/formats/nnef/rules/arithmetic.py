@@ -63,7 +63,7 @@ log2(x) -> Div(Log(x), math.log(2))
 
 @Pow.lift("nnef")
 def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
-    """Both are reals there; of integers the power would be one."""
+    """Export Pow: NNEF requires floats for base and exponent."""
     base, exponent = (each.dtype for each in (x, y))
     if base is None or exponent is None or not base.is_floating:
         return None
@@ -78,10 +78,10 @@ def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 @lower("nnef", "round")
 def round_half_up(b: Builder, x: Value) -> Value:
-    """The nearest integer, halves upwards (ONNX rounds them to even).
+    """Round to the nearest integer, ties upward (ONNX rounds ties to even).
 
-    `floor(x + 0.5)` would round 0.49999997 up and spoil large integers: the sum is rounded itself. What is left above
-    the floor is exact.
+    `floor(x + 0.5)` would round 0.49999997 up and be inexact for large integers because the sum is rounded. `x -
+    floor(x)` is exact.
     """
     below = b(Floor, x)
     dtype = x.dtype
@@ -122,9 +122,9 @@ _HALVES = {DType.FLOAT16: 65.0, DType.FLOAT32: 4097.0, DType.FLOAT64: 134217729.
 
 @Mod.lift("nnef")
 def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Value, ...] | None:
-    """What is left of whole multiples, whose number may be one too many or too few where a quotient was rounded.
+    """Export Mod as x - y * floor(x / y), corrected by one multiple where the quotient was rounded.
 
-    Of quotients with more digits than half of a real has, the rest is as exact as a product of two reals.
+    If the quotient has more digits than half the mantissa, the remainder is as exact as a float product.
     """
     dtype = a.dtype
     if dtype is not None and dtype.is_integer:
@@ -184,14 +184,14 @@ def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
 
 
 _DATA = {DType.FLOAT32: "f", DType.FLOAT64: "f", DType.INT64: "iu", DType.INT32: "iu", DType.BOOL: "b"}
-"""Element types that NNEF tells apart, and the kinds that are one with them there."""
+"""Element types of NNEF, and the dtype kinds that map to them."""
 
 
 @Cast.lift("nnef")
 def lift_cast(
     b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType
 ) -> tuple[Value, ...] | None:
-    """NNEF has reals, integers and logical values; their width is a matter of storage."""
+    """Export Cast between NNEF's types scalar, integer and logical; the width is a property of storage."""
     del round_mode, saturate
     dtype = input.dtype
     if dtype is None:
@@ -206,15 +206,15 @@ def lift_cast(
     if dtype.kind not in _DATA[to]:
         return b.word("cast", _truncated(b, input) if dtype.is_floating and to.is_integer else input, dtype=to)
     is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
-    return b.word("copy", input) if is_wider or _is_place(b) else None
+    return b.word("copy", input) if is_wider or _is_index(b) else None
 
 
 _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
-"""Integers of which NNEF has the numbers, and not the width."""
+"""Integer types whose range NNEF does not enforce."""
 
 
 def _wrapped(b: Builder, x: Value, to: DType) -> Value:
-    """A whole number, with multiples of what there are of a narrow type left out, as processors do."""
+    """Wrap an integer to the range of a narrow type."""
     count, least = float(1 << to.bits), float(np.iinfo(to.numpy).min)
     moved = term(b, "sub", x, least) if least else x
     times = term(b, "floor", term(b, "mul", moved, 1.0 / count))
@@ -225,14 +225,14 @@ _WHOLE = frozenset({"floor", "ceil", "Floor", "Ceil", "Round"})
 
 
 def _truncated(b: Builder, x: Value) -> Value:
-    """Without fraction: NNEF's `cast` takes the closest smaller integer, also below 0."""
+    """Truncate toward zero: NNEF's `cast` takes the floor."""
     if x.producer is not None and x.producer.word in _WHOLE:
         return x
     return term(b, "mul", term(b, "sign", x), term(b, "floor", term(b, "abs", x)))
 
 
-def _is_place(b: Builder) -> bool:
-    """Whether all that reads the result takes it for places, counts or axes, which are small in any width."""
+def _is_index(b: Builder) -> bool:
+    """Whether every user treats the result as an index, count or axis, so that the width does not matter."""
     b.looks_around = True
     if b.before is None or b.before.output.is_output:
         return False
@@ -252,6 +252,6 @@ def _name(page: Page, index: int) -> str:
 def lift_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
 ) -> tuple[Value, ...] | None:
-    """As `Cast` to a type that is known."""
+    """Export CastLike as Cast to a known type."""
     to = target_type.dtype
     return None if to is None else lift_cast(b, input, round_mode=round_mode, saturate=saturate, to=to)

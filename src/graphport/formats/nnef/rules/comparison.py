@@ -39,7 +39,7 @@ ROWS.lift("IsNaN -> ne(x, x)")
 def lift_is_inf(
     b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1
 ) -> tuple[Value, ...] | None:
-    """What is beyond the largest number, of single floats at least."""
+    """Export IsInf: greater than the largest float32."""
     dtype = x.dtype
     if dtype is None or not (detect_negative or detect_positive):
         return None
@@ -53,7 +53,7 @@ def lift_is_inf(
 
 @Equal.lift("nnef")
 def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
-    """Of truths both, or neither one: `eq` compares numbers, in the standard and in tract 0.23.9."""
+    """Export Equal. `eq` compares numbers only, so booleans become (a and b) or not (a or b)."""
     if dtype_of(a) is not DType.BOOL:
         return emit_elementwise(b, "eq", a, other, dtype=DType.BOOL)
     either, both = (emit_elementwise(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))

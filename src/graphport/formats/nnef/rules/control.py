@@ -1,4 +1,4 @@
-"""What NNEF keeps from run to run."""
+"""Variable updates of NNEF."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def conv(
 def window_attributes(
     b: Builder, stated: Sliding, input: Value, filter: Value, *, groups: int = 1
 ) -> dict[str, Any] | None:
-    """How ONNX says the window of a convolution; `None` of a border that ONNX's convolutions do not have."""
+    """Return ONNX's attributes for a convolution window; `None` for a border without ONNX equivalent."""
     slide = Slide.of(_kernel(b, input, filter), stated)
     if stated.border != "constant":
         return None
@@ -55,7 +55,7 @@ def _kernel(b: Builder, input: Value, filter: Value) -> tuple[Dim, ...]:
     rank, kernel = len(b.dims(input)), b.dims(filter)
     if len(kernel) != rank:
         message = f"the filter has rank {len(kernel)}, the input {rank}"
-        raise ShapeError(message, "they must have the same rank")
+        raise ShapeError(message, "the ranks must be equal")
     if rank < 3:
         message = f"the input has rank {rank}"
         raise ShapeError(message, "batch, channels, and at least one axis to slide over")
@@ -108,7 +108,7 @@ def is_zero(value: Value) -> bool:
 
 @ConvView.lift("nnef")
 def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
-    """Padding with zeros is what NNEF's `constant` border says."""
+    """Export Conv; zero padding is NNEF's border `constant`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
     stated = emitted_padding(b.dims(op.x)[2:], b.dims(op.w)[2:], **window_options(op))
@@ -128,7 +128,7 @@ def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
 
 
 def steps(entries: Shaped | None) -> Shaped:
-    """A stride or dilation as NNEF has it: nothing where all are 1."""
+    """Return strides or dilations in NNEF's form: empty if all are 1."""
     return entries if entries is not None and any(entry != 1 for entry in entries) else ()
 
 
@@ -159,7 +159,7 @@ def deconv(
     output_shape: Shaped = (),
     groups: int = 1,
 ) -> Value:
-    """Transposed convolution; `output_shape` counts batch and channels too and settles what the stride leaves open."""
+    """Transposed convolution; `output_shape` contains batch and channels and resolves the ambiguity of strides."""
     kernel = _kernel(b, input, filter)
     slide = Slide.of(kernel, stated)
     if stated.border not in ("constant", "ignore"):
@@ -188,18 +188,18 @@ def _spatial_shape(b: Builder, input: Value, filter: Value, group: int, output_s
 
 
 def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict[str, Any]:
-    """ONNX's attributes for a window that paints, so that the result has the spatial extents `wanted`.
+    """Return ONNX's attributes for a transposed window with spatial output dims `wanted`.
 
     Raises:
-        ShapeError: a window over `wanted` would not have `dims` places.
-        UnsupportedError: that cannot be told without knowing an extent.
+        ShapeError: the window over `wanted` does not have `dims` positions.
+        UnsupportedError: that depends on a dynamic dim.
     """
     stated: dict[str, Any] = {"strides": steps(slide.stride) or None, "dilations": steps(slide.dilation) or None}
     _check_extents(slide, dims, wanted)
     if not slide.padding:
         reach = [(k - 1) * d + 1 for k, d in zip(slide.kernel, slide.dilation, strict=True)]
         if not wanted and any(decide_less(r, s) is not False for r, s in zip(reach, slide.stride, strict=True)):
-            # The entries of the result do not reach the full `extent * stride`; ONNX must be told to fill up.
+            # The output does not reach the full `size * stride`; ONNX needs output_padding.
             wanted = tuple(n * s for n, s in zip(dims, slide.stride, strict=True) if isinstance(n, int))
             if len(wanted) != len(dims):
                 message = "a stride longer than the filter, over an extent that is not known"
@@ -223,13 +223,13 @@ def _check_extents(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
     axes = zip(wanted, slide.kernel, slide.stride, slide.dilation, slide.amounts(wanted) or (), strict=True)
     counts = [(n + p + q - (k - 1) * d - 1) // s + 1 for n, k, s, d, (p, q) in axes]
     if any(decide_equal(place, n) is False for place, n in zip(counts, dims, strict=True)):
-        message = f"a window over output_shape {list(wanted)} has {counts} places, the input {list(dims)}"
+        message = f"a window over output_shape {list(wanted)} has {counts} positions, the input {list(dims)}"
         raise ShapeError(message, "output_shape must be one that the operation without 'de' maps to the input")
 
 
 @ConvTransposeView.lift("nnef")
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] | None:
-    """What is cut off is NNEF's padding; extents that the stride leaves open are said by `output_shape`."""
+    """Export ConvTranspose: pads become padding, ambiguous sizes an `output_shape`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
     (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w, at_least=2)[1]
@@ -267,7 +267,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] 
 def _grown(
     b: Builder, x: Value, w: Value, bias: Value | None, padding: Pairs, **attributes: Attribute
 ) -> tuple[Value, ...]:
-    """With more around the result than windows reach, where nothing but the bias is."""
+    """Extend the output beyond the last full window; the added elements equal the bias."""
     cut = [max(begin, 0) for begin, _ in padding] + [max(end, 0) for _, end in padding]
     y = b(ConvTranspose, x, w, None, pads=tuple(cut), **attributes)
     around = [0, 0, *(max(-begin, 0) for begin, _ in padding), 0, 0, *(max(-end, 0) for _, end in padding)]
@@ -321,7 +321,7 @@ def _check_separable(b: Builder, plane_filter: Value, point_filter: Value) -> No
     planes, points = (b.dims(each, at_least=2) for each in (plane_filter, point_filter))
     if len(planes) != len(points):
         message = f"plane_filter has rank {len(planes)}, point_filter {len(points)}"
-        raise ShapeError(message, "they must have the same rank")
+        raise ShapeError(message, "the ranks must be equal")
     if decide_equal(planes[1], 1) is False:
         message = f"plane_filter has {planes[1]} channels"
         raise ShapeError(message, "1: it takes each channel by itself")

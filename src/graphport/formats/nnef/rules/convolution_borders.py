@@ -1,4 +1,4 @@
-"""What NNEF says of the borders of windows, in ONNX's words: `pads`, `auto_pad`, or a `Pad` before the operation."""
+"""NNEF's window borders in ONNX: `pads`, `auto_pad`, or a `Pad` before the operation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliding(Attributes):
-    """What every word says whose window slides, one entry an axis; empty padding is automatic."""
+    """Attributes of sliding windows, one entry per axis; empty padding means automatic."""
 
     border: str = "constant"
     padding: Pairs = ()
@@ -47,10 +47,10 @@ class Slide:
 
     @classmethod
     def of(cls, kernel: Sequence[Dim], stated: Sliding) -> Slide:
-        """The attributes as they are written; empty ones filled up.
+        """Normalize the attributes; empty ones get defaults.
 
         Raises:
-            ShapeError: one has the wrong number of entries, or one that is not positive.
+            ShapeError: an attribute has the wrong number of entries, or one that is not positive.
         """
         rank = len(kernel)
         padding, stride, dilation = stated.padding, stated.stride, stated.dilation
@@ -70,7 +70,7 @@ class Slide:
         return bool(self.padding) and not any(begin or end for begin, end in self.padding)
 
     def amounts(self, dims: Sequence[Dim]) -> Pairs | None:
-        """Entries to add before and behind axes of lengths `dims`; `None` where only a run can tell them."""
+        """Return the padding before and after axes of sizes `dims`; `None` if it depends on a dynamic dim."""
         if self.padding:
             return self.padding
         axes = zip(dims, self.kernel, self.stride, self.dilation, strict=True)
@@ -79,7 +79,7 @@ class Slide:
         return whole if len(whole) == len(found) else None
 
     def attributes(self, dims: Sequence[Dim]) -> dict[str, Any]:
-        """ONNX's attributes for it, over axes of lengths `dims`; `None` where the default says it."""
+        """Return ONNX's attributes for axes of sizes `dims`; `None` for defaults."""
         stated: dict[str, Any] = {
             "strides": self.stride if any(step != 1 for step in self.stride) else None,
             "dilations": self.dilation if any(step != 1 for step in self.dilation) else None,
@@ -99,11 +99,11 @@ class Slide:
 
 
 def bordered(b: Builder, x: Value, slide: Slide, border: str, native: str = "constant") -> tuple[Value, Slide]:
-    """`x` and the window over its last axes, so that no border is left but what the operation pads with by itself.
+    """Pad `x` explicitly unless the operation supports the border; return it with the remaining window.
 
     Raises:
-        ShapeError: there is no such border.
-        UnsupportedError: how much to pad depends on an extent that is not known.
+        ShapeError: the border is unknown.
+        UnsupportedError: the padding depends on a dynamic dim.
     """
     check_border(border, native)
     crops = any(begin < 0 or end < 0 for begin, end in slide.padding)
@@ -125,7 +125,7 @@ def bordered(b: Builder, x: Value, slide: Slide, border: str, native: str = "con
 def _computed(b: Builder, x: Value, slide: Slide) -> Value:
     """Automatic padding of the last axes of `x`, computed while running from their lengths."""
     rank, count = len(b.dims(x)), len(slide.kernel)
-    kernel = np.array(known(slide.kernel), np.int64)
+    kernel = np.array(static_dims(slide.kernel), np.int64)
     stride = b.constant(np.array(slide.stride, np.int64))
     reach = (kernel - 1) * np.array(slide.dilation, np.int64) + 1
     n = b(Shape, x, start=rank - count)
@@ -137,8 +137,8 @@ def _computed(b: Builder, x: Value, slide: Slide) -> Value:
     return b(Concat, rest, begins, rest, b(Sub, total, begins), axis=0)
 
 
-def known(dims: Sequence[Dim]) -> tuple[int, ...]:
-    """`dims` as plain numbers.
+def static_dims(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """Return `dims` as integers.
 
     Raises:
         UnsupportedError: one is symbolic.
@@ -160,9 +160,9 @@ def emitted_padding(
     strides: tuple[int, ...] | None,
     ceil_mode: int = 0,
 ) -> tuple[Pairs, Window] | None:
-    """NNEF's padding (empty for automatic) and the window; `None` where it depends on an extent that is not known.
+    """Return NNEF's padding (empty for automatic) and the window; `None` if it depends on a dynamic dim.
 
-    A last window that hangs over by `ceil_mode` is covered by more padding behind.
+    A partial last window of `ceil_mode` is covered by padding at the end.
     """
     slid = window(dims, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides, ceil_mode=ceil_mode)
     if auto_pad == "SAME_UPPER":
@@ -178,5 +178,5 @@ def emitted_padding(
 
 
 def fact_of(value: Value) -> TensorFact:
-    """What is known of a tensor."""
+    """Return the tensor fact of a value."""
     return value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)

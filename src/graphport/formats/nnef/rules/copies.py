@@ -16,10 +16,10 @@ _FARTHEST = 32
 """So many readers are looked at."""
 
 
-def kept(b: Builder, copies: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The copies; the larger of them and themselves where they are a part of a factor.
+def protect_copies(b: Builder, copies: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return max(value, value) instead of plain copies that are part of a MatMul factor.
 
-    tract parts a product with what is joined, draws the copying behind it, and finds one entry where several were.
+    tract pushes the copy through the concatenation and the product, and then finds one element instead of several.
     """
     (value,) = copies
     dtype = value.dtype
@@ -29,7 +29,7 @@ def kept(b: Builder, copies: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def _is_part_of_a_factor(b: Builder) -> bool:
-    """Whether the result is joined with others, and that is a factor of a product, in whatever order of its axes."""
+    """Whether the result is concatenated and then used as a MatMul factor, possibly transposed."""
     b.looks_around = True
     pending = [] if b.before is None else [(value, False) for value in b.before.results]
     for _ in range(_FARTHEST):

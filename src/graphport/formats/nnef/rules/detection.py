@@ -1,8 +1,8 @@
-"""Regions of interest in NNEF.
+"""Region of interest operators of NNEF.
 
-A row of `rois` has where the region begins on each spatial axis, in their order, then where it ends. Pooling rounds
-these to whole entries and divides what lies between, r entries, into p cells of ceil(r / p) entries, which begin every
-floor(r / p) (NNEF 1.0.5, 4.6.1). Resampling takes them as they are, and repeats the border of the image outside of it.
+A row of `rois` contains the begin of the region on each spatial axis, in order, then the end. Pooling rounds them to
+integers and divides the r elements between into p cells of ceil(r / p) elements, which begin every floor(r / p) (NNEF
+1.0.5, 4.6.1). Resampling uses them unrounded and repeats the border of the image.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def roi_resample(
 
 
 def _strides(b: Builder, input: Value, count: int) -> list[Value]:
-    """How far apart neighbours of each axis are, the batch's and then the spatial ones', in rows of pixels."""
+    """Return the stride in pixels of the batch axis and each spatial axis."""
     strides = [_integers(b, 1)]
     for axis in range(count + 1, 1, -1):
         strides.insert(0, b(Mul, strides[0], _extent(b, input, axis)))
@@ -114,7 +114,7 @@ def _along(b: Builder, value: Value, axis: int, count: int) -> Value:
 def _neighbours(
     b: Builder, input: Value, rois: Value, axis: int, size: int, method: str
 ) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
-    """Of each point on an axis the two pixels beside it, and the share of each: twice [N, size]."""
+    """Return the two pixels next to each sample along an axis, and their weights: twice [N, size]."""
     points = _points(b, input, rois, axis, size, method)
     below = b(Floor, points)
     above = b(Sub, points, below)
@@ -176,14 +176,14 @@ def _roi_samples(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch
 
 @lower("nnef", "max_roi_pool")
 def max_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, output_size: Shaped) -> Value:
-    """The largest entry in each cell of a grid over each region; 0 in one that lies outside of the image."""
+    """ROI max pooling: the maximum in each cell of a grid over each region; 0 outside the image."""
     count = _spatial(b, input, rois, output_size)
     x = _images(b, input, batch_index)
     lowest, coverage = b.like(x, float(np.finfo(np.float32).min)), None
     for axis, size in enumerate(output_size):
         member = _members(b, input, rois, axis, size)
         moved = _moved(b, x, axis + 2)
-        # One cell after the other: all of them at once would take the memory of as many images.
+        # Cell by cell: all cells together would need the memory of as many images.
         x = _restored(b, b(Concat, *_largest(b, moved, member, size, lowest), axis=-1), axis + 2)
         some = b(ReduceMax, b(CastLike, member, x), _integers(b, -1), keepdims=0)
         others = [place for place in range(1, count + 2) if place != axis + 2]
@@ -207,13 +207,13 @@ def _largest(b: Builder, x: Value, member: Value, size: int, lowest: Value) -> l
 
 @lower("nnef", "avg_roi_pool")
 def avg_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, output_size: Shaped) -> Value:
-    """The mean of the entries in each cell of a grid over each region; 0 in one that lies outside of the image."""
+    """ROI average pooling: the mean in each cell of a grid over each region; 0 outside the image."""
     count = _spatial(b, input, rois, output_size)
     x = _images(b, input, batch_index)
     for axis, size in enumerate(output_size):
         member = b(CastLike, _members(b, input, rois, axis, size), x)
         number = b(Max, b(ReduceSum, member, _integers(b, -1), keepdims=1), b.like(x, 1.0))
-        # The entries of a cell along one axis all have the same share: [N, 1, …, length, size].
+        # All elements of a cell have the same weight along an axis: [N, 1, …, length, size].
         share = b(Transpose, b(Div, member, number), perm=(0, 2, 1))
         if count > 1:
             share = b(Unsqueeze, share, _integers(b, *range(1, count)))
@@ -256,7 +256,7 @@ def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Val
 
 
 def _rounded(b: Builder, x: Value) -> Value:
-    """The nearest whole number, halves upwards."""
+    """Round to the nearest integer, ties upward."""
     return b(Floor, b(Add, x, b.like(x, 0.5)))
 
 

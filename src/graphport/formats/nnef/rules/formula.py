@@ -1,4 +1,4 @@
-"""Formulas in the elementwise words of a dialect, for operators that it has no word for."""
+"""Formulas of elementwise operators of a dialect, for operators without a direct equivalent."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def term(b: Builder, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
-    """The result of one word; numbers become constants of the element type of the first tensor among `operands`.
+    """Emit one operator; Python numbers become constants of the dtype of the first tensor operand.
 
-    Its fact is `fact`, by default that of the first tensor, which the others broadcast to.
+    `fact` is the result's fact, by default that of the first tensor, to which the others broadcast.
 
     Raises:
-        Unknown: there are numbers, and nobody knows the element type.
+        Unknown: there are numbers, and the dtype is unknown.
     """
     first = next(operand for operand in operands if isinstance(operand, Value))
     values = [operand if isinstance(operand, Value) else b.like(first, operand) for operand in operands]
@@ -40,7 +40,7 @@ _TRUTHS = _ASKED | {"and", "or", "tract_core_xor", "tract_core_is_nan"}
 
 
 def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
-    """A word as it stands in a row; of a comparison the fact is that of truths, of a choice that of what is chosen."""
+    """Emit an operator of a rule formula; comparisons have boolean results, select has the type of its branches."""
     tensors = [x for x in operands if isinstance(x, Value)]
     fact = tensors[word == _CHOICE].fact
     if word in _ASKED and isinstance(fact, TensorFact):
@@ -51,16 +51,16 @@ def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any],
 
 
 def broadcast_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], _attributes: Any) -> Value:
-    """An elementwise word on operands that align at the last axis."""
+    """Emit an elementwise operator on operands that are aligned at the last axis."""
     return emit_elementwise(b, word, *operands, dtype=DType.BOOL if word in _TRUTHS else None)[0]
 
 
 def _chained(b: Builder, word: str, *operands: Value) -> Value:
-    """A word of two on any number of operands."""
+    """Fold a binary operator over any number of operands."""
     return emit_chain(b, word, *operands)[0]
 
 
 ROWS = Rows("nnef", {"trailed": append_axes, "chained": _chained}, emit=emitted_word)
-"""Rows of NNEF: a word on the way has the shape of its first tensor."""
+"""Rules of NNEF: intermediate results have the shape of the first tensor."""
 BROADCAST = replace(ROWS, emit=broadcast_word)
-"""Rows of elementwise words: their operands align at the first axis there."""
+"""Rules of elementwise operators: operands are aligned at the first axis."""

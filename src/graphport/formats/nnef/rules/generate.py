@@ -1,4 +1,4 @@
-"""Tensors made of nothing in NNEF: variables."""
+"""Operators of NNEF without operands: variables and constants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 1 << 20
 
 @lift("nnef", "ConstantOfShape")
 def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
-    """All entries written down, as far as they are few."""
+    """Export ConstantOfShape as a constant, up to a size limit."""
     shape = integers(input)
     if shape is None or int(np.prod(shape, dtype=np.float64)) > _MOST:
         return None

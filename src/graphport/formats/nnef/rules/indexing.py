@@ -23,7 +23,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 @lower("nnef", "gather")
 def gather(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
-    """Entries along an axis, picked by their places."""
+    """Gather entries along an axis."""
     if not 0 <= axis < len(b.dims(input)):
         message = f"axis {axis} is outside of a tensor of rank {len(b.dims(input))}"
         raise ShapeError(message)
@@ -32,7 +32,7 @@ def gather(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
 
 @Gather.lift("nnef")
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    """Places that count from the end are not known there; those of a constant are counted from the front."""
+    """Export Gather; NNEF has no negative indices, so constant ones are normalized."""
     dims = b.dims(data)
     place = axis % len(dims)
     numbers = constant_numbers(indices)
@@ -94,7 +94,7 @@ def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
     first, last = (min(max(p + extent if p < 0 else p, -1), extent) for p in (start, end))
     if not (0 <= first <= last if step > 0 else last <= first < extent):
         message = f"there is no range from {start} to {end} by {step} in {extent} entries"
-        raise ShapeError(message, "an end lies behind its begin, with a negative stride before it")
+        raise ShapeError(message, "begin is below end with a negative stride")
 
 
 @SliceView.lift("nnef")
@@ -126,7 +126,7 @@ def lift_slice(b: Builder, op: SliceView) -> Lifted:
 
 
 def _emitted_range(n: Dim, start: int, end: int, step: int, *, is_plain: bool) -> tuple[int, int] | None:
-    """Begin and end as NNEF has them; `None` for a range of nothing, which it does not know."""
+    """Return begin and end in NNEF's form; `None` for an empty range, which NNEF does not support."""
     if isinstance(n, int):
         first, last = (position + n if position < 0 else position for position in (start, end))
         if step > 0:

@@ -1,4 +1,4 @@
-"""Picking and placing elements in NNEF, which gathers whole entries alone: by comparing places, and sums."""
+"""Export of gather and scatter operators to NNEF, which only gathers along an axis: by comparisons and sums."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
 
 @lift("nnef", "OneHot")
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
-    """Places, as reals, compared with each that there is."""
+    """Export OneHot: compare the indices with every position."""
     known, chosen = integers(depth), values.storage if values.is_constant else None
     if known is None or chosen is None or dtype_of(values) is DType.BOOL:
         return None
@@ -57,7 +57,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
 
 @lift("nnef", "GatherND")
 def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
-    """Entries of one axis, in which those that are looked into are joined."""
+    """Export GatherND: flatten the indexed axes and gather along one."""
     extents = sizes(b.dims(data))
     storage = indices.storage if indices.is_constant else None
     count = b.dims(indices, at_least=1)[-1]
@@ -89,7 +89,7 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
         ends = np.array([wanted[at] for at in others], np.int64)
         zeros = b.constant(np.zeros(len(others), np.int64))
         data = emit("Slice", data, zeros, b.constant(ends), b.constant(np.array(others, np.int64)))
-    chosen = _chosen(b, indices, n)
+    chosen = _one_hot(b, indices, n)
     order = [at for at in range(len(extents)) if at != place]
     behind = emit("Transpose", data, perm=(*order, place))
     entries = emit("Unsqueeze", behind, b.constant(np.array([place], np.int64)))
@@ -98,25 +98,25 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
 
 @ScatterElementsView.lift("nnef")
 def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Any:
-    """For each place the sum of what is sent there, and whether there is any."""
+    """Export ScatterElements: for each position, sum the updates with its index and test whether there are any."""
     extents, sent = sizes(b.dims(op.data)), sizes(b.dims(op.indices))
     place, emit = op.axis % len(extents), OpBuilder(b)
     n = extents[place]
     is_small = 0 < int(np.prod(sent)) * n <= _MOST_COMPARED
     if not dtype_of(op.data).is_floating or op.reduction not in (_NONE, "add") or not is_small:
         return None
-    chosen = _chosen(b, op.indices, n)
+    chosen = _one_hot(b, op.indices, n)
     wide = emit("Unsqueeze", op.updates, b.constant(np.array([-1], np.int64)))
     zero, one = b.like(op.data, 0.0), b.like(op.data, 1.0)
-    arrived = _in_place(b, _total(b, emit("Where", chosen, wide, zero), place), place, extents)
+    arrived = _move_and_pad(b, _total(b, emit("Where", chosen, wide, zero), place), place, extents)
     if op.reduction == "add":
         return (emit("Add", op.data, arrived),)
-    counts = _in_place(b, _total(b, emit("Where", chosen, one, zero), place), place, extents)
+    counts = _move_and_pad(b, _total(b, emit("Where", chosen, one, zero), place), place, extents)
     return (emit("Where", emit("Greater", counts, zero), arrived, op.data),)
 
 
-def _in_place(b: Builder, x: Value, place: int, extents: tuple[int, ...]) -> Value:
-    """`x`, whose last axis belongs at `place`, with zeros behind its other axes up to `extents`."""
+def _move_and_pad(b: Builder, x: Value, place: int, extents: tuple[int, ...]) -> Value:
+    """Move the last axis of `x` to `place`, and zero-pad its other axes to `extents`."""
     emit, rank = OpBuilder(b), len(extents)
     order = [*range(place), rank - 1, *range(place, rank - 1)]
     x = emit("Transpose", x, perm=tuple(order))
@@ -128,7 +128,7 @@ def _in_place(b: Builder, x: Value, place: int, extents: tuple[int, ...]) -> Val
 
 @TopKView.lift("nnef")
 def lift_top_k(b: Builder, op: TopKView) -> Any:
-    """Each entry's rank is how many others come before it; the entry of each rank is chosen."""
+    """Export TopK: the rank of an element is the number of elements before it in order; select by rank."""
     extents, known = sizes(b.dims(op.x)), constant_numbers(op.k)
     place, emit = op.axis % len(extents), OpBuilder(b)
     n = extents[place]
@@ -139,7 +139,7 @@ def lift_top_k(b: Builder, op: TopKView) -> Any:
     x = emit("Transpose", op.x, perm=order)
     one, other = (emit("Unsqueeze", x, b.constant(np.array([at], np.int64))) for at in (-1, -2))
     zero = b.like(op.x, 0.0)
-    # Of equal entries the first comes first.
+    # Ties: the first element comes first.
     earlier = np.tril(np.ones((n, n), np.bool_), -1).reshape([1] * (len(extents) - 1) + [n, n])
     is_same = emit("And", emit("Equal", other, one), b.constant(earlier))
     is_before = emit("Or", emit("Greater" if op.largest else "Less", other, one), is_same)
@@ -152,8 +152,8 @@ def lift_top_k(b: Builder, op: TopKView) -> Any:
     return emit("Transpose", values, perm=back), emit("Transpose", indices, perm=back)
 
 
-def _chosen(b: Builder, indices: Value, n: int) -> Value:
-    """[…, n]: whether a place is the one of each entry."""
+def _one_hot(b: Builder, indices: Value, n: int) -> Value:
+    """Compare indices with every position: boolean […, n]."""
     emit = OpBuilder(b)
     wide = emit("Unsqueeze", _from_front(b, indices, n), b.constant(np.array([-1], np.int64)))
     every = np.arange(reserve(n), dtype=np.float32).reshape([1] * len(b.dims(indices)) + [n])
@@ -161,7 +161,7 @@ def _chosen(b: Builder, indices: Value, n: int) -> Value:
 
 
 def _from_front(b: Builder, indices: Value, n: int) -> Value:
-    """Places, as reals, those before the first one counted from the end."""
+    """Normalize negative indices, as floats."""
     emit, storage = OpBuilder(b), indices.storage if indices.is_constant else None
     if storage is not None:
         numbers = storage.numpy().astype(np.float32)

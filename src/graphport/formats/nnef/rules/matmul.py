@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @lower("nnef", "matmul")
 def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transposeB: bool = False) -> Value:
-    """Product of the last two axes, each factor transposed before if asked for."""
+    """Matrix product over the last two axes, with optional transposes."""
     rank = len(b.dims(A))
     if len(b.dims(B)) != rank or rank < 2:
         message = f"the factors have ranks {rank} and {len(b.dims(B))}"
-        raise ShapeError(message, "the same rank, at least 2")
+        raise ShapeError(message, "equal ranks, at least 2")
     if rank == 2 and (transposeA or transposeB):
         return b(Gemm, A, B, transA=int(transposeA) or None, transB=int(transposeB) or None)
     left = _transposed(b, A) if transposeA else A
@@ -57,11 +57,11 @@ def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -
 
 @MatMul.lift("nnef")
 def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | None:
-    """Factors of one rank, at least 2: a vector becomes a row or a column first."""
+    """Export MatMul: factors get equal rank, at least 2; vectors become rows or columns."""
     if fact_of(left).shape is None or fact_of(right).shape is None:
         return None
-    if _is_whole(left):
-        return (_whole_numbers(b, left, right),)
+    if _is_integer(left):
+        return (_multiply_integers(b, left, right),)
     ranks = len(b.dims(left)), len(b.dims(right))
     split = _before_reshape(b, left) if ranks[1] == 2 else None
     if split is not None:
@@ -76,13 +76,13 @@ def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | No
     return b.word("squeeze", *y, axes=axes) if axes else y
 
 
-def _is_whole(value: Value) -> bool:
+def _is_integer(value: Value) -> bool:
     dtype = fact_of(value).dtype
     return dtype is not None and dtype.is_integer
 
 
-def _whole_numbers(b: Builder, left: Value, right: Value) -> Value:
-    """Products, added up: NNEF has those of matrices of reals alone, and tract 0.23.9 ends over others."""
+def _multiply_integers(b: Builder, left: Value, right: Value) -> Value:
+    """Multiply integers by broadcasting and summing: NNEF's matmul is real-valued, and tract 0.23.9 aborts."""
     a = left if len(b.dims(left)) > 1 else b(Unsqueeze, left, vector(b, [0]))
     c = right if len(b.dims(right)) > 1 else b(Unsqueeze, right, vector(b, [1]))
     products = b(Mul, b(Unsqueeze, a, vector(b, [-1])), b(Unsqueeze, c, vector(b, [-3])))
@@ -92,7 +92,7 @@ def _whole_numbers(b: Builder, left: Value, right: Value) -> Value:
 
 
 def _before_reshape(b: Builder, value: Value) -> Value | None:
-    """What a reshape has joined axes of: tract 0.23.9 takes the weight behind it apart, too, and refuses it."""
+    """Return the operand of a reshape that merges axes: tract 0.23.9 would split the weight, too, and refuse it."""
     node = value.producer
     if node is None or node.word.lower() != "reshape" or len(b.dims(value)) == 2:
         return None
@@ -113,8 +113,8 @@ def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
 
 @GemmView.lift("nnef")
 def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
-    """`linear` where it says just that, else `matmul` with what is multiplied and added written out."""
-    if _is_whole(op.a):
+    """Export Gemm as `linear` if equivalent, else `matmul` with scaling and addition."""
+    if _is_integer(op.a):
         return _whole_gemm(b, op)
     shape = (b.dims(op.a)[1 if op.transA else 0], b.dims(op.b)[0 if op.transB else 1])
     product = TensorFact(fact_of(op.a).dtype, shape)
@@ -139,7 +139,7 @@ def _whole_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     left, right = (
         _transposed(b, x) if is_transposed else x for x, is_transposed in ((op.a, op.transA), (op.b, op.transB))
     )
-    y = _whole_numbers(b, left, right)
+    y = _multiply_integers(b, left, right)
     return (y if op.c is None else b(Add, y, op.c),)
 
 

@@ -40,12 +40,12 @@ def pad(
 
 @PadView.lift("nnef")
 def lift_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
-    """Amounts that are constants; what goes round is put together of parts."""
+    """Export Pad with constant amounts; circular padding by concatenation."""
     data = op.data
     rank = len(b.dims(data))
     amounts = constant_numbers(op.pads)
     chosen = tuple(range(rank)) if op.axes is None else constant_numbers(op.axes)
-    value = _number(op.constant_value)
+    value = _scalar_constant(op.constant_value)
     if amounts is None or chosen is None or value is None or op.mode not in (*_BORDERS, "wrap"):
         return None
     padding = [(0, 0)] * rank
@@ -59,12 +59,12 @@ def lift_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
 
 
 def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
-    """`x` with what comes from its other end along an axis, as often round as it takes."""
+    """Pad an axis circularly by concatenating slices, repeatedly if needed."""
     begin, end = pair
     length = b.dims(x)[axis]
     if min(begin, end) < 0 or not max(begin, end):
         if min(begin, end) < 0 < max(begin, end):
-            message = "entries that are cut off at one end and come from it at the other"
+            message = "circular padding at one end and cropping at the other"
             raise UnsupportedError(message)
         return _cut(b, x, axis, -begin, -end) if begin or end else x
     if isinstance(length, int) and length:
@@ -76,20 +76,20 @@ def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
         message = f"{max(begin, end)} entries of an axis of {length}"
         raise UnsupportedError(message)
     reserve(sum(rounds), _ENTRIES_OF_A_NODE, what="copies of a tensor")
-    front = [_taken(b, x, axis, -begin, _FARTHEST)] if begin else []
-    behind = [_taken(b, x, axis, 0, end)] if end else []
+    front = [_slice_axis(b, x, axis, -begin, _FARTHEST)] if begin else []
+    behind = [_slice_axis(b, x, axis, 0, end)] if end else []
     return b(Concat, *front, *[x] * (1 + sum(rounds)), *behind, axis=axis)
 
 
 def _cut(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
-    return _taken(b, x, axis, begin, -end if end else _FARTHEST)
+    return _slice_axis(b, x, axis, begin, -end if end else _FARTHEST)
 
 
-def _taken(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+def _slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
 
 
-def _number(value: Value | None) -> float | None:
+def _scalar_constant(value: Value | None) -> float | None:
     if value is None:
         return 0.0
     if value.storage is None or not value.is_constant or value.storage.dtype.kind not in "fiu":

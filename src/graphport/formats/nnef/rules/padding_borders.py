@@ -1,4 +1,4 @@
-"""Borders as NNEF names them, in ONNX's words."""
+"""NNEF's borders in ONNX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MODES = {"constant": "constant", "replicate": "edge", "reflect": "reflect"}
 MOST_ELEMENTS = 1 << 20
-"""Longest list of places that a lowering writes down as a constant."""
+"""Longest index list that is stored as a constant."""
 _FARTHEST = np.iinfo(np.int64).min
 
 
@@ -35,10 +35,10 @@ def check_border(border: str, *others: str) -> None:
 
 
 def pad_mode(border: str) -> str | None:
-    """The mode of `Pad` for a border; `None` for zeros, which need no word.
+    """Return the `Pad` mode of a border; `None` for zeros, the default.
 
     Raises:
-        UnsupportedError: it has none.
+        UnsupportedError: there is none.
     """
     if border not in _MODES:
         message = f"border {border!r} around an axis whose extent is not known"
@@ -47,7 +47,7 @@ def pad_mode(border: str) -> str | None:
 
 
 def padded(b: Builder, x: Value, padding: Sequence[tuple[int, int]], border: str, value: float = 0.0) -> Value:
-    """`x` with entries as NNEF's `border` says, one pair for each axis; negative ones are cut off."""
+    """Pad `x` by NNEF's `border`, one pair per axis; negative amounts crop."""
     if border == "reflect-even":
         for axis, pair in enumerate(padding):
             x = _mirrored(b, x, axis, pair) if any(pair) else x

@@ -1,4 +1,4 @@
-"""Quantization in NNEF: real numbers are replaced by the nearest ones that a few bits can stand for."""
+"""Quantization operators of NNEF: round real numbers to representable ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _rounded(b: Builder, x: Value) -> Value:
-    """The nearest integer, halves upwards."""
+    """Round to the nearest integer, ties upward."""
     return b(Floor, b(Add, x, b.like(x, 0.5)))
 
 
@@ -34,7 +34,7 @@ def _check(bits: int) -> None:
 def min_max_linear_quantize(
     b: Builder, x: Value, min: Value, max: Value, *, bits: int, signed: bool, symmetric: bool
 ) -> Value:
-    """Equal steps from `min` to `max`, one less if signed and symmetric; the sign shifts codes, not numbers."""
+    """Quantize to equal steps between `min` and `max` (one fewer if signed and symmetric)."""
     _check(bits)
     x, low, high = append_axes(b, x, min, max)
     steps = b.like(x, float(2**bits - 1 - int(signed and symmetric)))
@@ -46,7 +46,7 @@ def min_max_linear_quantize(
 
 @lower("nnef", "linear_quantize")
 def linear_quantize(b: Builder, x: Value, min: Value, max: Value, *, bits: int) -> Value:
-    """Equal steps from `min` to `max`."""
+    """Quantize to equal steps between `min` and `max`."""
     return min_max_linear_quantize(b, x, min, max, bits=bits, signed=False, symmetric=False)
 
 
@@ -54,7 +54,7 @@ def linear_quantize(b: Builder, x: Value, min: Value, max: Value, *, bits: int) 
 def zero_point_linear_quantize(
     b: Builder, x: Value, zero_point: Value, scale: Value, *, bits: int, signed: bool, symmetric: bool
 ) -> Value:
-    """Steps of `scale`, `zero_point` of them shifted, as far as the integers reach."""
+    """Quantize with `scale` and `zero_point`, saturated to the integer range."""
     _check(bits)
     x, zero_point, scale = append_axes(b, x, zero_point, scale)
     largest = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
@@ -78,7 +78,7 @@ def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Valu
 
 @lower("nnef", "provisional.logarithmic_quantize")
 def provisional_logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
-    """Powers of 2 from 1 on: how far `x` is above the least one, `bits` steps below the first not below `max`."""
+    """Quantize to powers of 2: `bits` exponents below the first power that is not less than `max`."""
     _check(bits)
     x, top = append_axes(b, x, max)
     largest = _next_exponent(b, top)
@@ -104,6 +104,6 @@ def _next_exponent(b: Builder, x: Value) -> Value:
 
 @DequantizeLinearView.lift("nnef")
 def lift_dequantize(b: Builder, op: DequantizeLinearView) -> tuple[Value, ...] | None:
-    """Weights that no note of their quantization stands for, as in blocks, are the real numbers that they stand for."""
+    """Export DequantizeLinear without quantization note (for example blocked) as a decoded constant."""
     numbers = None if b.before is None else folded(b.before.output)
     return None if numbers is None else (b.constant(numbers, name=b.stem),)

@@ -1,4 +1,4 @@
-"""Sums of products of integers in NNEF, which has real numbers: exact up to 2^24, scaled and rounded like codes."""
+"""Integer matrix products and convolutions in NNEF's real arithmetic: exact up to 2^24, then requantized."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _MOST_EXACT = 1 << 8
 """Products of differences of bytes, of 17 bits and a sign, that float32 adds up exactly."""
 
 
-def _real(b: Builder, x: Value) -> Value:
+def _as_float(b: Builder, x: Value) -> Value:
     return b(Cast, x, to=DType.FLOAT32)
 
 
 def _centred(b: Builder, x: Value, zero: Value | None) -> Value:
-    return _real(b, x) if zero is None else b(Sub, _real(b, x), _real(b, zero))
+    return _as_float(b, x) if zero is None else b(Sub, _as_float(b, x), _as_float(b, zero))
 
 
 def _led(b: Builder, numbers: Value | None, behind: int) -> Value | None:
-    """Numbers for the entries of an axis, with axes of 1 behind; one number as it is."""
+    """Append axes of length 1 to per-entry parameters; a scalar is unchanged."""
     if numbers is None or behind < 1 or b.dims(numbers) in ((), (1,)):
         return numbers
     return b(Unsqueeze, numbers, vector(b, list(range(1, behind + 1))))
@@ -52,7 +52,7 @@ def _codes(b: Builder, scaled: Value, zero: Value) -> tuple[Value, ...] | None:
     if not dtype.is_integer:
         return None
     limits = np.iinfo(dtype.numpy)
-    moved = b(Add, b(Round, scaled), _real(b, zero))
+    moved = b(Add, b(Round, scaled), _as_float(b, zero))
     low, high = (b.constant(np.float32(limit)) for limit in (limits.min, limits.max))
     return (b(Cast, b(Clip, moved, low, high), to=dtype),)
 
@@ -87,7 +87,7 @@ def lift_conv_integer(b: Builder, op: ConvIntegerView) -> tuple[Value, ...] | No
 def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> tuple[Value, ...] | None:
     space = len(b.dims(op.w)) - 2
     filters = _centred(b, op.w, _led(b, op.w_zero_point, space + 1))
-    bias = None if op.b is None else _real(b, op.b)
+    bias = None if op.b is None else _as_float(b, op.b)
     total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, bias, **op.stated())
     factor = b(Div, b(Mul, op.x_scale, _led(b, op.w_scale, space) or op.w_scale), op.y_scale)
     return _codes(b, b(Mul, total, factor), op.y_zero_point)

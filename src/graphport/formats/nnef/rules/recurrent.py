@@ -1,4 +1,4 @@
-"""Recurrent layers in NNEF, which has none: their steps one behind the other."""
+"""Export of recurrent layers to NNEF, which has none: unrolled steps."""
 
 from __future__ import annotations
 

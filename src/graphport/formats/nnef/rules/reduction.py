@@ -1,4 +1,4 @@
-"""Reductions in NNEF: axes stay, with one entry."""
+"""Reductions in NNEF, which keep reduced axes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
 def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Value:
-    """A canonical reduction over `axes`, which stay; over none of them where there are none."""
+    """Emit a canonical reduction over `axes` with kept dims; a copy for no axes."""
     return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
 
 
@@ -55,8 +55,8 @@ moments(input, *, axes)
 """)
 
 
-def _chosen(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int, ...] | None:
-    """The axes that go, in order; `None` where only a run can tell."""
+def _static_axes(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int, ...] | None:
+    """Return the reduced axes in order; `None` if they are known only at run time."""
     rank = len(b.dims(data))
     given = () if axes is None else constant_numbers(axes)
     if given is None:
@@ -74,8 +74,8 @@ def _emitted(
     before: str | None = None,
     after: str | None = None,
 ) -> Value | None:
-    """A reducing word, with elementwise words before and behind it."""
-    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    """Emit a reduction with elementwise operators before and after it."""
+    chosen = _static_axes(b, data, axes, noop_with_empty_axes)
     fact = data.fact
     if chosen is None or not isinstance(fact, TensorFact):
         return None
@@ -149,7 +149,7 @@ def lift_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     """Shifted by the largest number, so that nothing overflows."""
-    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    chosen = _static_axes(b, data, axes, noop_with_empty_axes)
     fact = data.fact
     if chosen is None or not isinstance(fact, TensorFact):
         return None
@@ -165,8 +165,8 @@ def lift_log_sum_exp(
 def lift_product(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
-    """The first half times the second one, until one entry is left."""
-    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    """Export ReduceProd: multiply the first half by the second until one element is left."""
+    chosen = _static_axes(b, data, axes, noop_with_empty_axes)
     if chosen is None or not dtype_of(data).is_floating:
         return None
     y = data
@@ -234,7 +234,7 @@ def _register_arg(page: Page, word: str) -> None:
         if len(axes) == 1:
             return b(page, input, axis=axes[0], keepdims=1)
         if not axes:
-            message = f"{word} over no axis"
+            message = f"{word} without axes"
             raise UnsupportedError(message)
         # Several axes count as one, in row-major order.
         order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))

@@ -31,7 +31,7 @@ class Factor(NamedTuple):
 
 
 def lettered(equation: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
-    """The letters of operands of these ranks and of the result, dots made letters that are not used."""
+    """Return the letters of operands of these ranks and of the result, with letters for the ellipsis."""
     found = Equation.parse(equation)
     used = {letter for term in (*found.operands, found.result) for letter in term}
     counts = [rank - len(term.replace("...", "")) for term, rank in zip(found.operands, ranks, strict=True)]
@@ -49,7 +49,7 @@ def lettered(equation: str, ranks: Sequence[int]) -> tuple[list[str], str] | Non
 
 @lift("nnef", "Einsum")
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
-    """One factor after another is taken in; a letter that nobody wants any more is summed over."""
+    """Export Einsum by pairwise products; letters without further use are summed."""
     found = lettered(equation, [len(b.dims(value)) for value in inputs])
     if found is None or not dtype_of(inputs[0]).is_floating:
         return None
@@ -58,12 +58,12 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
         return None
     factors = [Factor(value, term) for value, term in zip(inputs, terms, strict=True)]
     first, *others = [
-        _summed(b, factor, _wanted(result, factors[:place] + factors[place + 1 :]))
+        _summed(b, factor, _needed_letters(result, factors[:place] + factors[place + 1 :]))
         for place, factor in enumerate(factors)
     ]
     while others:
         other, *others = others
-        first = _joined(b, first, other, _wanted(result, others))
+        first = _joined(b, first, other, _needed_letters(result, others))
         if first is None:
             return None
     order = tuple(first.letters.index(letter) for letter in result)
@@ -74,7 +74,7 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
 
 
 def _fit(b: Builder, inputs: Sequence[Value], terms: Sequence[str]) -> bool:
-    """Whether each letter has one length wherever it stands."""
+    """Whether each letter has one size in all operands."""
     lengths: dict[str, Dim] = {}
     for value, term in zip(inputs, terms, strict=True):
         for letter, dim in zip(term, b.dims(value), strict=True):
@@ -83,7 +83,7 @@ def _fit(b: Builder, inputs: Sequence[Value], terms: Sequence[str]) -> bool:
     return True
 
 
-def _wanted(result: str, factors: Sequence[Factor]) -> set[str]:
+def _needed_letters(result: str, factors: Sequence[Factor]) -> set[str]:
     return {*result, *(letter for factor in factors for letter in factor.letters)}
 
 
@@ -103,7 +103,7 @@ def _joined(b: Builder, x: Factor, y: Factor, wanted: set[str]) -> Factor | None
     rows, columns = (
         "".join(letter for letter in one.letters if letter not in other.letters) for one, other in ((x, y), (y, x))
     )
-    left, right = _laid(b, x, shared, rows, summed), _laid(b, y, shared, summed, columns)
+    left, right = _as_matrices(b, x, shared, rows, summed), _as_matrices(b, y, shared, summed, columns)
     if left is None or right is None:
         return None
     emit = OpBuilder(b)
@@ -115,7 +115,7 @@ def _joined(b: Builder, x: Factor, y: Factor, wanted: set[str]) -> Factor | None
     return Factor(_shaped(b, product, [lengths[letter] for letter in letters]), letters)
 
 
-def _laid(b: Builder, factor: Factor, shared: str, first: str, second: str) -> Value | None:
+def _as_matrices(b: Builder, factor: Factor, shared: str, first: str, second: str) -> Value | None:
     """A stack of matrices: axes of several letters are made one, of none a new one of 1."""
     emit = OpBuilder(b)
     order = tuple(factor.letters.index(letter) for letter in shared + first + second)
@@ -138,6 +138,6 @@ def _shaped(b: Builder, x: Value, wanted: Sequence[Dim]) -> Value:
         return OpBuilder(b)("Squeeze", x)
     numbers = [dim if isinstance(dim, int) else -1 for dim in wanted]
     if numbers.count(-1) > 1:
-        # Axes in front are as they were.
+        # Leading axes are unchanged.
         numbers = [0 if place < len(dims) and dim == dims[place] else dim for place, dim in enumerate(numbers)]
     return OpBuilder(b)("Reshape", x, b.constant(np.array(numbers, np.int64)))

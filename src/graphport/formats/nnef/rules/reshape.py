@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic, decide_equal
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.nnef.rules.copies import kept
+from graphport.formats.nnef.rules.copies import protect_copies
 from graphport.formats.nnef.rules.formula import term
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.pages.reshape import (
@@ -55,7 +55,7 @@ def _vector(b: Builder, numbers: Sequence[int]) -> Value:
 
 @lower("nnef", "reshape")
 def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int = 0, axis_count: int = -1) -> Value:
-    """`shape` replaces `axis_count` axes from `axis_start` on; 0 keeps an extent, -1 takes what remains."""
+    """Replace `axis_count` axes from `axis_start` by `shape`; 0 copies a dim, -1 is inferred."""
     dims = b.dims(input)
     stop = len(dims) if axis_count == -1 else axis_start + axis_count
     if not 0 <= axis_start <= stop <= len(dims):
@@ -67,8 +67,12 @@ def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int
     numbers = emitted_shape(dims, target)
     if numbers is not None:
         return b(Reshape, input, _vector(b, numbers))
-    kept = [b(Shape, input, start=0, end=axis_start), b(Shape, input, start=stop, end=len(dims))]
-    return b(Reshape, input, b(Concat, kept[0], _replaced(b, input, middle, axis_start, stop), kept[1], axis=0))
+    protect_copies = [b(Shape, input, start=0, end=axis_start), b(Shape, input, start=stop, end=len(dims))]
+    return b(
+        Reshape,
+        input,
+        b(Concat, protect_copies[0], _replaced(b, input, middle, axis_start, stop), protect_copies[1], axis=0),
+    )
 
 
 def emitted_shape(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
@@ -79,13 +83,13 @@ def emitted_shape(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | N
             numbers.append(dim)
         else:
             numbers.append(0 if axis < len(source) and source[axis] == dim else -1)
-    # A dim that is 0 would be taken for a copy.
+    # A static 0 would be read as copy.
     is_plain = all(number or isinstance(dim, Symbolic) for number, dim in zip(numbers, target, strict=True))
     return numbers if numbers.count(-1) < 2 and is_plain else None
 
 
 def _replaced(b: Builder, input: Value, middle: Sequence[Dim], start: int, stop: int) -> Value:
-    """The entries of the shape in the middle; open ones are those of the axes at their place, one is what remains."""
+    """Compute the replaced dims; dynamic ones are copied, one is inferred."""
     dims = b.dims(input)
     numbers = emitted_shape(dims[start:stop], middle)
     if numbers is None:
@@ -131,7 +135,7 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
 
 @lower("nnef", "squeeze")
 def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """Without axes of one entry; runtimes take an empty list of axes for all such."""
+    """Remove axes of length 1; without axes return the operand, because runtimes would squeeze all."""
     rank = len(b.dims(input))
     if not axes:
         return input
@@ -151,7 +155,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
 
 @lower("nnef", "unsqueeze")
 def unsqueeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """With axes of one entry, at these places of the result."""
+    """Insert axes of length 1 at these indices of the result."""
     rank = len(b.dims(input)) + len(axes)
     return b(Unsqueeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
 
@@ -167,7 +171,7 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
 
 @lower("nnef", "transpose")
 def transpose(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """`axes` order the first axes; the rest stay."""
+    """Permute the first axes; the remaining ones are unchanged."""
     rank = len(b.dims(input))
     return b(Transpose, input, perm=(*axes, *range(len(axes), rank)))
 
@@ -183,7 +187,7 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
 
 @lower("nnef", "concat")
 def concat(b: Builder, *values: Value, axis: int) -> Value:
-    """One behind another."""
+    """Concatenate along an axis."""
     _axis(axis, len(b.dims(values[0])) if values else 0)
     return b(Concat, *values, axis=axis)
 
@@ -195,7 +199,7 @@ def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
 
 @lower("nnef", "stack")
 def stack(b: Builder, *values: Value, axis: int) -> Value:
-    """One behind another along a new axis."""
+    """Concatenate along a new axis."""
     _axis(axis, (len(b.dims(values[0])) if values else 0) + 1)
     place = _vector(b, [axis])
     return b(Concat, *(b(Unsqueeze, value, place) for value in values), axis=axis)
@@ -235,7 +239,7 @@ def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tu
 def lift_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> Lifted:
-    """In proportion; of an extent that is not known, only if it is known to part evenly."""
+    """Export Split by ratios; a dynamic dim must be known to be divisible."""
     dims = b.dims(input)
     place = axis % len(dims)
     lengths = None if split is None else constant_numbers(split)
@@ -266,7 +270,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
 
 @Expand.lift("nnef")
 def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
-    """New axes, then copies along those of 1."""
+    """Export Expand: insert axes, then tile those of length 1."""
     dims = b.dims(input)
     target = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if target is None:
@@ -291,10 +295,10 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
 
 def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
     if not repeats:
-        # tract makes a list of what no axis has, and cannot join nothing.
+        # tract cannot tile an empty axis.
         return b.word("copy", x)
     fact = TensorFact(x.dtype, tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
-    return kept(b, b.word("tile", x, facts=[fact], repeats=repeats))
+    return protect_copies(b, b.word("tile", x, facts=[fact], repeats=repeats))
 
 
 # Blocks

@@ -1,4 +1,4 @@
-"""Images put together of columns, in NNEF: a transposed convolution with filters of a single 1."""
+"""Col2Im in NNEF: a transposed convolution with one-hot filters."""
 
 from __future__ import annotations
 

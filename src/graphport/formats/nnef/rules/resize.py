@@ -1,4 +1,4 @@
-"""Resizing in NNEF, which has words for whole factors."""
+"""Resizing in NNEF, which supports integer factors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def area_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
 
 @lower("nnef", "nearest_upsample")
 def nearest_upsample(b: Builder, input: Value, *, factor: Factors) -> Value:
-    """Each entry, a cell of its own."""
+    """Repeat each element `factor` times."""
     _checked(b, input, factor, divides=False)
     return b(
         Resize,
@@ -87,7 +87,7 @@ def _scales(b: Builder, factor: Factors) -> Value:
 def multilinear_upsample(
     b: Builder, input: Value, *, factor: Factors, method: str = "symmetric", border: str = "replicate"
 ) -> Value:
-    """Interpolated between neighbours; beyond the border are those that it puts there."""
+    """Interpolate linearly between neighbors; the border is padded as specified."""
     if method not in _METHODS:
         message = f"method is {method!r}"
         raise ShapeError(message, ", ".join(_METHODS))
@@ -108,10 +108,10 @@ def multilinear_upsample(
 
 @ResizeView.lift("nnef")
 def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
-    """By the words for whole factors where they say it, else an axis at a time."""
+    """Export Resize by integer factors if possible, else by a matrix per axis."""
     coordinates = op.coordinate_transformation_mode
     if coordinates == "tf_crop_and_resize":
-        message = "crops have no words there"
+        message = "NNEF cannot crop and resize"
         raise UnsupportedError(message)
     if not (op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch" or op.mode == "cubic"):
         stated = _by_factors(b, op.x, op.scales, op.sizes, op.axes, op.mode, coordinates, op.nearest_mode)
@@ -173,7 +173,7 @@ def _by_factors(
 def _ratios(
     b: Builder, x: Value, scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
 ) -> list[float] | None:
-    """How many new entries stand for one old one, for each axis; `None` where that is not known."""
+    """Return the scale of each axis; `None` if it is not static."""
     if fact_of(x).shape is None:
         return None
     dims = b.dims(x)
@@ -230,7 +230,7 @@ def _by_axes(
     `resample` gives a new axis for an old one that an array has in front.
     """
     if not picks and not dtype_of(x).is_floating:
-        message = "means of integers have no words there"
+        message = "NNEF cannot interpolate integers"
         raise UnsupportedError(message)
     lengths = known(b.dims(x), "the shape of what is resized")
     given = [None if operand is None else folded(operand) for operand in (scales, sizes)]

@@ -1,4 +1,4 @@
-"""Samples at places of a grid, in NNEF: each is a sum over all rows and columns, with weights that the places give."""
+"""GridSample and AffineGrid in NNEF: weighted sums over all rows and columns."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _weights(b: Builder, grid: Value, axis: int, length: int, aligned: bool, is_
 
 @lift("nnef", "AffineGrid")
 def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Any:
-    """The product of the places of a plain grid, which are stored, and the matrix."""
+    """Export AffineGrid: multiply the stored identity grid by the matrix."""
     extents = needed(size, "the size")
     plane = extents[2:]
     axes = len(plane)

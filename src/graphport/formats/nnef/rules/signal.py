@@ -1,4 +1,4 @@
-"""Transforms of signals in NNEF: products with matrices of sines and cosines, and convolutions with rows of these."""
+"""Fourier transforms in NNEF: products with sine and cosine matrices, and convolutions with their rows."""
 
 from graphport.ops.decompositions.fourier import dft_by_matrix, stft_by_convolution
 from graphport.ops.views.signal import DFTView, STFTView

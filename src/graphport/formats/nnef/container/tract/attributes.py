@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import Symbolic
-from graphport.formats.nnef.container.tract.making import DIALECT, Maker, holds_wires, is_list, items_of, numbers_of
+from graphport.formats.nnef.container.tract.making import (
+    DIALECT,
+    GraphBuilder,
+    holds_wires,
+    is_list,
+    small_constant_elements,
+    to_items,
+)
 from graphport.formats.nnef.container.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TupleOf, Type
 from graphport.ir.graph import Value
 
@@ -15,39 +22,39 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.syntax import Expression
 
 
-class Attributes(Maker):
+class Attributes(GraphBuilder):
     """Gives values of the text the forms that parameters have."""
 
     def attribute(self, value: Any, kind: Type, node: Expression) -> Any:
         """`value` in the form of its parameter, or a tensor of what only a run knows."""
-        value = self.known(value)
+        value = self.fold_constant(value)
         match kind:
             case ArrayOf(TupleOf() as pair):
-                items = items_of(value)
+                items = to_items(value)
                 if not holds_wires(items):
                     return self._tuples(items, pair, node)
-                return self.vector([x for each in items for x in items_of(each)])
+                return self.vector([x for each in items for x in to_items(each)])
             case ArrayOf(Primitive() as item):
                 if isinstance(value, Value):
                     return value
-                items = [self.known(each) for each in items_of(value)]
+                items = [self.fold_constant(each) for each in to_items(value)]
                 if holds_wires(items):
                     return self.vector(items)
                 return tuple(self.attribute(each, item, node) for each in items)
             case ArrayOf(ArrayOf() as item):
-                return tuple(self.attribute(each, item, node) for each in items_of(value))
+                return tuple(self.attribute(each, item, node) for each in to_items(value))
             case _:
-                return self._number(value, kind, node)
+                return self._as_number(value, kind, node)
 
     def _tuples(self, items: Sequence[Any], pair: TupleOf, node: Expression) -> tuple[tuple[Any, ...], ...]:
-        rows = [items_of(item) for item in items]
+        rows = [to_items(item) for item in items]
         if any(len(row) != len(pair.items) for row in rows):
             raise self.fault("NNEF0401", f"an item is no tuple of {len(pair.items)}", node)
         return tuple(tuple(self.attribute(x, pair.items[0], node) for x in row) for row in rows)
 
-    def _number(self, value: Any, kind: Type, node: Expression) -> Any:
-        if is_list(value) and len(items_of(value)) == 1:
-            (value,) = items_of(value)
+    def _as_number(self, value: Any, kind: Type, node: Expression) -> Any:
+        if is_list(value) and len(to_items(value)) == 1:
+            (value,) = to_items(value)
         if isinstance(value, Value):
             return value
         if isinstance(value, Symbolic):
@@ -65,9 +72,9 @@ class Attributes(Maker):
             pass
         raise self.fault("NNEF0401", f"{value!r} is no {getattr(kind, 'name', 'attribute')}", node)
 
-    def known(self, value: Any) -> Any:
-        """The numbers of a small constant, where an attribute is wanted."""
+    def fold_constant(self, value: Any) -> Any:
+        """Return the elements of a small constant used as an attribute."""
         if not isinstance(value, Value):
             return value
-        known = numbers_of(value)
+        known = small_constant_elements(value)
         return value if known is None else known

@@ -1,7 +1,7 @@
-"""Weights of four bits in blocks of 32, as tract and GGUF have them: each block has a scale of its own.
+"""Four-bit weights in blocks of 32 with a scale each, as in tract and GGUF.
 
-A block is 18 bytes: the scale, of half precision, then 16 bytes of codes; a number is (code - 8) * scale. Of the newer
-item type, byte i holds codes i (low half) and i + 16; of the older one, codes 2 i and 2 i + 1.
+A block has 18 bytes: a float16 scale and 16 bytes of codes; an element is (code - 8) * scale. In the newer item type,
+byte i contains codes i (low four bits) and i + 16; in the older one, codes 2 i and 2 i + 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIXED = struct.Struct("<2sBBII8IIHH")
 
 
 class Blocked(NamedTuple):
-    """Codes from -8 to 7, one a byte [rows, columns], a scale for 32 of them [rows, columns / 32], and the shape."""
+    """Codes from -8 to 7 as bytes [rows, columns], a scale per 32 of them [rows, columns / 32], and the shape."""
 
     codes: Any
     scales: Any
@@ -34,7 +34,7 @@ class Blocked(NamedTuple):
 
 
 def read_blocked(region: Region) -> Blocked | None:
-    """The tensor in `region` if it is of blocks; `None` where it is something else, or too short for what it says."""
+    """Read the blocked tensor in `region`; `None` if it is something else or truncated."""
     head = region.read(0, _HEADER)
     if len(head) < _HEADER:
         return None

@@ -1,4 +1,4 @@
-"""Caches of keys and values: what a model has seen along an axis is an input, and with what is new an output."""
+"""Key-value caches: the tokens so far are an input, and their concatenation with the new ones an output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.container.tract.making import items_of
+from graphport.formats.nnef.container.tract.making import to_items
 from graphport.formats.nnef.rules.tract.types import datum
 from graphport.ir import states
 from graphport.ir.graph import Value
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.formats.nnef.container.syntax import Call
-    from graphport.formats.nnef.container.tract.making import Maker
+    from graphport.formats.nnef.container.tract.making import GraphBuilder
     from graphport.ir.graph import Graph
 
 
-class Kept(NamedTuple):
-    """An input, what it is in the next run, and what its document calls it."""
+class Cache(NamedTuple):
+    """Input and output of a cache, and its name in the document."""
 
     state: Value
     result: Value
     name: str
 
 
-def kept(at: Maker, given: Mapping[str, Any], node: Call, name: str, caches: list[Kept]) -> Value:
-    """All that a cache has been given so far, along its axis: nothing before the first run. It is one more of `caches`.
+def append_to_cache(at: GraphBuilder, given: Mapping[str, Any], node: Call, name: str, caches: list[Cache]) -> Value:
+    """Concatenate a cache, which is empty at first, and the new tensor; record it in `caches`.
 
     Raises:
-        DiagnosticError: NNEF0904, it stands in a loop, or its shape has no such axis.
+        DiagnosticError: NNEF0904, it is in a loop, or its shape has no such axis.
     """
     if not isinstance(given["axis"], int):
         raise at.fault("NNEF0904", f"the cache '{given['name']}' has axis {given['axis']!r}, expected an integer", node)
     axis, x = given["axis"], at.tensor(given["input"])
-    past = cast("list[Dim]", items_of(given["past_sequence_shape"]))
+    past = cast("list[Dim]", to_items(given["past_sequence_shape"]))
     if at.graph is not at.home or not 0 <= axis < len(past):
         where = "stands in a loop" if at.graph is not at.home else f"has no axis {axis}"
         raise at.fault("NNEF0904", f"the cache '{given['name']}' {where}", node)
@@ -54,12 +54,12 @@ def kept(at: Maker, given: Mapping[str, Any], node: Call, name: str, caches: lis
         state.storage = storage_of(np.zeros(cast("list[int]", shape), dtype.numpy), dtype)
     at.home.adopt_input(state)
     (result,) = at.node("concat", [state, x], 1, names=[name], axis=axis)
-    caches.append(Kept(state, result, str(given["name"])))
+    caches.append(Cache(state, result, str(given["name"])))
     return result
 
 
-def return_states(graph: Graph, caches: Sequence[Kept]) -> None:
-    """Return what caches are in the next run, and note which input that is."""
+def return_states(graph: Graph, caches: Sequence[Cache]) -> None:
+    """Return the updated caches as outputs, and note the corresponding inputs."""
     for cache in caches:
         is_returned = cache.result.is_output
         if not is_returned:

@@ -1,4 +1,4 @@
-"""Codes of tensors that `graph.quant` names: these stand for real numbers, and some words take what is stored."""
+"""Tensors named in `graph.quant`: most operators use the decoded numbers, some the stored codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.formats.nnef.container.quantized import Quantization
-    from graphport.formats.nnef.container.tract.making import Maker
+    from graphport.formats.nnef.container.tract.making import GraphBuilder
     from graphport.ir.graph import Value
 
 _OF_CODES = {
@@ -22,26 +22,26 @@ _OF_CODES = {
     "tract_core_qmatmul": ("A", "B"),
     "tract_core_einsum_q": ("inputs",),
 }
-"""Words that compute with codes, by the parameters that are such."""
+"""Operators that compute with codes, and their parameters."""
 _LINEAR = "zero_point_linear_quantize"
 
 
 class Codes:
     """What tensors that a model's file of quantizations names are stored as."""
 
-    def __init__(self, at: Maker, quantized: Mapping[str, Quantization]) -> None:
+    def __init__(self, at: GraphBuilder, quantized: Mapping[str, Quantization]) -> None:
         self._at = at
         self._quantized = quantized
         self._known: dict[Value, Value] = {}
 
     def __contains__(self, value: Value) -> bool:
-        """Whether `value` was made of codes, and needs no rounding to be what its name says."""
+        """Whether `value` was made from codes and needs no rounding."""
         return value in self._known
 
-    def rounded(self, x: Value, name: str) -> Value | None:
-        """What is given a name of the file: reals are rounded, integers are what is stored.
+    def quantize(self, x: Value, name: str) -> Value | None:
+        """Quantize a tensor named in the file: floats are rounded, integers are codes already.
 
-        `None` where the file says no whole steps for it.
+        Returns `None` if the file contains no affine quantization for it.
         """
         quantization = self._quantized[name]
         given = quantization.arguments
@@ -57,7 +57,7 @@ class Codes:
         return self._at.node("encoded", [x], 1, dialect=DIALECT, signed=signed, **_steps(quantization))[0]
 
     def operands(self, word: str, formal: str, values: Sequence[Value | None]) -> list[Value | None]:
-        """The operands of a parameter, as codes where the word computes with such."""
+        """Return the operands of a parameter, as codes if the operator computes with codes."""
         if formal not in _OF_CODES.get(word, ()):
             return list(values)
         return [None if value is None else self._of(value) for value in values]
@@ -77,7 +77,7 @@ class Codes:
         return codes
 
     def real_bias(self, operands: list[Value | None], formals: Sequence[str]) -> list[Value | None]:
-        """The integers of a bias beside quantized operands count steps of the product of their scales."""
+        """Dequantize an integer bias of quantized operands by the product of their scales."""
         if list(formals[:3]) != ["input", "filter", "bias"] or len(operands) < len(formals[:3]):
             return operands
         scales = [self._scale(value) for value in operands[:2]]

@@ -1,7 +1,7 @@
-"""Documents in tract's flavour to graphs of the dialect `tract`, statement by statement, as tract itself builds them.
+"""Evaluate documents in tract's flavour to graphs of the dialect `tract`, statement by statement, like tract.
 
-Numbers that the text knows stay numbers until a tensor is wanted. An attribute that only a run knows becomes one more
-operand of its node, behind the tensors: a vector, or a number of rank 0. The node's attribute `wires` names those.
+Compile-time numbers become tensors on demand. An attribute known only at run time becomes an additional operand of its
+node, after the tensors: a vector, or a scalar. The node's attribute `wires` names these attributes.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from graphport.formats.nnef.container.syntax import (
     Tuple,
     Unary,
 )
+from graphport.formats.nnef.container.tract.argument_values import apply_operator, check_int64, extents, fill
 from graphport.formats.nnef.container.tract.attributes import Attributes
-from graphport.formats.nnef.container.tract.cache import Kept, kept, return_states
+from graphport.formats.nnef.container.tract.cache import Cache, append_to_cache, return_states
 from graphport.formats.nnef.container.tract.coded import Codes
-from graphport.formats.nnef.container.tract.given import computed, extents, fill, fitting
 from graphport.formats.nnef.container.tract.making import (
     DIALECT,
     is_list,
-    items_of,
     names_in,
-    numbers_of,
     overlooked,
+    small_constant_elements,
+    to_items,
 )
 from graphport.formats.nnef.container.tract.scan import scanned
 from graphport.formats.nnef.container.types import TensorOf, Type
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute
 
 WIRES = "wires"
-"""The attribute that names the attributes which stand among the operands."""
+"""Attribute with the names of the attributes that are operands."""
 _DEEPEST = 60
 _COST = 5
 """Operations that the call of a fragment counts as, which may make none."""
@@ -69,7 +69,7 @@ _DATA = {"scalar": DType.FLOAT32, "integer": DType.INT64, "logical": DType.BOOL,
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a text says of a variable."""
+    """Declaration of a variable."""
 
     name: str
     label: str
@@ -94,7 +94,7 @@ def registry() -> Library:
 
 
 class Evaluator(Attributes):
-    """Makes the graph of one document; `variable` gives what a variable stands for."""
+    """Build the graph of one document; `variable` returns the value of a variable."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Evaluator(Attributes):
         self._submodel = submodel
         self._shapes = shapes
         self._quantized = quantized or {}
-        self.kept: list[Kept] = []
+        self.kept: list[Cache] = []
         self.codes = Codes(self, self._quantized)
         self.symbols = {
             rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
@@ -157,17 +157,17 @@ class Evaluator(Attributes):
         wanted = [target] if isinstance(target, Name) else list(cast("Tuple", target).items)
         names = [each.text for each in cast("list[Name]", wanted)]
         value = self._of(statement.value, frame, names)
-        values = [value] if isinstance(target, Name) else items_of(value)
+        values = [value] if isinstance(target, Name) else to_items(value)
         if len(values) < len(names):
-            message = f"{len(names)} names stand on the left side, {len(values)} values on the right"
+            message = f"{len(names)} names on the left side, {len(values)} values on the right"
             raise self.fault("NNEF0515", message, target, "one name for each value")
         for name, each in zip(names, values, strict=False):
-            only = items_of(each)
+            only = to_items(each)
             found = only[0] if is_list(each) and len(only) == 1 and isinstance(only[0], Value) else each
             frame.names[name] = self._named(found, name) if frame.is_graph else found
 
     def _named(self, value: Any, name: str) -> Any:
-        """`value` under a name of the graph: results are called so, outputs and what is quantized are of their own."""
+        """Name `value` like the statement's result; outputs and quantized tensors are separate values."""
         is_public = name in self.document.outputs or name in self._quantized
         if not isinstance(value, Value):
             return self.tensor(value, name) if is_public else value
@@ -221,7 +221,7 @@ class Evaluator(Attributes):
         value = self._of(node.operand, frame)
         if isinstance(value, bool | int | float | Symbolic):
             signed = -value if node.operator == "-" else value
-            return (not value) if node.operator == "!" else self.checked(lambda: fitting(signed), node)
+            return (not value) if node.operator == "!" else self.checked(lambda: check_int64(signed), node)
         word = {"-": "neg", "!": "not"}.get(node.operator, "copy")
         return self.node(word, [self.tensor(value)], 1)[0]
 
@@ -237,7 +237,7 @@ class Evaluator(Attributes):
 
     def _joined(self, node: Binary, left: Any, right: Any) -> Any:
         if isinstance(left, int | float | Symbolic) and isinstance(right, int | float | Symbolic):
-            found = self.checked(lambda: computed(node.operator, left, right), node)
+            found = self.checked(lambda: apply_operator(node.operator, left, right), node)
             if found is not None:
                 return found
         if node.operator not in OPERATIONS:
@@ -248,7 +248,7 @@ class Evaluator(Attributes):
     def _subscript(self, node: Subscript, frame: Frame) -> Any:
         target, index = self._of(node.target, frame), self._of(node.index, frame)
         if isinstance(target, Value):
-            known = numbers_of(target)
+            known = small_constant_elements(target)
             if known is None:
                 return self.node("Gather", [target, self.tensor(index)], 1, dialect="", axis=0)[0]
             target = known
@@ -274,10 +274,10 @@ class Evaluator(Attributes):
                 given = {each.name or "": self._of(each.value, frame) for each in node.arguments}
                 return scanned(self, given, node, frame.depth)
             case "tract_core_submodel":
-                return self._called(node, frame)
+                return self._inline_submodel(node, frame)
             case "tract_transformers_dyn_kv_cache":
                 given = self._bound(node.name, _parameters(registry()[node.name]), node, frame)
-                return kept(self, given, node, names[0] if names else str(given["name"]), self.kept)
+                return append_to_cache(self, given, node, names[0] if names else str(given["name"]), self.kept)
             case "tract_transformers_quantized_dyn_kv_cache":
                 # Its past has extents that no input has, and is not there in the first pulse.
                 x = self._bound(node.name, _parameters(registry()[node.name]), node, frame)["input"]
@@ -290,18 +290,18 @@ class Evaluator(Attributes):
             message = f"operation '{node.name}' is not declared"
             raise self.fault("NNEF0322", message, node, suggestion(node.name, known))
         if node.name == "tract_core_cast" and node.arguments and names and names[0] in self._quantized:
-            real = self.codes.rounded(self.tensor(self._of(node.arguments[0].value, frame)), names[0])
+            real = self.codes.quantize(self.tensor(self._of(node.arguments[0].value, frame)), names[0])
             if real is not None:
                 return real
             declaration = standard(Edition.FINAL)["copy"]
             node = Call("copy", node.arguments[:1], None, node.start, node.stop)
         return self._operation(declaration, node, frame, names)
 
-    def _called(self, node: Call, frame: Frame) -> Any:
-        """The outputs of another model, whose nodes come to stand here."""
+    def _inline_submodel(self, node: Call, frame: Frame) -> Any:
+        """Inline another model and return its outputs."""
         order = ("input", "label")
         given = {each.name or order[min(at, 1)]: self._of(each.value, frame) for at, each in enumerate(node.arguments)}
-        label, operands = str(given.get("label", "")), [self.tensor(item) for item in items_of(given.get("input", []))]
+        label, operands = str(given.get("label", "")), [self.tensor(item) for item in to_items(given.get("input", []))]
         inner = None if self._submodel is None else self._submodel(label)
         if inner is None or len(inner.inputs) != len(operands):
             what = f"takes {len(inner.inputs)} inputs, not {len(operands)}" if inner else "is not beside this text"
@@ -375,7 +375,7 @@ class Evaluator(Attributes):
         while operands and operands[-1] is None and not wires:
             operands.pop()
         count = self._results(declaration, names)
-        # What has tensors alone takes operands of several types, in either meaning.
+        # Operators with tensor parameters only accept operands of several types in both dialects.
         target = self._dialect if any(not formal.takes_tensors for formal in declaration.formals) else DIALECT
         results = self.node(
             declaration.name, [*operands, *wires.values()], count, names=names, dialect=target, **attributes
@@ -391,7 +391,7 @@ class Evaluator(Attributes):
     def _operands(self, value: Any, kind: Type) -> list[Value | None]:
         if isinstance(kind, TensorOf):
             return [None if isinstance(value, str) and not value else self.tensor(value)]
-        return [self.tensor(item) for item in items_of(value)]
+        return [self.tensor(item) for item in to_items(value)]
 
     # ── sources ──
 
@@ -403,7 +403,7 @@ class Evaluator(Attributes):
         }
 
     def _extents(self, node: Expression, frame: Frame) -> Any:
-        """The value of an argument of a source, in which names that nobody declared are symbols."""
+        """Evaluate an argument of a source; undeclared names become symbols."""
         for name in names_in(node):
             if name not in frame.names and name not in self.symbols:
                 self.symbols[name] = Symbol(name, 0)
@@ -421,7 +421,7 @@ class Evaluator(Attributes):
             raise self.fault("NNEF0902", f"tract has no type '{given.get('datum_type', node.generic)}'", node)
         name = names[0] if names else "input"
         shape = given.get("shape", [])
-        known = self.checked(lambda: extents([self.known(each) for each in items_of(shape)]), node)
+        known = self.checked(lambda: extents([self.fold_constant(each) for each in to_items(shape)]), node)
         bound = self._shapes.get(name)
         fact = TensorFact(dtype, tuple(bound if bound is not None else known))
         value = Value(self.graph.fresh(name), fact, origin=self.span(node))
@@ -430,7 +430,7 @@ class Evaluator(Attributes):
     def _a_variable(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
         given = self._arguments(node, frame)
         shape = given.get("shape", [])
-        stated = [self.known(each) for each in items_of(shape)]
+        stated = [self.fold_constant(each) for each in to_items(shape)]
         name = names[0] if names else str(given.get("label", "variable"))
         known = tuple(each for each in stated if isinstance(each, int))
         if len(known) < len(stated) or self.checked(lambda: extents(stated), node) != stated:
@@ -441,7 +441,7 @@ class Evaluator(Attributes):
         given = self._arguments(node, frame)
         dtype = _DATA.get(node.generic or "scalar", DType.FLOAT32)
         numbers = given.get("value", given.get("datum_type", [0.0]))
-        shape = [self.known(each) for each in items_of(given.get("shape", []))]
+        shape = [self.fold_constant(each) for each in to_items(given.get("shape", []))]
         return self.constant(self.checked(lambda: fill(numbers, shape, dtype), node), dtype)
 
 

@@ -1,4 +1,4 @@
-"""Making the nodes and constants of a graph: numbers become tensors, expressions of symbols are computed."""
+"""Construction of nodes and constants: numbers become tensors, symbolic expressions are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef.container.syntax import Array, Binary, Name, Tuple
-from graphport.formats.nnef.container.tract.given import GivenError, array_of
+from graphport.formats.nnef.container.tract.argument_values import GivenError, array_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 
@@ -33,7 +33,7 @@ _MOST_NODES = 500_000
 _SMALL = 4096
 
 
-class Maker(ABC):
+class GraphBuilder(ABC):
     """A graph that grows: `graph` is where nodes go at the time, `home` the outermost one."""
 
     def __init__(self, document: Document, dialect: str) -> None:
@@ -45,8 +45,7 @@ class Maker(ABC):
         self._count = 0
         self._given: dict[Symbolic, tuple[Value, int]] = {}
         self._looked_at = 0
-        # Arrays by their identities, and how many items they have with those of the arrays in them: names make one
-        # array an item of many.
+        # Arrays by identity, with the total number of nested items: names can make one array an item of many.
         self._arrays: dict[int, tuple[Any, int]] = {}
 
     @abstractmethod
@@ -54,7 +53,7 @@ class Maker(ABC):
         """The result of a fragment's body, several as a tuple, where its parameters have values."""
 
     def tensor(self, value: Any, name: str | None = None) -> Value:
-        """`value` as a tensor: numbers and arrays of them are constants, expressions of symbols are computed."""
+        """Convert `value` to a tensor: numbers and arrays become constants, symbolic expressions are computed."""
         if isinstance(value, Value):
             return value
         if isinstance(value, Symbolic):
@@ -90,7 +89,7 @@ class Maker(ABC):
         return home.add_constant(home.fresh(name or "constant"), TensorFact.of(storage), storage)
 
     def vector(self, items: Sequence[Any]) -> Value:
-        """Integers, some of which only a run knows, one behind another."""
+        """Build a vector of integers, some of which are known only at run time."""
         parts: list[Value | None] = []
         for item in items:
             value = self.tensor(item)
@@ -139,7 +138,7 @@ class Maker(ABC):
         return items
 
     def inlined(self, inner: Graph, operands: Sequence[Value]) -> list[Value]:
-        """The outputs of copies of the nodes of another graph, which is given these operands."""
+        """Copy the nodes of another graph with these operands, and return its outputs."""
         moved: dict[Value, Value] = dict(zip(inner.inputs, operands, strict=True))
         for value in inner.constants:
             moved[value] = self.home.add_constant(self.home.fresh(value.name), value.fact, value.storage)
@@ -200,7 +199,7 @@ class Maker(ABC):
     # ── findings ──
 
     def span(self, node: Expression | Assignment | None) -> Span:
-        """Where `node` stands."""
+        """Return the location of `node`."""
         source = self.document.source
         return Span(source) if node is None else Span(source, node.start, node.stop)
 
@@ -225,13 +224,13 @@ def is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def items_of(value: Any) -> list[Any]:
+def to_items(value: Any) -> list[Any]:
     """The items of an array or a tuple; of anything else itself."""
     return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else [value]
 
 
-def numbers_of(value: Value) -> Any:
-    """The numbers of a small constant as the text would write them; `None` where they are not at hand."""
+def small_constant_elements(value: Value) -> Any:
+    """Return the elements of a small constant as Python numbers; `None` if it is large or not constant."""
     storage = value.storage
     if storage is None or not value.is_constant or storage.nbytes > _SMALL:
         return None
@@ -241,13 +240,13 @@ def numbers_of(value: Value) -> Any:
 def holds_wires(items: Sequence[Any]) -> bool:
     """Whether some item is a tensor, or an expression of symbols."""
     return any(
-        holds_wires(items_of(item)) if isinstance(item, list | tuple) else isinstance(item, Value | Symbolic)
+        holds_wires(to_items(item)) if isinstance(item, list | tuple) else isinstance(item, Value | Symbolic)
         for item in items
     )
 
 
 def names_in(node: Expression) -> list[str]:
-    """The names that stand in an array of expressions."""
+    """Return the names in an array of expressions."""
     found: list[str] = []
     waiting: list[Expression] = [node]
     while waiting:
@@ -265,7 +264,7 @@ def names_in(node: Expression) -> list[str]:
 
 
 def overlooked(name: str, formal: str | None, span: Span) -> Diagnostic:
-    """A warning of an argument that tract does not look at: it asks for those of the parameters that there are."""
+    """Warn about an argument that tract ignores because the operator has no such parameter."""
     stated = "an argument more than it takes" if formal is None else f"no parameter '{formal}'"
     code = "NNEF0323" if formal is None else "NNEF0326"
     return Diagnostic(code, f"'{name}' has {stated}, which tract overlooks", span, "leave it out", Severity.WARNING)

@@ -1,6 +1,6 @@
-"""Texts in tract's flavour to syntax trees, as tract takes them: more than the standard's grammar in some places.
+"""Parser of texts in tract's flavour, which extends the standard's grammar.
 
-The trees are those of Khronos' texts. Types of parameters are read and not held against anything: tract has none.
+The syntax tree is the standard's. Types of parameters are parsed and ignored: tract has none.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Formal:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A fragment of the document; without a body it says that some registry has the operation."""
+    """A fragment of the document; without a body it declares an operator of a registry."""
 
     name: str
     formals: tuple[Formal, ...]
@@ -63,7 +63,7 @@ class Fragment:
 
 @dataclass(slots=True)
 class Document:
-    """A parsed text: the lines of extensions as (word, rest), the fragments by name, and the graph."""
+    """A parsed text: extension directives as (name, rest), fragments by name, and the graph."""
 
     source: Source
     extensions: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -112,7 +112,7 @@ class _Parser:
         return found
 
     def _extension(self) -> tuple[str, str]:
-        """The word and the rest of the line up to its semicolon, which is taken as it is written."""
+        """Parse an extension: its name and the rest of the line up to the semicolon, verbatim."""
         words = self._words
         words.advance()
         start = words.start
@@ -205,7 +205,7 @@ class _Parser:
         return tuple(statements)
 
     def _target(self) -> Expression:
-        """Names in brackets of either kind or none, which are all the same."""
+        """Parse names in brackets of either kind or none, which are equivalent."""
         words = self._words
         start = words.start
         if words.word in ("(", "["):
@@ -240,12 +240,12 @@ class _Parser:
         return left
 
     def _descend(self) -> None:
-        """Go one level deeper, to which nobody comes back after a fault."""
+        """Increase the nesting depth, which is not decreased after an error."""
         words = self._words
         if self._depth > _DEEPEST:
             span = Span(words.source, words.start, words.start + 1)
             message = f"the expression is nested deeper than {_DEEPEST} levels"
-            raise DiagnosticError(Diagnostic("NNEF0207", message, span, "name the parts of it"))
+            raise DiagnosticError(Diagnostic("NNEF0207", message, span, "assign subexpressions to names"))
         self._depth += 1
 
     def _operand(self) -> Expression:
@@ -271,11 +271,11 @@ class _Parser:
         words = self._words
         if word == "[":
             words.advance()
-            items = self._items("]")
+            items = self._parse_items("]")
             return Array(items, start, words.last)
         if word == "(":
             words.advance()
-            items = self._items(")")
+            items = self._parse_items(")")
             return items[0] if len(items) == 1 else Tuple(items, start, words.last)
         if word in ("true", "false"):
             words.advance()
@@ -284,13 +284,13 @@ class _Parser:
             words.advance()
             return String(word, start, words.last)
         if "0" <= word[:1] <= "9":
-            return self._number(start, word)
+            return self._parse_number(start, word)
         name = words.name("an expression")
         if words.word == "<" and words.peek(2) == ">" and words.peek(3) == "(":
             return self._call(name, start, words.peek())
         return self._call(name, start, None) if words.word == "(" else Name(name, start, words.last)
 
-    def _number(self, start: int, word: str) -> Expression:
+    def _parse_number(self, start: int, word: str) -> Expression:
         words = self._words
         span = Span(words.source, start, start + len(word))
         finding = fault_of_number(word, span)
@@ -299,7 +299,7 @@ class _Parser:
         words.advance()
         return Number(f"{word}0" if word.endswith(".") else word, start, words.last)
 
-    def _items(self, closing: str) -> tuple[Expression, ...]:
+    def _parse_items(self, closing: str) -> tuple[Expression, ...]:
         words = self._words
         items: list[Expression] = []
         while words.word != closing:

@@ -1,4 +1,4 @@
-"""`graph.quant` as tract reads it: names of values, parameters in any order, whatever the graph says of them."""
+"""`graph.quant` in tract's format: names of values, parameters in any order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphport.formats.nnef.container.syntax import Edition, Logical, Number, Un
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
-    from graphport.formats.nnef.container.quant import Entry
+    from graphport.formats.nnef.container.quant import QuantizationEntry
 
 _MOST_BITS = 64
 _NEEDED = {
@@ -34,7 +34,7 @@ def quantizations_of(source: Source) -> dict[str, Quantization]:
     return {entry.key.value: _checked(_quantization(entry), entry, source) for entry in parsed.entries}
 
 
-def _checked(found: Quantization, entry: Entry, source: Source) -> Quantization:
+def _checked(found: Quantization, entry: QuantizationEntry, source: Source) -> Quantization:
     given = found.arguments
     missing = [name for name in _NEEDED.get(found.operation, ()) if name not in given]
     numbers = {name: value for name, value in given.items() if isinstance(value, int | float)}
@@ -52,7 +52,7 @@ def _checked(found: Quantization, entry: Entry, source: Source) -> Quantization:
     return found
 
 
-def _quantization(entry: Entry) -> Quantization:
+def _quantization(entry: QuantizationEntry) -> Quantization:
     given: dict[str, float | bool] = dict(_DEFAULTS)
     for argument in entry.call.arguments:
         match argument.value:

@@ -15,9 +15,9 @@ from graphport.formats.nnef.container.build import QUANTIZED
 from graphport.formats.nnef.container.naming import LABEL
 from graphport.formats.nnef.container.quantized import QUANTIZATION, Decoded, decoding_of
 from graphport.formats.nnef.container.tensors import read_tensor
-from graphport.formats.nnef.container.tract.beside import safetensors, submodel
 from graphport.formats.nnef.container.tract.blocks import BLOCK, Blocked, read_blocked
 from graphport.formats.nnef.container.tract.evaluate import DIALECT, Evaluator
+from graphport.formats.nnef.container.tract.external_data import safetensors, submodel
 from graphport.formats.nnef.container.tract.parser import parse
 from graphport.formats.nnef.container.tract.quant import quantizations_of
 from graphport.ir.graph import Graph, Value
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.tract.parser import Document
 
 NOTE = "tract"
-"""The note of a graph that was read in this flavour: its properties and the lines of extensions nobody here knows."""
+"""Note of a graph in tract's flavour: properties and unknown extension directives."""
 _RELATION = re.compile(r"([^<>=:]+)(<=|>=|==|<|>)([^<>=:]+)")
 _MOST_DIGITS = 18
 _SYMBOL = "tract_symbol"
@@ -48,10 +48,10 @@ def read_tract(
     dialect: str = DIALECT,
     is_inner: bool = False,
 ) -> tuple[Graph, list[Diagnostic]]:
-    """The graph of a model, and warnings; with the dialect `nnef` its words mean what Khronos' text says.
+    """Read the graph of a model, and warnings; with the dialect `nnef`, op types have the standard's semantics.
 
     Raises:
-        DiagnosticError: what the text, the numbers or the quantizations have wrong.
+        DiagnosticError: errors of the text, the elements or the quantizations.
     """
     document = parse(source)
     quantization = container.quantization()
@@ -79,7 +79,7 @@ def read_tract(
 
 
 def _submodel(container: Container, label: str) -> Graph | None:
-    """The graph of a model that lies beside the text; it has none beside it in turn."""
+    """Return the graph of a model next to the text; nested submodels are not supported."""
     inner = submodel(container, label)
     return None if inner is None else read_tract(inner, inner.graph(), {}, is_inner=True)[0]
 
@@ -93,7 +93,7 @@ def _relations(document: Document) -> Iterator[tuple[str, str, str]]:
 
 
 def _bounds(document: Document) -> dict[str, tuple[int, int | None]]:
-    """The least and greatest numbers that symbols stand for, as far as assertions on one of them say."""
+    """Return the bounds of symbols from assertions on a single symbol."""
     found: dict[str, tuple[int, int | None]] = {}
     for name, relation, number in _relations(document):
         if name.isidentifier() and number.isdecimal():
@@ -108,7 +108,7 @@ def _bounds(document: Document) -> dict[str, tuple[int, int | None]]:
 
 
 def _constraints(document: Document, symbols: Mapping[str, Symbolic]) -> Iterator[Constraint]:
-    """What assertions say of expressions of symbols."""
+    """Yield constraints from assertions on symbolic expressions."""
     for left, relation, right in _relations(document):
         # Symbols are not negative, and so tract's division rounds as ours does.
         sides = [expression_of(side.replace("/", "//"), symbols) for side in (left, right)]
@@ -120,12 +120,12 @@ def _constraints(document: Document, symbols: Mapping[str, Symbolic]) -> Iterato
 
 
 def _unknown(document: Document) -> list[Diagnostic]:
-    """A warning for each extension that is none of tract's, or that says nothing."""
+    """Warn about each unknown or empty extension."""
     found: list[Diagnostic] = []
     for word, rest in document.extensions:
         is_empty = word == _SYMBOL and not rest
         if is_empty or (word not in _KNOWN and not word.startswith("KHR_")):
-            message = f"extension '{word}' names no symbol" if is_empty else f"extension '{word}' is not known"
+            message = f"extension '{word}' has no symbol name" if is_empty else f"extension '{word}' is not known"
             found.append(Diagnostic("NNEF0338", message, None, "it is kept as a note", Severity.WARNING))
     return found
 
@@ -152,9 +152,9 @@ class _Weights:
         self._named: dict[str, Storage] | None = None
 
     def value(self, at: Evaluator, variable: Variable) -> Value:
-        """What a variable stands for: a constant, or the numbers of blocks."""
+        """Return the value of a variable: a constant, or dequantized blocks."""
         if variable.label not in self._storages:
-            self._storages[variable.label] = self._opened(variable)
+            self._storages[variable.label] = self._open_storage(variable)
         found = self._storages[variable.label]
         if isinstance(found, Blocked):
             return _dequantized(at, variable, found)
@@ -179,7 +179,7 @@ class _Weights:
             value.notes[QUANTIZED] = True
         return root.adopt_constant(value)
 
-    def _opened(self, variable: Variable) -> Storage | Blocked | None:
+    def _open_storage(self, variable: Variable) -> Storage | Blocked | None:
         region = self._container.tensor(variable.label)
         if region is None:
             self._named = safetensors(self._container) if self._named is None else self._named
@@ -205,7 +205,7 @@ def _volume(shape: Sequence[int]) -> int:
 
 
 def _dequantized(at: Evaluator, variable: Variable, blocked: Blocked) -> Value:
-    """The numbers of blocks along the last axis of rows, in the shape that the text declares."""
+    """Dequantize blocks along the last axis, in the declared shape."""
     from graphport.core.storage import storage_of
 
     root = at.home

@@ -1,6 +1,6 @@
-"""`tract_core_scan`: a fragment of the document run over slices, as ONNX's Scan.
+"""Import of `tract_core_scan`, a loop over slices with a fragment as body, as ONNX Scan.
 
-A slice of tract keeps the axis that it is taken from, with `chunk` entries; ONNX's entries do not have it.
+A slice of tract keeps the scanned axis with `chunk` entries; ONNX removes it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.nnef.container.tract.given import rows
+from graphport.formats.nnef.container.tract.argument_values import rows
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.formats.nnef.container.syntax import Call
-    from graphport.formats.nnef.container.tract.making import Maker
+    from graphport.formats.nnef.container.tract.making import GraphBuilder
     from graphport.formats.nnef.container.tract.parser import Fragment
 
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
@@ -42,11 +42,11 @@ class _Output(NamedTuple):
     chunk: int
 
 
-def scanned(at: Maker, given: Mapping[str, Any], node: Call, depth: int) -> list[Value]:
-    """The results of a scan whose arguments have values, in a fragment that is `depth` deep.
+def scanned(at: GraphBuilder, given: Mapping[str, Any], node: Call, depth: int) -> list[Value]:
+    """Import a scan with evaluated arguments, in a fragment of nesting `depth`.
 
     Raises:
-        DiagnosticError: NNEF0904, its body is no fragment, or it does what ONNX has no way to say.
+        DiagnosticError: NNEF0904, its body is not a fragment, or ONNX has no equivalent.
     """
     fragment = at.document.fragments.get(str(given.get("body")))
     if fragment is None or fragment.body is None:
@@ -69,14 +69,14 @@ def scanned(at: Maker, given: Mapping[str, Any], node: Call, depth: int) -> list
     return _Builder(at, fragment, scans, states, outputs, node, depth).results(full)
 
 
-def _same(one: str, other: str) -> bool:
+def _are_equal(one: str, other: str) -> bool:
     return one == other or _OTHER.sub("_", one) == _OTHER.sub("_", other)
 
 
 class _Builder:
     def __init__(
         self,
-        at: Maker,
+        at: GraphBuilder,
         fragment: Fragment,
         scans: Sequence[_Scanned],
         states: Sequence[_State],
@@ -95,7 +95,7 @@ class _Builder:
     def results(self, full: Sequence[tuple[str, Value]]) -> list[Value]:
         at = self._at
         initial = [at.tensor(state.initial) for state in self._states]
-        entries = [self._entries(scan) for scan in self._scans]
+        entries = [self._scan_operand(scan) for scan in self._scans]
         body, stacked = self._body(full)
         chunks = [self._outputs[place].chunk for place in stacked]
         attributes: dict[str, Any] = {
@@ -110,7 +110,7 @@ class _Builder:
         values = at.node("Scan", [*initial, *entries], count, dialect="", **attributes)
         return [self._output(place, values, stacked) for place in range(len(self._outputs))]
 
-    def _entries(self, scan: _Scanned) -> Value:
+    def _scan_operand(self, scan: _Scanned) -> Value:
         """The operand of ONNX's Scan, whose entries along the axis are the slices."""
         value = self._at.tensor(scan.value)
         if abs(scan.chunk) == 1:
@@ -118,7 +118,7 @@ class _Builder:
         return self._at.node("chunked", [value], 1, dialect="tract", axis=scan.axis, chunk=abs(scan.chunk))[0]
 
     def _body(self, full: Sequence[tuple[str, Value]]) -> tuple[Graph, list[int]]:
-        """The body, and which outputs its results behind the states are."""
+        """Return the body, and the indices of its results after the states."""
         at, outer = self._at, self._at.graph
         body = Graph(self._fragment.name)
         outer.share_names(body)
@@ -145,11 +145,11 @@ class _Builder:
             ends = [self._stacked(self._result(results, self._outputs[place].result), place) for place in stacked]
         finally:
             at.graph = before
-        body.set_outputs([self._own(body, value) for value in [*carried, *ends]])
+        body.set_outputs([self._body_output(body, value) for value in [*carried, *ends]])
         return body, stacked
 
-    def _own(self, body: Graph, value: Value) -> Value:
-        """An output of the body of its own: not one of its inputs, nor one of the graph around it."""
+    def _body_output(self, body: Graph, value: Value) -> Value:
+        """Copy a body output that is an input or an outer value."""
         copy = Value(self._at.graph.fresh(value.name), UNKNOWN)
         body.append(Node("Identity", [value], [copy]))
         return copy
@@ -159,14 +159,14 @@ class _Builder:
 
     def _formal(self, parameter: str) -> str:
         for formal in self._fragment.formals:
-            if _same(formal.name, parameter):
+            if _are_equal(formal.name, parameter):
                 return formal.name
         message = f"'{self._fragment.name}' has no parameter '{parameter}'"
         raise self._at.fault("NNEF0326", message, self._node)
 
     def _result(self, results: Mapping[str, Any], name: str) -> Any:
         for result, value in results.items():
-            if _same(result, name):
+            if _are_equal(result, name):
                 return value
         raise self._at.fault("NNEF0904", f"'{self._fragment.name}' has no result '{name}'", self._node)
 
@@ -174,7 +174,7 @@ class _Builder:
         return output.kind == "last" and self._state_of(output) is not None
 
     def _state_of(self, output: _Output) -> int | None:
-        return next((i for i, state in enumerate(self._states) if _same(state.result, output.result)), None)
+        return next((i for i, state in enumerate(self._states) if _are_equal(state.result, output.result)), None)
 
     def _stacked(self, value: Any, place: int) -> Value:
         output = self._outputs[place]

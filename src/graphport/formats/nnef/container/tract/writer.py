@@ -1,4 +1,4 @@
-"""Graphs in tract's words, and the standard's where tract has them, to models in tract's flavour."""
+"""Write graphs of the dialects `tract` and `nnef` to models in tract's flavour."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.tensors import Payload
 from graphport.formats.nnef.container.tract.blocks import blocked_file
 from graphport.formats.nnef.container.tract.evaluate import registry
-from graphport.formats.nnef.container.tract.fitted import fitted
-from graphport.formats.nnef.container.tract.taken import overhangs
+from graphport.formats.nnef.container.tract.tract_form import to_tract_form
+from graphport.formats.nnef.container.tract.tract_support import overhangs
 from graphport.formats.nnef.container.types import ArrayOf, TensorOf, TupleOf
 from graphport.formats.nnef.rules.tract.blocks import InBlocks
 from graphport.formats.nnef.rules.tract.types import datum_name
@@ -41,12 +41,12 @@ _UNSUPPORTED = re.compile(r"[~%]")
 
 
 def files_of(graph: Graph, path: Path) -> dict[str, Payload]:
-    """The files of a model in tract's flavour.
+    """Return the files of a model in tract's flavour.
 
     Raises:
-        DiagnosticError: everything that tract has no words for.
+        DiagnosticError: everything that tract does not support.
     """
-    return TractFiles(fitted(graph), path).files()
+    return TractFiles(to_tract_form(graph), path).files()
 
 
 class TractFiles(Files):
@@ -70,10 +70,10 @@ class TractFiles(Files):
                 self._inner |= {value: self._names.another(value) for value in inner.values()}
 
     def files(self) -> dict[str, Payload]:
-        """All files of the model.
+        """Return all files of the model.
 
         Raises:
-            DiagnosticError: everything that cannot be said.
+            DiagnosticError: everything that the text cannot represent.
         """
         graph = self.graph
         self.check_ends()
@@ -156,7 +156,7 @@ class TractFiles(Files):
         self._lines.append(f"{self._name(value)} = {text};")
 
     def _is_filter(self, value: Value) -> bool:
-        """Whether all that is done with `value` is what tract does with blocks."""
+        """Whether all users of `value` accept blocked weights."""
         return not value.is_output and all(
             isinstance(user, Node) and user.graph is self.graph and self._takes_blocks(user, index)
             for user, index in value.uses
@@ -183,7 +183,7 @@ class TractFiles(Files):
                 lines.append(self._scan(node))
                 return
             if node.dialect not in ("tract", "nnef"):
-                message = f"tract has no word for {node.op}"
+                message = f"tract has no equivalent of {node.op}"
                 self.error("NNEF0765", message, node.origin, "choose another format")
                 return
             lines.append(self._call(node))
@@ -201,7 +201,7 @@ class TractFiles(Files):
     def _call(self, node: Node) -> str:
         declaration = self._declaration(node)
         formals = [formal for formal in declaration.formals if formal.takes_tensors]
-        # What stands behind an attribute is not found by its place.
+        # Arguments after an attribute are passed by name.
         kinds = [formal.takes_tensors for formal in declaration.formals]
         behind = {formal.name for at, formal in enumerate(declaration.formals) if not all(kinds[:at])}
         operands = list(node.inputs)
@@ -263,7 +263,7 @@ class TractFiles(Files):
         if isinstance(value, str):
             return string_literal(value)
         if isinstance(value, float):
-            return _real(value)
+            return _format_number(value)
         return str(value)
 
     def _symbol(self, name: str, symbol: Symbolic) -> Symbolic:
@@ -275,7 +275,7 @@ class TractFiles(Files):
     # ── scans ──
 
     def _scan(self, node: Node) -> str:
-        """A scan, and its body as a fragment: what it reads of the graph around it are parameters too."""
+        """Write a scan; its body becomes a fragment, with captured values as additional parameters."""
         self._registries["core"] = None
         given: dict[str, Any] = dict(node.attributes)
         body: Graph = given["body"]
@@ -339,7 +339,7 @@ class TractFiles(Files):
 
 
 def _symbols_of(graph: Graph) -> frozenset[str]:
-    """The symbols that stand in the shapes of inputs: a run knows no others beforehand."""
+    """Return the symbols in the shapes of inputs, the only ones known before a run."""
     facts = [value.fact for value in graph.inputs if isinstance(value.fact, TensorFact)]
     dims = [dim for fact in facts for dim in fact.shape or () if isinstance(dim, Symbolic)]
     kept = [
@@ -350,7 +350,7 @@ def _symbols_of(graph: Graph) -> frozenset[str]:
 
 
 def _literal(value: Value) -> str | None:
-    """A real number that stands wherever `value` is read: other numbers have types of their own."""
+    """Format a float32 scalar as a literal at its uses; other types need a constant."""
     storage = value.storage
     if (
         storage is None
@@ -361,10 +361,10 @@ def _literal(value: Value) -> str | None:
     ):
         return None
     number = float(str(storage.numpy().reshape(-1)[0].astype(np.float32)))
-    return _real(number) if math.isfinite(number) else None
+    return _format_number(number) if math.isfinite(number) else None
 
 
-def _real(number: float) -> str:
+def _format_number(number: float) -> str:
     if not math.isfinite(number):
         raise Unspellable(f"{number} has no literal")
     text = repr(number).replace("e+", "e")

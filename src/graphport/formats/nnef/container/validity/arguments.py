@@ -1,4 +1,4 @@
-"""Rules on the arguments of an operation one by one: numbers, names, lengths and axes."""
+"""Rules for single arguments of an operation: ranges, names, lengths and axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BITS = 64
 def positive_shape(case: Case) -> Iterator[Diagnostic]:
     """Extents of a source are positive; 0 leaves one open in the provisional edition."""
     least = 0 if case.operation.name == "external" and not case.is_final else 1
-    for axis, extent in enumerate(case.numbers("shape")):
+    for axis, extent in enumerate(case.integers_of("shape")):
         if isinstance(extent, int) and extent < least:
             message = f"axis {axis} of '{case.operation.name}' has the extent {extent}"
             remedy = "extents are positive" if least else "extents are positive, or 0 where they are left open"
@@ -33,14 +33,14 @@ def positive_shape(case: Case) -> Iterator[Diagnostic]:
 
 def value_count(case: Case) -> Iterator[Diagnostic]:
     """A constant has a value for each element, or one for all."""
-    shape, count = case.numbers("shape"), len(case.numbers("value"))
+    shape, count = case.integers_of("shape"), len(case.integers_of("value"))
     volume = math.prod(extent for extent in shape if isinstance(extent, int))
     if count not in (1, volume) and not any(isinstance(extent, Symbolic) or extent < 1 for extent in shape):
-        message = f"{count} values are given for a constant of shape {shown(shape)}"
+        message = f"{count} values for a constant of shape {shown(shape)}"
         yield case.error("NNEF0602", message, "value", f"give {volume} values, or one for all")
 
 
-def _one_of(parameter: str, names: Sequence[str], code: str) -> Rule:
+def _check_choice(parameter: str, names: Sequence[str], code: str) -> Rule:
     def rule(case: Case) -> Iterator[Diagnostic]:
         value = case.attribute(parameter)
         if value not in names:
@@ -52,20 +52,20 @@ def _one_of(parameter: str, names: Sequence[str], code: str) -> Rule:
 
 def one_border(*names: str) -> Rule:
     """The border is one of `names`."""
-    return _one_of("border", names, "NNEF0603")
+    return _check_choice("border", names, "NNEF0603")
 
 
 def one_method(parameter: str = "method") -> Rule:
     """The method of interpolation is one that there is."""
-    return _one_of(parameter, _METHODS, "NNEF0604")
+    return _check_choice(parameter, _METHODS, "NNEF0604")
 
 
 def all_positive(*parameters: str) -> Rule:
-    """The items of these arrays are positive."""
+    """Check that the items of these arrays are positive."""
 
     def rule(case: Case) -> Iterator[Diagnostic]:
         for parameter in parameters:
-            for number in case.numbers(parameter):
+            for number in case.integers_of(parameter):
                 if isinstance(number, int) and number < 1:
                     message = f"'{parameter}' of '{case.operation.name}' contains {number}"
                     yield case.error("NNEF0605", message, parameter, "its items are positive")
@@ -91,7 +91,7 @@ def bit_count(case: Case) -> Iterator[Diagnostic]:
 
 
 def superseded(case: Case) -> Iterator[Diagnostic]:
-    """A word that a later revision has a better one for."""
+    """Warn about a deprecated operation."""
     if case.is_final:
         message = "'linear_quantize' is deprecated since 1.0.3"
         remedy = "write min_max_linear_quantize(…, signed = false, symmetric = false)"
@@ -113,7 +113,7 @@ def lengths_fit(operand: str, *parameters: str, skipped: int = 0, may_be_empty: 
         if rank is None:
             return
         for parameter in (each for each in parameters if each in case.operation.attributes):
-            length, wanted = len(case.numbers(parameter)), max(rank - skipped, 0)
+            length, wanted = len(case.integers_of(parameter)), max(rank - skipped, 0)
             # In the provisional edition a short array is filled up.
             if length == wanted or (length < wanted and not case.is_final) or (not length and may_be_empty):
                 continue
@@ -128,7 +128,7 @@ def valid_axes(operand: str, parameter: str = "axes") -> Rule:
     """Axes of `operand`, each once."""
 
     def rule(case: Case) -> Iterator[Diagnostic]:
-        axes = case.numbers(parameter)
+        axes = case.integers_of(parameter)
         yield from axes_repeated(case, parameter, axes)
         # The provisional edition takes axes beyond the rank as singular ones.
         yield from axes_outside(case, parameter, axes, rank_of(case, operand) if case.is_final else None)
@@ -137,10 +137,10 @@ def valid_axes(operand: str, parameter: str = "axes") -> Rule:
 
 
 def axes_repeated(case: Case, parameter: str, axes: Shape) -> Iterator[Diagnostic]:
-    """Axes that stand more than once in an array."""
+    """Report axes that occur more than once in an array."""
     for axis, count in Counter(axes).items():
         if count > 1:
-            message = f"axis {axis} stands {count} times in '{parameter}' of '{case.operation.name}'"
+            message = f"axis {axis} occurs {count} times in '{parameter}' of '{case.operation.name}'"
             yield case.error("NNEF0607", message, parameter, "name every axis once")
 
 

@@ -1,4 +1,4 @@
-"""One operation under examination, and what rules ask of shapes."""
+"""An operation under validation, and queries of shapes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Case:
         """The value of an attribute."""
         return self.operation.attributes[name]
 
-    def numbers(self, name: str) -> Shape:
+    def integers_of(self, name: str) -> Shape:
         """The value of an attribute that is an array of integers; empty where the operation has none."""
         value = self.operation.attributes.get(name, ())
         return cast("Shape", value) if isinstance(value, tuple) else ()
@@ -54,14 +54,14 @@ class Case:
         self, code: str, message: str, parameter: str | None, help: str | None, severity: Severity
     ) -> Diagnostic:
         remedy = "; ".join(part for part in (help, self.operation.origin.route()) if part)
-        return Diagnostic(code, message, self.operation.place(parameter), remedy or None, severity)
+        return Diagnostic(code, message, self.operation.span_of(parameter), remedy or None, severity)
 
 
 Rule: TypeAlias = Callable[[Case], Iterator[Diagnostic]]
 
 
 def shape_of(tensor: Tensor) -> Shape | None:
-    """The shape of a tensor as far as it is known; that of a literal is empty."""
+    """Return the shape of a tensor if it is known; that of a literal is empty."""
     if tensor.literal is not None:
         return ()
     return None if tensor.fact is None else tensor.fact.shape
@@ -73,12 +73,12 @@ def shown(shape: Sequence[Dim]) -> str:
 
 
 def differ(a: Dim, b: Dim) -> bool:
-    """Whether two extents are certainly not the same."""
+    """Whether two dims certainly differ."""
     return a != b if isinstance(a, int) and isinstance(b, int) else decide_equal(a, b) is False
 
 
 def number_of(dim: Dim) -> int:
-    """An extent that is known."""
+    """Return a static dim as an integer."""
     if isinstance(dim, Symbolic):
         raise TypeError(dim)
     return dim
@@ -91,5 +91,5 @@ def rank_of(case: Case, name: str) -> int | None:
 
 
 def may_be_one(*extents: Dim) -> bool:
-    """Whether one of the extents is open and may turn out to be 1."""
+    """Whether a symbolic dim may be 1."""
     return any(isinstance(extent, Symbolic) and decide_equal(extent, 1) is not False for extent in extents)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def broadcasting(case: Case) -> Iterator[Diagnostic]:
-    """Operands align from the left; each extent is that of the others, or 1."""
+    """Check broadcasting: operands align from the left; dims are equal or 1."""
     extents: list[tuple[Dim, str]] = []
     for name, operand in case.operation.operands.items():
         shape = shape_of(operand) if isinstance(operand, Tensor) else None
@@ -58,8 +58,8 @@ def _grown(case: Case) -> Iterator[Diagnostic]:
 
 
 def reshaping(case: Case) -> Iterator[Diagnostic]:
-    """The shape asked for has as many elements as what it replaces."""
-    items = case.numbers("shape")
+    """Check that a reshape keeps the number of elements."""
+    items = case.integers_of("shape")
     if any(isinstance(item, int) and item < -1 for item in items):
         yield case.error("NNEF0610", f"'shape' {shown(items)} has an item below -1", "shape", _RESHAPE)
         return
@@ -98,15 +98,15 @@ def _reshaped(case: Case, items: Shape, replaced: Shape, start: int, shape: Shap
     volume, product = math.prod(map(number_of, replaced)), math.prod(map(number_of, wanted))
     fits = product != 0 and volume % product == 0 if -1 in items else volume == product
     if not fits:
-        message = f"{shown(replaced)} has {volume} items, 'shape' {shown(items)} asks for {product}"
+        message = f"{shown(replaced)} has {volume} items, 'shape' {shown(items)} has {product}"
         message += " and a multiple of it" if -1 in items else ""
         yield case.error("NNEF0612", message, "shape", "both have the same number of items")
 
 
 def squeezing(case: Case) -> Iterator[Diagnostic]:
-    """Only axes of extent 1 are taken away."""
+    """Check that only axes of size 1 are squeezed."""
     shape = case.shape("input")
-    for axis in case.numbers("axes"):
+    for axis in case.integers_of("axes"):
         if shape is not None and isinstance(axis, int) and 0 <= axis < len(shape) and differ(shape[axis], 1):
             message = f"axis {axis} of {shown(shape)} has the extent {shape[axis]} and cannot be squeezed"
             yield case.error("NNEF0613", message, "axes", "only extents of 1 can")
@@ -114,15 +114,15 @@ def squeezing(case: Case) -> Iterator[Diagnostic]:
 
 def unsqueezing(case: Case) -> Iterator[Diagnostic]:
     """New axes are axes of the result, each once."""
-    rank, axes = rank_of(case, "input"), case.numbers("axes")
+    rank, axes = rank_of(case, "input"), case.integers_of("axes")
     yield from axes_repeated(case, "axes", axes)
     yield from axes_outside(case, "axes", axes, None if rank is None else rank + len(axes))
 
 
 def is_permutation(case: Case) -> Iterator[Diagnostic]:
-    """Every axis stands once in the order."""
+    """Check that the order is a permutation of all axes."""
     parameter = "axes" if case.is_final else "perm"
-    axes, rank = case.numbers(parameter), rank_of(case, "input")
+    axes, rank = case.integers_of(parameter), rank_of(case, "input")
     if sorted(axis for axis in axes if isinstance(axis, int)) != list(range(len(axes))):
         message = f"'{parameter}' {shown(axes)} is no permutation"
         yield case.error("NNEF0614", message, parameter, f"each of 0 to {len(axes) - 1} stands once in it")
@@ -132,7 +132,7 @@ def is_permutation(case: Case) -> Iterator[Diagnostic]:
 
 def splitting(case: Case) -> Iterator[Diagnostic]:
     """The ratios divide the extent that is split."""
-    ratios, shape, axis = case.numbers("ratios"), case.shape("value"), case.attribute("axis")
+    ratios, shape, axis = case.integers_of("ratios"), case.shape("value"), case.attribute("axis")
     total = sum(ratio for ratio in ratios if isinstance(ratio, int))
     if not ratios:
         yield case.error("NNEF0615", "there are no ratios to split by", "ratios")
@@ -144,7 +144,7 @@ def splitting(case: Case) -> Iterator[Diagnostic]:
 
 
 def joining(case: Case) -> Iterator[Diagnostic]:
-    """Values that are put side by side along an axis, or on top of each other."""
+    """Check concat and stack: all dims except that of the axis must be equal."""
     values, axis = [*tensors(case.operation.operands["values"])], case.attribute("axis")
     if not values:
         yield case.error("NNEF0616", f"'{case.operation.name}' has no values", "values", "give at least one")
@@ -167,7 +167,7 @@ def joining(case: Case) -> Iterator[Diagnostic]:
 
 def slicing(case: Case) -> Iterator[Diagnostic]:
     """A slice has an item for each axis and runs in the direction of its stride."""
-    lengths = {name: len(case.numbers(name)) for name in ("axes", "begin", "end", "stride")}
+    lengths = {name: len(case.integers_of(name)) for name in ("axes", "begin", "end", "stride")}
     if not lengths["stride"]:
         del lengths["stride"]
     if len(set(lengths.values())) > 1:
@@ -176,9 +176,9 @@ def slicing(case: Case) -> Iterator[Diagnostic]:
             "NNEF0617", f"the arrays of 'slice' differ in length: {found}", "axes", "one item for each axis"
         )
         return
-    shape, axes = case.shape("input"), case.numbers("axes")
-    strides = case.numbers("stride") or (1,) * len(axes)
-    for axis, begin, end, stride in zip(axes, case.numbers("begin"), case.numbers("end"), strides, strict=True):
+    shape, axes = case.shape("input"), case.integers_of("axes")
+    strides = case.integers_of("stride") or (1,) * len(axes)
+    for axis, begin, end, stride in zip(axes, case.integers_of("begin"), case.integers_of("end"), strides, strict=True):
         if stride == 0:
             yield case.error("NNEF0617", f"the stride of axis {axis} is 0", "stride", "1 takes every item")
         elif shape is not None and isinstance(axis, int) and 0 <= axis < len(shape):
@@ -244,7 +244,7 @@ def bias_fits(case: Case, bias: Shape, channels: Dim) -> Iterator[Diagnostic]:
             message = f"the bias {shown(bias)} is for {bias[0]} channels, there are {channels}"
             yield case.error("NNEF0620", message, "bias", f"write its shape as [1,{channels}]")
         else:
-            message = f"the bias has the shape {shown(bias)}, in which the channel is no axis of its own"
+            message = f"the bias has the shape {shown(bias)}, expected a separate channel axis"
             yield case.warning("NNEF0621", message, "bias", f"write its shape as [1,{channels}]")
         return
     if bias[0] != 1 or any(extent != 1 for extent in bias[2:]) or (bias[1] != 1 and differ(bias[1], channels)):
@@ -253,7 +253,7 @@ def bias_fits(case: Case, bias: Shape, channels: Dim) -> Iterator[Diagnostic]:
 
 
 def update_fits(case: Case) -> Iterator[Diagnostic]:
-    """What a variable is updated by has its shape."""
+    """Check that an update has the shape of its variable."""
     variable, value = case.shape("variable"), case.shape("value")
     if variable is None or value is None:
         return

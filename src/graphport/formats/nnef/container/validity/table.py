@@ -1,7 +1,7 @@
-"""Which arguments an operation takes beyond their types: ranges, lengths, names, and shapes that fit together.
+"""Rules for the arguments of an operation beyond their types: ranges, lengths, names, and compatible shapes.
 
-Rules see what is known of the operands' shapes and find only what is certainly wrong: an extent that is open, or an
-operand of which nothing is known, passes. No rule computes the shape of a result.
+Rules use the known parts of operands' shapes and report certain errors only: symbolic dims and unknown operands pass.
+They do not compute result shapes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _BORDERS = ("constant", "replicate", "reflect", "reflect-even", "ignore")
 
 
 def faults(operation: Operation, *, is_final: bool) -> Iterator[Diagnostic]:
-    """What is wrong with the arguments of `operation`, whose operands' facts are as far as they are known."""
+    """Yield the errors in the arguments of `operation`."""
     case = Case(operation, is_final)
     for rule in RULES.get(operation.name, ()):
         yield from rule(case)

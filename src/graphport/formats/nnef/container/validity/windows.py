@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 def _with_ones(case: Case, name: str, length: int) -> Shape:
-    """An array attribute with one item for each of `length` axes: what is not given is 1."""
-    numbers = case.numbers(name)[:length]
+    """Return an array attribute with one item for each of `length` axes; missing items are 1."""
+    numbers = case.integers_of(name)[:length]
     return numbers + (1,) * (length - len(numbers))
 
 
-def _fits(case: Case, extents: Shape, sizes: Shape, padding: tuple[tuple[Dim, Dim], ...]) -> Iterator[Diagnostic]:
+def _check_window_size(
+    case: Case, extents: Shape, sizes: Shape, padding: tuple[tuple[Dim, Dim], ...]
+) -> Iterator[Diagnostic]:
     """A window that its padded input is too small for."""
     dilations = _with_ones(case, "dilation", len(extents))
     for axis, (extent, size, dilation) in enumerate(zip(extents, sizes, dilations, strict=False)):
@@ -40,11 +42,11 @@ def pooling(case: Case) -> Iterator[Diagnostic]:
     """The window of a pooling fits into its padded input."""
     shape = case.shape("input")
     if shape is not None:
-        yield from _fits(case, shape, _with_ones(case, "size", len(shape)), case.pairs("padding"))
+        yield from _check_window_size(case, shape, _with_ones(case, "size", len(shape)), case.pairs("padding"))
 
 
 def indexing(case: Case) -> Iterator[Diagnostic]:
-    """Indices have the shape, or the rank, of what they point into."""
+    """Check that indices have the shape, or the rank, of the indexed tensor."""
     shape, index = case.shape("input"), case.shape("index")
     if shape is None or index is None:
         return
@@ -74,7 +76,7 @@ def convolving(case: Case) -> Iterator[Diagnostic]:
     if bias is not None:
         yield from bias_fits(case, bias, f[1] * count if is_reverse else f[0])
     if not is_reverse:
-        yield from _fits(case, x[2:], f[2:], case.pairs("padding"))
+        yield from _check_window_size(case, x[2:], f[2:], case.pairs("padding"))
     else:
         yield from _output_shape(case, x, f, f[1] * count)
 
@@ -142,8 +144,8 @@ def separable_convolution(case: Case) -> Iterator[Diagnostic]:
 
 
 def _output_shape(case: Case, x: Shape, f: Shape, channels: Dim) -> Iterator[Diagnostic]:
-    """The extents that a reverse operation is asked for must come down to its input again."""
-    wanted = case.numbers("output_shape")
+    """Check that the output shape of a reverse operation corresponds to its input."""
+    wanted = case.integers_of("output_shape")
     if not wanted:
         return
     if len(wanted) != len(x) or differ(wanted[0], x[0]) or differ(wanted[1], channels):
@@ -154,8 +156,8 @@ def _output_shape(case: Case, x: Shape, f: Shape, channels: Dim) -> Iterator[Dia
 
 
 def unpooling(case: Case) -> Iterator[Diagnostic]:
-    """The shape that an unpooling is asked for comes down to its input again."""
-    shape, wanted = case.shape("input"), case.numbers("output_shape")
+    """Check that the output shape of an unpooling corresponds to its input."""
+    shape, wanted = case.shape("input"), case.integers_of("output_shape")
     if shape is None or not wanted:
         return
     if len(wanted) != len(shape):
@@ -187,7 +189,7 @@ def _scales_down(case: Case, wanted: Shape, extents: Shape, sizes: Shape) -> Ite
 def factors_divide(case: Case) -> Iterator[Diagnostic]:
     """Factors of sampling down divide the spatial extents."""
     shape = case.shape("input") or ()
-    for axis, (extent, factor) in enumerate(zip(shape[2:], case.numbers("factor"), strict=False)):
+    for axis, (extent, factor) in enumerate(zip(shape[2:], case.integers_of("factor"), strict=False)):
         if isinstance(extent, int) and isinstance(factor, int) and factor > 0 and extent % factor:
             message = f"the factor {factor} does not divide the extent {extent} of axis {axis + 2}"
             yield case.error("NNEF0629", message, "factor", "only whole blocks are sampled down")

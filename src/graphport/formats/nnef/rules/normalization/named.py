@@ -1,4 +1,4 @@
-"""Normalizations that NNEF has words for."""
+"""Normalization operators of NNEF."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
 
 @BatchNormalizationView.lift("nnef")
 def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
-    """Inference alone; statistics become (1, C)."""
+    """Export inference BatchNormalization; parameters become (1, C)."""
     if op.training_mode or b.count > 1:
         return None
     rows = [channel_row(b, value) for value in (op.input_mean, op.input_var, op.b, op.scale)]
@@ -134,7 +134,7 @@ def local_contrast_normalization(
 @lower("nnef", "l1_normalization")
 def l1_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
     """Divided by the sum of absolute values over `axes`."""
-    # Without axes ONNX hands the operand on as it is, sign and all.
+    # Without axes ONNX returns the operand unchanged.
     sigma = b(ReduceL1, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
     return _divided(b, input, sigma, bias, epsilon)
 

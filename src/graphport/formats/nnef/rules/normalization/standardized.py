@@ -1,4 +1,4 @@
-"""Normalizations to mean 0 and variance 1, for which NNEF has no words of their own."""
+"""Normalization to mean 0 and variance 1, from basic operators."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> 
 
 @LayerNormalizationView.lift("nnef")
 def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...] | None:
-    """Its definition, with the mean and the inverse of the deviation where they are wanted."""
+    """Export LayerNormalization by its formula, with the optional mean and inverse deviation."""
     if op.stash_type != 1:
         return None
     mean, centred, variance = _moments(b, op.x, _from(b, op.x, op.axis))
@@ -78,7 +78,7 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value,
 def lift_instance_normalization(
     b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5
 ) -> tuple[Value, ...]:
-    """Its definition; scale and shift become (1, C)."""
+    """Export InstanceNormalization by its formula; scale and shift become (1, C)."""
     return (_per_channel(b, _standardized(b, input, _from(b, input, 2), epsilon), scale, shift),)
 
 
@@ -88,7 +88,7 @@ def _per_channel(b: Builder, x: Value, scale: Value, shift: Value) -> Value:
 
 @GroupNormalizationView.lift("nnef")
 def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Value, ...] | None:
-    """Groups are an axis of their own for a while, which takes extents that are known behind the first axis."""
+    """Export GroupNormalization with a temporary group axis; all dims but the first must be static."""
     dims = b.dims(op.x)
     known = [dim for dim in dims[1:] if isinstance(dim, int)]
     if op.stash_type != 1 or len(known) < len(dims) - 1:
@@ -99,7 +99,7 @@ def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Va
 
 
 def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
-    """`x` with other axes behind the first one."""
+    """Reshape all axes of `x` after the first."""
     fact = TensorFact(fact_of(x).dtype, (b.dims(x, at_least=1)[0], *extents))
     return term(b, "reshape", x, fact=fact, shape=(0, *extents), axis_start=0, axis_count=-1)
 

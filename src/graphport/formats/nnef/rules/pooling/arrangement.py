@@ -18,7 +18,7 @@ Shaped = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooling(Sliding):
-    """What poolings and box filters say, whose windows slide over all axes."""
+    """Attributes of pooling and box filters, whose windows slide over all axes."""
 
     size: Shaped
 
@@ -32,7 +32,7 @@ class Arranged:
     order: tuple[int, ...]
     added: int
 
-    def chosen(self, shape: Shaped) -> Shaped:
+    def window_dims(self, shape: Shaped) -> Shaped:
         """The extents in `shape`, one for each axis of NNEF's tensor, of the axes that the window slides over.
 
         Raises:
@@ -51,10 +51,10 @@ class Arranged:
 
 
 def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
-    """`input` with two axes in front that stay as they are, as ONNX's poolings want it; axes are added if need be.
+    """Transpose and reshape `input` so that it has two leading axes outside the window, as ONNX's pooling requires.
 
     Raises:
-        ShapeError: an attribute does not have one entry for each dimension, or one that is not positive.
+        ShapeError: an attribute has not one positive entry per axis.
     """
     rank, size = len(b.dims(input)), stated.size
     if len(size) != rank or any(k < 1 for k in size):
@@ -71,10 +71,10 @@ def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
     if order != tuple(range(len(order))):
         x = b(Transpose, x, perm=order)
     indices = [axis - added for axis in order[2:]]
-    return Arranged(x, _chosen(slide, indices), order, added)
+    return Arranged(x, _select_axes(slide, indices), order, added)
 
 
-def _chosen(slide: Slide, axes: list[int]) -> Slide:
+def _select_axes(slide: Slide, axes: list[int]) -> Slide:
     """The window over `axes` alone; a negative one is an axis that was added."""
     kernel = tuple(slide.kernel[axis] if axis >= 0 else 1 for axis in axes)
     padding = tuple(slide.padding[axis] if axis >= 0 else (0, 0) for axis in axes) if slide.padding else ()

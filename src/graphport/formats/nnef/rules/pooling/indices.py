@@ -1,6 +1,6 @@
-"""Poolings that tell where they found something, and sampling by such indices, in NNEF.
+"""Pooling with indices, and sampling by indices, in NNEF.
 
-An index names a position inside the window, counted with the last axis of the window fastest.
+An index is a position inside the window, with the last axis fastest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.rules.convolution_borders import Pairs, Slide, bordered, fact_of, known
+from graphport.formats.nnef.rules.convolution_borders import Pairs, Slide, bordered, fact_of, static_dims
 from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS, padded
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -34,8 +34,8 @@ def max_pool_with_index(b: Builder, stated: Pooling, input: Value) -> tuple[Valu
     """The largest entry, and its position in the window; the first one of equals."""
     found = arranged(b, input, stated)
     x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
-    dims = known(b.dims(x))
-    kernel = known(slide.kernel)
+    dims = static_dims(b.dims(x))
+    kernel = static_dims(slide.kernel)
     attributes = slide.attributes(dims[2:])
     y, indices = b.results(MaxPool, 2, x, kernel_shape=kernel, **attributes)
     slid = window(dims[2:], kernel, **attributes)
@@ -57,10 +57,10 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def _beginnings(b: Builder, count: int, stride: int, offset: int, axis: int, rank: int) -> Value:
-    """Where the windows begin, `count` numbers laid along one of `rank` axes.
+    """Return the start indices of `count` windows along one of `rank` axes.
 
     Raises:
-        UnsupportedError: they are too many to be written down.
+        UnsupportedError: there are too many for a constant.
     """
     if count > MOST_ELEMENTS:
         message = f"an axis of {count} windows"
@@ -70,14 +70,14 @@ def _beginnings(b: Builder, count: int, stride: int, offset: int, axis: int, ran
 
 
 def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Window) -> Value:
-    """Places in a whole tensor, whose last axes are `dims`, as positions in the window that stands there."""
-    kernel = known(slid.kernel)
+    """Convert indices into the flattened tensor with trailing axes `dims` to positions in the window."""
+    kernel = static_dims(slid.kernel)
     rank = len(dims)
     total: Value | None = None
     for axis, (begin, _) in enumerate(integer_pads(slid.pads)):
         at = b(Div, indices, _integers(b, prod(dims[axis + 1 :])))
         at = b(Mod, at, _integers(b, dims[axis]))
-        first = _beginnings(b, known(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)
+        first = _beginnings(b, static_dims(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)
         step = b(Div, b(Sub, at, first), _integers(b, slid.dilations[axis]))
         part = b(Mul, step, _integers(b, prod(kernel[axis + 1 :])))
         total = part if total is None else b(Add, total, part)
@@ -91,11 +91,11 @@ def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Wind
 def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
     """The entries at the positions in the window that `index` names."""
     slide = _slide(b, input, stated)
-    amounts = slide.amounts(known(b.dims(input)))
+    amounts = slide.amounts(static_dims(b.dims(input)))
     x = input
     if amounts is not None and any(any(pair) for pair in amounts):
         x = padded(b, input, amounts, "constant" if stated.border == "ignore" else stated.border)
-    wide, windows = known(b.dims(x)), known(b.dims(index))
+    wide, windows = static_dims(b.dims(x)), static_dims(b.dims(index))
     expected = _windows(slide, wide)
     if windows != expected:
         message = f"an index of shape {list(windows)} for {list(expected)} windows"
@@ -105,8 +105,8 @@ def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
 
 
 def _windows(slide: Slide, wide: tuple[int, ...]) -> tuple[int, ...]:
-    """How many windows stand along each axis of a tensor of the shape `wide`, which is padded already."""
-    steps = zip(wide, known(slide.kernel), slide.stride, slide.dilation, strict=True)
+    """Return the number of windows along each axis of a padded tensor of shape `wide`."""
+    steps = zip(wide, static_dims(slide.kernel), slide.stride, slide.dilation, strict=True)
     return tuple((extent - (size - 1) * dilation - 1) // stride + 1 for extent, size, stride, dilation in steps)
 
 
@@ -119,8 +119,8 @@ def _slide(b: Builder, input: Value, stated: Pooling) -> Slide:
 
 
 def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...], lengths: tuple[int, ...]) -> Value:
-    """Positions in the windows as places in the whole tensor of the shape `wide`, which is padded already."""
-    kernel = known(slide.kernel)
+    """Convert positions in windows to indices into the flattened padded tensor of shape `wide`."""
+    kernel = static_dims(slide.kernel)
     total: Value | None = None
     for axis in range(len(wide)):
         volume = prod(wide[axis + 1 :])
@@ -133,7 +133,7 @@ def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...],
     if total is None:
         message = "a window over no axis"
         raise ShapeError(message)
-    # A window of one entry has one position; the shape is that of the indices all the same.
+    # With a kernel of one element the position is 0, but the shape of the indices is needed.
     return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, _integers(b, 0)))
 
 
@@ -144,7 +144,7 @@ def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_
         message = f"border {stated.border!r} of an operation that writes"
         raise UnsupportedError(message)
     slide = _slide(b, input, stated)
-    dims = known(b.dims(input))
+    dims = static_dims(b.dims(input))
     out, amounts = _conv_transpose(slide, dims, output_shape)
     canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))
     indices = _flat_indices(b, index, slide, canvas, dims)
@@ -165,8 +165,8 @@ def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_
 
 
 def _conv_transpose(slide: Slide, dims: tuple[int, ...], output_shape: Shaped) -> tuple[Shaped, Pairs]:
-    """Extents of the result, and what is cut off around it."""
-    axes = list(zip(dims, known(slide.kernel), slide.stride, slide.dilation, strict=True))
+    """Return the output dims of the transposed convolution, and the cropping."""
+    axes = list(zip(dims, static_dims(slide.kernel), slide.stride, slide.dilation, strict=True))
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in axes)
     if output_shape and len(output_shape) != len(dims):
         message = f"output_shape {list(output_shape)} for a tensor of rank {len(dims)}"

@@ -1,4 +1,4 @@
-"""Largest entries, and where they were found: from ONNX's places in the whole tensor to NNEF's in the window."""
+"""Max pooling with indices, and unpooling: ONNX's indices into the tensor to NNEF's positions in the window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.convolution_borders import emitted_padding, fact_of, known
+from graphport.formats.nnef.rules.convolution_borders import emitted_padding, fact_of, static_dims
 from graphport.formats.nnef.rules.formula import term
 from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS
 from graphport.formats.nnef.rules.pooling.pools import emitted_pool, has_padding
@@ -31,7 +31,7 @@ Starts = list[np.ndarray[Any, np.dtype[np.int64]]]
 
 @MaxPoolView.lift("nnef")
 def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
-    """Padding never wins: an ignored border. Places are made of positions in the windows."""
+    """Export MaxPool with an ignored border; tensor indices are computed from window positions."""
     if fact_of(op.x).shape is None:
         return None
     stated = emitted_padding(b.dims(op.x)[2:], op.kernel_shape, **window_options(op))
@@ -41,23 +41,23 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     border = "ignore" if has_padding(padding) else "constant"
     if b.count == 1:
         return emitted_pool(b, "max_pool", op.x, op.kernel_shape, padding, border, op.strides, op.dilations)
-    dims = known(b.dims(op.x))
-    shape = (*dims[:2], *known(slid.lengths))
+    dims = static_dims(b.dims(op.x))
+    shape = (*dims[:2], *static_dims(slid.lengths))
     facts = TensorFact(fact_of(op.x).dtype, shape), TensorFact(DType.INT64, shape)
     word = "max_pool_with_index"
     y, index = emitted_pool(b, word, op.x, op.kernel_shape, padding, border, op.strides, op.dilations, facts=facts)
     space = dims[2:]
     volumes = [prod(space[:axis] if op.storage_order else space[axis + 1 :]) for axis in range(len(space))]
-    return y, _in_tensor(b, index, _factors(slid, volumes), _starts(slid, volumes, dims))
+    return y, _in_tensor(b, index, _factors(slid, volumes), _start_indices(slid, volumes, dims))
 
 
 def _factors(slid: Window, volumes: list[int]) -> list[tuple[int, int, int]]:
-    """What the position in the window is divided by, what the whole part counts, and the largest it can be.
+    """Return divisor, factor and maximum for each axis of a window position.
 
-    A step along an axis is the whole part of its own division less that of the axis before, which is so much larger:
-    each whole part counts for both.
+    The coordinate along an axis is floor(position / divisor) minus a multiple of the preceding axis' floor, so both
+    terms are merged into one factor per floor.
     """
-    kernel = known(slid.kernel)
+    kernel = static_dims(slid.kernel)
     weights = [dilation * volume for dilation, volume in zip(slid.dilations, volumes, strict=True)]
     following = [size * weight for size, weight in zip(kernel[1:], weights[1:], strict=True)]
     factors = [weight - less for weight, less in zip(weights, [*following, 0], strict=True)]
@@ -68,15 +68,15 @@ def _factors(slid: Window, volumes: list[int]) -> list[tuple[int, int, int]]:
     ]
 
 
-def _starts(slid: Window, volumes: list[int], dims: tuple[int, ...]) -> Starts:
-    """The places where feature maps and windows begin, to be added up; each varies along its own axes alone.
+def _start_indices(slid: Window, volumes: list[int], dims: tuple[int, ...]) -> Starts:
+    """Return the start indices of feature maps and windows, to be added; each varies along its own axes.
 
     Raises:
-        UnsupportedError: they are too many to be written down.
+        UnsupportedError: there are too many for a constant.
     """
-    lengths = known(slid.lengths)
+    lengths = static_dims(slid.lengths)
     if max(prod(dims[:2]), *lengths) > MOST_ELEMENTS:
-        message = f"places of {prod(dims[:2])} feature maps of {list(lengths)} windows"
+        message = f"indices of {prod(dims[:2])} feature maps of {list(lengths)} windows"
         raise UnsupportedError(message)
     rank = len(dims)
     maps = np.arange(prod(dims[:2]), dtype=np.int64) * prod(dims[2:])
@@ -88,10 +88,10 @@ def _starts(slid: Window, volumes: list[int], dims: tuple[int, ...]) -> Starts:
 
 
 def _in_tensor(b: Builder, index: Value, factors: list[tuple[int, int, int]], starts: Starts) -> Value:
-    """Positions in windows as places in the whole tensor.
+    """Convert positions in windows to indices into the flattened tensor.
 
     Raises:
-        UnsupportedError: a place is too large for the reals that NNEF computes with.
+        UnsupportedError: an index exceeds the integers that float32 represents.
     """
     if not starts and [(divisor, factor) for divisor, factor, _ in factors] == [(1, 1)]:
         return index

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.facts import UNKNOWN
 from graphport.formats.nnef.rules.convolution import deconv_attributes, steps
-from graphport.formats.nnef.rules.convolution_borders import Pairs, bordered, emitted_padding, fact_of, known
+from graphport.formats.nnef.rules.convolution_borders import Pairs, bordered, emitted_padding, fact_of, static_dims
 from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.declare import UnsupportedError
@@ -35,7 +35,7 @@ def max_pool(b: Builder, stated: Pooling, input: Value) -> Value:
     """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
     found = arranged(b, input, stated)
     x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
-    y = b(MaxPool, x, kernel_shape=known(slide.kernel), **slide.attributes(b.dims(x)[2:]))
+    y = b(MaxPool, x, kernel_shape=static_dims(slide.kernel), **slide.attributes(b.dims(x)[2:]))
     return found.restored(b, y)
 
 
@@ -55,7 +55,7 @@ def box(b: Builder, stated: Pooling, input: Value, *, normalize: bool = False) -
     y = b(
         AveragePool,
         x,
-        kernel_shape=known(slide.kernel),
+        kernel_shape=static_dims(slide.kernel),
         count_include_pad=counts_padding,
         **slide.attributes(b.dims(x)[2:]),
     )
@@ -72,7 +72,7 @@ def rms_pool(b: Builder, stated: Pooling, input: Value) -> Value:
 
 @Pooling.lower("nnef", "debox")
 def debox(b: Builder, stated: Pooling, input: Value, *, output_shape: Shaped = (), normalize: bool = False) -> Value:
-    """Each entry goes, whole or with `normalize` shared out, to all that its window covers; what meets adds up."""
+    """Debox: add each element, divided by the window size with `normalize`, to all positions of its window."""
     if stated.border not in ("constant", "ignore"):
         message = f"border {stated.border!r} of a filter that writes"
         raise UnsupportedError(message)
@@ -81,8 +81,8 @@ def debox(b: Builder, stated: Pooling, input: Value, *, output_shape: Shaped = (
     if not isinstance(channels, int):
         message = "the extent of an axis that no window slides over is not known"
         raise UnsupportedError(message)
-    wanted = found.chosen(output_shape)
-    kernel = known(found.slide.kernel)
+    wanted = found.window_dims(output_shape)
+    kernel = static_dims(found.slide.kernel)
     if channels * prod(kernel) > MOST_ELEMENTS:
         message = f"{channels} windows of {prod(kernel)} entries"
         raise UnsupportedError(message)
@@ -127,9 +127,11 @@ def emitted_pool(
 
 
 def _counts(dims: Sequence[Dim], slid: Window) -> Any:
-    """How many entries and paddings each window covers: what hangs over behind the padding does not count."""
+    """Count the elements and padding in each window; elements beyond the padding do not count."""
     found = np.ones([1] * (len(dims) + 2), np.float32)
-    sides = zip(known(dims), known(slid.kernel), integer_pads(slid.pads), known(slid.lengths), strict=True)
+    sides = zip(
+        static_dims(dims), static_dims(slid.kernel), integer_pads(slid.pads), static_dims(slid.lengths), strict=True
+    )
     for axis, (n, k, (begin, end), length) in enumerate(sides):
         first = np.arange(length) * slid.strides[axis] - begin
         covered = first[:, None] + np.arange(k) * slid.dilations[axis] < n + end

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.nnef.rules.tract.binding import ROWS, axis_of, word
+from graphport.formats.nnef.rules.tract.binding import ROWS, axis_of, import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ tract_core_clamped_swiglu(gate, up, *, alpha: float, limit: float)
 """)
 
 
-@word("tract_core_softmax")
+@import_rule("tract_core_softmax")
 def softmax(b: Builder, x: Value, *, axes: tuple[int, ...], exp: str = "") -> Value:
     """Shares that add up to 1 over some axes."""
     del exp
     return _over(b, "Softmax", x, axes)
 
 
-@word("tract_core_log_softmax")
+@import_rule("tract_core_log_softmax")
 def log_softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
-    """The logarithms of such shares."""
+    """Logarithm of softmax over several axes."""
     return _over(b, "LogSoftmax", x, axes)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules import arithmetic as nnef
-from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, static, unified, word
-from graphport.formats.nnef.rules.tract.rows import fact_like, numbers_of
+from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, import_rule, static, unified
+from graphport.formats.nnef.rules.tract.rows import fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.folded import folded
@@ -53,13 +53,13 @@ _THROUGH_REALS = (DType.INT8, DType.UINT8, DType.INT32)
 """Integers that tract takes functions of: by way of single floats, of other integers it takes none."""
 
 
-def _real(b: Builder, x: Value) -> Value:
-    """Integers that tract takes functions of, as reals."""
+def _as_float(b: Builder, x: Value) -> Value:
+    """Cast integers to float32 for functions that tract applies to integers."""
     return OpBuilder(b)("Cast", x, to=DType.FLOAT32) if x.dtype in _THROUGH_REALS else x
 
 
 def _in_type(b: Builder, y: Value, x: Value) -> Value:
-    """What was computed of `x`; of integers, its value without what is behind the point, within the type."""
+    """Cast a float result to the type of `x`: truncated and saturated for integers."""
     dtype = x.dtype
     if dtype not in _THROUGH_REALS:
         return y
@@ -72,7 +72,7 @@ def _is_integer(_b: Builder, x: Value) -> bool:
     return dtype is not None and dtype.is_integer
 
 
-ROWS.having(real=_real, in_type=_in_type, is_integer=_is_integer).lower("""
+ROWS.having(real=_as_float, in_type=_in_type, is_integer=_is_integer).lower("""
 recip(x) -> in_type(Reciprocal(real(x)), x)
 square, sqr(x) -> in_type(Mul(y := real(x), y), x)
 exp(x) -> in_type(Exp(real(x)), x)
@@ -102,9 +102,9 @@ ceil(x)
 """)
 
 
-@word("round")
+@import_rule("round")
 def round_away(b: Builder, x: Value) -> Value:
-    """The nearest integer, halves away from zero."""
+    """Round to the nearest integer, ties away from zero."""
     emit = OpBuilder(b)
     own = x.dtype
     if own is not None and own.is_integer:
@@ -116,9 +116,9 @@ def round_away(b: Builder, x: Value) -> Value:
     return emit("Mul", emit("Add", below, above), emit("Sign", x))
 
 
-@word("tract_core_cast")
+@import_rule("tract_core_cast")
 def cast(b: Builder, input: Value, *, to: str = "") -> Value:
-    """Another element type; a target that is no number's type, or none, leaves it to what is said of the result."""
+    """Cast to another type; an unknown target keeps the type of the result's fact."""
     from graphport.formats.nnef.rules.tract.types import datum
 
     emit = OpBuilder(b)
@@ -128,7 +128,7 @@ def cast(b: Builder, input: Value, *, to: str = "") -> Value:
         return emit("Identity", input)
     known = static(input)
     if known is not None and dtype.is_floating and not input.is_constant:
-        # What is known of integers would be lost among reals, from which extents may be computed.
+        # Known integers are kept: dims may be computed from them.
         shape = [dim for dim in b.dims(input) if isinstance(dim, int)]
         return b.constant(np.array(known, np.float64).reshape(shape), dtype)
     if dtype.is_integer and not input.is_constant and (storage := folded(input)) is not None and storage.count == 1:
@@ -159,9 +159,9 @@ tract_core_bitnot(input)
 """)
 
 
-@word("tract_shl", "tract_shr")
+@import_rule("tract_shl", "tract_shr")
 def shift(b: Builder, x: Value, y: Value) -> Value:
-    """Bits moved to the left or right; to the right the sign stays."""
+    """Shift bits left or right; right shifts are arithmetic."""
     emit = OpBuilder(b)
     left, right = append_axes(b, *unified(b, x, y))
     to = DType.UINT64
@@ -169,7 +169,7 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
     if b.before is None or b.before.word == "tract_shl":
         moved = emit("BitShift", emit("Cast", left, to=to), emit("Cast", right, to=to), direction="LEFT")
         return emit("CastLike", moved, left)
-    # The sign stays: the bits of what is negative are turned before and after.
+    # Arithmetic shift: negative numbers are complemented before and after.
     dtype = left.dtype
     is_signed = dtype is not None and dtype.kind == "i"
     sign = emit("Where", emit("Less", left, b.like(left, 0)), b.like(left, -1), b.like(left, 0)) if is_signed else None
@@ -188,14 +188,14 @@ def _within_width(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _is_below(y: Value, limit: int) -> bool:
-    """Whether all that is shifted by is known to be less."""
+    """Whether all shift amounts are constants below `limit`."""
     if y.storage is None or not y.is_constant or y.storage.count > _LOOKED_AT:
         return False
     numbers = y.storage.numpy()
     return bool(((numbers >= 0) & (numbers < limit)).all())
 
 
-@word("tract_core_cumsum", "tract_pulse_cumsum")
+@import_rule("tract_core_cumsum", "tract_pulse_cumsum")
 def cumsum(
     b: Builder, input: Value, *, axis: int, exclusive: bool = False, reverse: bool = False, skip: int = 0
 ) -> Value:
@@ -213,9 +213,9 @@ def cumsum(
     )
 
 
-@word("quantized_bias")
+@import_rule("quantized_bias")
 def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
-    """The bias of a quantized layer: integers count steps of the product of two scales."""
+    """Dequantize the integer bias of a quantized layer by the product of its scales."""
     dtype = bias.dtype
     if dtype is None or dtype.is_floating:
         return bias
@@ -226,11 +226,11 @@ def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
 # Lifting
 
 
-def _first_of(rule: Callable[..., Any]) -> Callable[..., Value]:
+def _first_result(rule: Callable[..., Any]) -> Callable[..., Value]:
     return lambda b, *operands: rule(b, *operands)[0]
 
 
-ROWS.having(round_of_doubles=_first_of(nnef.lift_round), erf_of_doubles=_first_of(nnef.lift_erf)).lift("""
+ROWS.having(round_of_doubles=_first_result(nnef.lift_round), erf_of_doubles=_first_result(nnef.lift_erf)).lift("""
 BitwiseNot -> tract_core_bitnot(x)
 # tract knows these of other reals alone.
 Round
@@ -264,11 +264,11 @@ _FARTHEST = 256
 
 @lift(DIALECT, "Mul")
 def lift_mul(b: Builder, x: Value, other: Value) -> Any:
-    """Of integers that may be the same `x * (y - 1) + x`: tract takes the square of few types, and by way of reals.
+    """Export Mul of integers that may be equal as `x * (y - 1) + x`: tract computes squares in float.
 
-    What is the same tract finds out by itself, also behind what moves nothing and adds nothing.
+    tract detects equality itself, also through reshapes and additions of 0.
     """
-    if not _is_integer(b, x) or not _may_be_same(b, x, other) or _is_one_less(other):
+    if not _is_integer(b, x) or not _may_be_same(b, x, other) or _subtracts_one(other):
         return None
     emit = OpBuilder(b)
     return (emit("Add", emit("Mul", x, emit("Sub", other, b.like(other, 1))), x),)
@@ -281,7 +281,7 @@ def _may_be_same(b: Builder, x: Value, y: Value) -> bool:
 
 
 def _computed_of(value: Value) -> set[Value]:
-    """The value and what it is computed of, but constants."""
+    """Return the value and everything it is computed from, without constants."""
     found: set[Value] = set()
     pending = [value]
     while pending and len(found) < _FARTHEST:
@@ -292,8 +292,8 @@ def _computed_of(value: Value) -> set[Value]:
     return found
 
 
-def _is_one_less(value: Value) -> bool:
-    """Whether 1 is taken from something, as `lift_mul` writes it."""
+def _subtracts_one(value: Value) -> bool:
+    """Whether the value is some value minus 1, as in the result of `lift_mul`."""
     one = value.producer
     if one is None or one.word not in ("sub", "Sub") or len(one.operands) != 2:
         return False
@@ -323,7 +323,7 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
 
 @lift(DIALECT, "CumSum")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    known = numbers_of(axis)
+    known = static_integers(axis)
     if not known:
         return None
     place = known[0] % len(b.dims(x))
@@ -332,7 +332,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
 
 @lift(DIALECT, "BitShift")
 def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
-    """Of shifts by more than there are bits tract looks at the low bits; nothing is left then."""
+    """Export BitShift: tract uses only the low bits of a shift amount, so amounts above the width give 0."""
     dtype = x.dtype
     if dtype is None:
         return None

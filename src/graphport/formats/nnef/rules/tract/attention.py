@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.tract.attention_products import sdpa
-from graphport.formats.nnef.rules.tract.binding import axis_of, word
+from graphport.formats.nnef.rules.tract.binding import axis_of, import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_transformers_window_kv_sdpa")
+@import_rule("tract_transformers_window_kv_sdpa")
 def window_sdpa(b: Builder, q: Value, k: Value, v: Value, *, axis: int, window: int, scale: float) -> Value:
     """Attention to the last `window` keys."""
     emit = OpBuilder(b)
@@ -25,9 +25,9 @@ def window_sdpa(b: Builder, q: Value, k: Value, v: Value, *, axis: int, window: 
     return sdpa(b, q, emit("Slice", k, *ends), emit("Slice", v, *ends), scale=scale)
 
 
-@word("tract_transformers_apply_rope")
+@import_rule("tract_transformers_apply_rope")
 def apply_rope(b: Builder, input: Value, cos: Value, sin: Value) -> Value:
-    """Pairs of the two halves, turned by angles."""
+    """Rotary position embedding: rotate the pairs (i, i + n/2) by angles."""
     from graphport.ops import registry
 
     emit = OpBuilder(b)
@@ -36,11 +36,11 @@ def apply_rope(b: Builder, input: Value, cos: Value, sin: Value) -> Value:
     return emit("Add", emit("Mul", input, cos), emit("Mul", rotated, sin))
 
 
-@word("tract_transformers_scaled_masked_softmax")
+@import_rule("tract_transformers_scaled_masked_softmax")
 def scaled_masked_softmax(
     b: Builder, input: Value, mask: Value, *, scale: float = 1.0, post_softmax_mask: bool = False
 ) -> Value:
-    """Shares of scaled scores; a mask of truths hides, any other is added."""
+    """Softmax of scaled scores; a boolean mask selects, any other is added."""
     emit = OpBuilder(b)
     scores = emit("Mul", input, b.like(input, scale))
     is_truth = mask.dtype is DType.BOOL

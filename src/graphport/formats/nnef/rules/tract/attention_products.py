@@ -1,4 +1,4 @@
-"""Attention of queries to keys and values in tract's NNEF, whatever the keys come from."""
+"""Scaled dot-product attention in tract's NNEF."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dims import decide_equal
-from graphport.formats.nnef.rules.tract.binding import word
+from graphport.formats.nnef.rules.tract.binding import import_rule
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.op_builder import OpBuilder
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HIDDEN = -1e30
 
 
-@word("tract_transformers_sdpa")
+@import_rule("tract_transformers_sdpa")
 def sdpa(
     b: Builder,
     q: Value,
@@ -31,7 +31,7 @@ def sdpa(
     acc_datum_type: str = "f32",
     is_causal: bool = False,
 ) -> Value:
-    """Attention of rank 3 or 4; a mask is added whatever it is, the last query of a causal one sees all keys."""
+    """Scaled dot-product attention of rank 3 or 4; masks are added; in causal mode the last query sees all keys."""
     del datum_type, acc_datum_type
     emit = OpBuilder(b)
     rank = len(b.dims(q))
@@ -46,7 +46,7 @@ def sdpa(
 
 
 def _factor(b: Builder, q: Value, scale: float) -> Value:
-    """What scores are multiplied by: one over the root of the length of a query, where nothing else is told."""
+    """Return `scale`, by default 1 / sqrt(query length)."""
     depth = b.dims(q, at_least=1)[-1]
     if scale or isinstance(depth, int):
         return b.like(q, scale or 1.0 / float(np.sqrt(depth if isinstance(depth, int) else 1)))
@@ -55,7 +55,7 @@ def _factor(b: Builder, q: Value, scale: float) -> Value:
 
 
 def _causal(b: Builder, scores: Value) -> Value:
-    """Scores with what lies above the diagonal hidden, which ends in the last row and column."""
+    """Mask the scores above the diagonal that ends in the last row and column."""
     emit = OpBuilder(b)
     zero = b.constant(np.array([0], np.int64))
     rows, columns = (emit("Squeeze", emit("Shape", scores, start=at, end=at + 1 or None), zero) for at in (-2, -1))
@@ -65,7 +65,7 @@ def _causal(b: Builder, scores: Value) -> Value:
 
 
 def _repeated(b: Builder, x: Value, q: Value) -> Value:
-    """Heads that several queries share, once for each of them."""
+    """Repeat key and value heads for grouped queries."""
     own, wanted = b.dims(x), b.dims(q, at_least=2)
     if len(own) != 4 or decide_equal(own[1], wanted[1]) is not False:
         return x

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.formats.nnef.rules.tract.attention_products import sdpa
-from graphport.formats.nnef.rules.tract.binding import axis_of, word
+from graphport.formats.nnef.rules.tract.binding import axis_of, import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
 _CODES = 255.0
 
 
-@word("tract_transformers_quantized_dyn_kv_cache")
+@import_rule("tract_transformers_quantized_dyn_kv_cache")
 def quantized_cache(b: Builder, input: Value, **attributes: Any) -> Value:
-    """What it is given, in the first pulse."""
+    """The input itself in the first pulse."""
     del attributes
     return OpBuilder(b)("Identity", input)
 
 
-@word("tract_transformers_quantized_kv_sdpa")
+@import_rule("tract_transformers_quantized_kv_sdpa")
 def quantized_sdpa(b: Builder, q: Value, k: Value, v: Value, *, axis: int, scale: float) -> Value:
-    """Attention to rounded keys and values.
+    """Attention to quantized keys and values.
 
-    A row of values has 256 steps from its least to its greatest entry. A channel of keys has steps of 1 from the least
-    one seen so far, or of more where one lay farther above than 255; steps counted earlier are read with the latest of
-    both.
+    Each row of values is quantized to 256 steps between minimum and maximum. Each channel of keys has a step of 1 from
+    the minimum so far, or larger if the range exceeds 255; earlier codes are decoded with the latest parameters.
     """
     rank = len(b.dims(k))
     place = axis_of(axis, rank)
@@ -55,13 +54,13 @@ def _keys(b: Builder, k: Value, axis: int) -> Value:
     if behind:
         seen = emit("Unsqueeze", seen, _axes(b, *range(2, 2 + behind)))
 
-    def so_far(x: Value, name: str, far: float) -> Value:
+    def running_extreme(x: Value, name: str, far: float) -> Value:
         wide = emit("Unsqueeze", x, _axes(b, axis))
         return emit(name, emit("Where", seen, wide, b.like(k, far)), _axes(b, axis + 1), keepdims=0)
 
-    lows = so_far(k, "ReduceMin", np.inf)
+    lows = running_extreme(k, "ReduceMin", np.inf)
     above = emit("Sub", k, lows)
-    steps = emit("Max", emit("Div", so_far(above, "ReduceMax", -np.inf), b.like(k, _CODES)), b.like(k, 1.0))
+    steps = emit("Max", emit("Div", running_extreme(above, "ReduceMax", -np.inf), b.like(k, _CODES)), b.like(k, 1.0))
     codes = emit("Min", _rounded(b, emit("Div", above, steps)), b.like(k, _CODES))
     ends = [b.constant(np.array([end], np.int64)) for end in (-1, np.iinfo(np.int64).max, axis)]
     step, low = (emit("Slice", each, *ends) for each in (steps, lows))
@@ -69,7 +68,7 @@ def _keys(b: Builder, k: Value, axis: int) -> Value:
 
 
 def _rounded(b: Builder, x: Value) -> Value:
-    """The nearest integer of numbers that are not negative, halves upwards."""
+    """Round non-negative numbers to the nearest integer, ties upward."""
     return OpBuilder(b)("Floor", OpBuilder(b)("Add", x, b.like(x, 0.5)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import word
+from graphport.formats.nnef.rules.tract.binding import import_rule
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LEAST = 1e-6
 
 
-@word("tract_transformers_gdn_recurrent")
+@import_rule("tract_transformers_gdn_recurrent")
 def gated_delta(
     b: Builder, query: Value, key: Value, value: Value, log_decay: Value, beta: Value, initial_state: Value
 ) -> tuple[Value, Value]:
@@ -61,7 +61,7 @@ def gated_delta(
 
 
 def _step(b: Builder, state: Value, entries: Sequence[Value]) -> tuple[Value, Value]:
-    """The next state [batch, heads, w, w], and what is read of it [batch, heads, 1, w]."""
+    """Compute the next state [batch, heads, w, w] and the output [batch, heads, 1, w]."""
     q, k, v, decay, beta = entries
     emit = OpBuilder(b)
     faded = emit("Mul", state, decay)
@@ -78,13 +78,13 @@ def _unit(b: Builder, x: Value) -> Value:
 
 
 def _column(b: Builder, x: Value) -> Value:
-    """An axis of 1 behind the heads."""
+    """Insert an axis of length 1 after the heads."""
     return OpBuilder(b)("Unsqueeze", x, b.constant(np.array([3], np.int64)))
 
 
-@word("tract_transformers_causal_conv1d_update")
+@import_rule("tract_transformers_causal_conv1d_update")
 def causal_convolution(b: Builder, input: Value, weight: Value, initial_state: Value) -> tuple[Value, Value]:
-    """`x * sigmoid(x)` of each channel's sum over the last entries, and these; the newest of the state comes before.
+    """Causal depthwise convolution with SiLU, and the updated state.
 
     Shapes: input [batch, channels, time]; weight [channels, k] or [channels, 1, k]; the state [batch, channels, k].
     """

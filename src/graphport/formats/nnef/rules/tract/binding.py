@@ -1,6 +1,6 @@
-"""Words of tract's NNEF: what a lowering is given, and how the standard's rules serve where nothing else is said.
+"""Import rules of tract's operators: how attributes are passed, and inheritance of the standard's rules.
 
-A node's operands are its tensors, then the attributes that only a run knows; its attribute `wires` names those.
+The operands of a node are its tensors, then attributes known only at run time; its attribute `wires` names them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _STATED = frozenset({"int", "float", "bool", "str", "tuple[int, ...]", "tuple[fl
 """Annotations of attributes that only the text gives."""
 
 
-def word(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a lowering of these words; an attribute that only a run knows is handed over as a tensor."""
+def import_rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register an import rule for these operators; run-time attributes are passed as tensors."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @cache
         def stated() -> frozenset[str]:
-            # Asked for when a word is met: what a row takes is read from its text.
+            # Evaluated on first use, because the parameters of a rule row are parsed from its text.
             parameters = inspect.signature(function).parameters.values()
             return frozenset(each.name for each in parameters if each.annotation in _STATED)
 
@@ -78,13 +78,13 @@ def split_operands(
 def inherited(
     rule: Callable[..., Any], b: Builder, *operands: Value | None, wires: tuple[str, ...] = (), **given: Any
 ) -> Any:
-    """What the standard's `rule` makes of a node whose word tract has from it.
+    """Apply the standard's `rule` to an operator that tract inherits.
 
     Raises:
-        UnsupportedError: an attribute is known at run time only.
+        UnsupportedError: an attribute is known only at run time.
     """
     tensors, waiting = split_operands(operands, wires)
-    known: Mapping[str, Any] = {name: known_numbers(value) for name, value in waiting.items()}
+    known: Mapping[str, Any] = {name: static_elements(value) for name, value in waiting.items()}
     try:
         inspect.signature(rule).bind(b, *tensors, **given, **known)
     except TypeError as error:
@@ -92,11 +92,11 @@ def inherited(
     return rule(b, *tensors, **given, **known)
 
 
-def known_numbers(value: Value) -> Any:
-    """The number or numbers of an attribute that is a tensor.
+def static_elements(value: Value) -> Any:
+    """Return the value of an attribute that is a tensor.
 
     Raises:
-        UnsupportedError: they are known at run time only.
+        UnsupportedError: it is known only at run time.
     """
     found = elements(value)
     if found is None:
@@ -110,7 +110,7 @@ def known_numbers(value: Value) -> Any:
 
 
 def elements(value: Value) -> tuple[Dim, ...] | None:
-    """What is known of integers."""
+    """Return the known elements of an integer tensor."""
     fact = value.fact
     if isinstance(fact, TensorFact) and fact.elements is not None:
         return tuple(fact.elements)
@@ -121,18 +121,18 @@ def elements(value: Value) -> tuple[Dim, ...] | None:
 
 
 def static(given: Numbers) -> tuple[int, ...] | None:
-    """The integers of an attribute, where all of them are known."""
+    """Return the integers of an attribute if all are static."""
     found = elements(given) if isinstance(given, Value) else given
     if found is None or any(isinstance(each, Symbolic) for each in found):
         return None
     return tuple(each for each in found if isinstance(each, int))
 
 
-def number(given: int | Value) -> int:
-    """An integer that has to be known.
+def static_integer(given: int | Value) -> int:
+    """Return a static integer.
 
     Raises:
-        UnsupportedError: it is known at run time only.
+        UnsupportedError: it is known only at run time.
     """
     if not isinstance(given, Value):
         return int(given)
@@ -156,12 +156,12 @@ def vector(b: Builder, given: Numbers | int) -> Value:
 
 
 def axis_of(axis: int | Value, rank: int) -> int:
-    """An axis, which may count from the end, counted from 0.
+    """Normalize a possibly negative axis.
 
     Raises:
-        ShapeError: there is no such axis.
+        ShapeError: the axis is out of range.
     """
-    place = number(axis)
+    place = static_integer(axis)
     if not -rank <= place < rank:
         message = f"axis {place} is outside of a tensor of rank {rank}"
         raise ShapeError(message)
@@ -169,12 +169,12 @@ def axis_of(axis: int | Value, rank: int) -> int:
 
 
 def unified(b: Builder, *operands: Value) -> list[Value]:
-    """Operands of one element type: a constant of one entry takes that of the others, else the widest counts."""
+    """Cast operands to one type: a single-element constant takes the others' type, else the widest wins."""
     types = [value.dtype for value in operands]
     known = [dtype for dtype in types if dtype is not None]
     if len(known) < len(types) or len(set(known)) < 2:
         return list(operands)
-    firm = [dtype for value, dtype in zip(operands, known, strict=True) if not _is_one_number(value)] or known
+    firm = [dtype for value, dtype in zip(operands, known, strict=True) if not _is_single_element(value)] or known
     wide = _widest(firm)
     cast = registry.pages()["Cast"]
     found: list[Value] = []
@@ -191,7 +191,7 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
     return found
 
 
-def _is_one_number(value: Value) -> bool:
+def _is_single_element(value: Value) -> bool:
     if value.storage is not None and value.is_constant:
         return value.storage.count == 1
     shape = value.shape
@@ -210,7 +210,7 @@ def _widest(types: Sequence[DType]) -> DType:
 
 
 def aligned(b: Builder, *operands: Value) -> list[Value]:
-    """Operands of elementwise words, which come to one type and align from the left."""
+    """Cast elementwise operands to one type and align them from the left."""
     return append_axes(b, *unified(b, *operands))
 
 
@@ -219,6 +219,6 @@ def _is_double(_b: Builder, x: Value) -> bool:
 
 
 _FUNCTIONS = {"aligned": aligned, "is_double": _is_double, "trailed": append_axes, "unified": unified}
-ROWS = Rows(DIALECT, _FUNCTIONS, emit=emitted_word, register=word)
+ROWS = Rows(DIALECT, _FUNCTIONS, emit=emitted_word, register=import_rule)
 BROADCAST = replace(ROWS, emit=broadcast_word)
-"""Rows of elementwise words: their operands align at the first axis there."""
+"""Rules of elementwise operators: operands are aligned at the first axis."""

@@ -1,4 +1,4 @@
-"""Weights of four bits in blocks of 32 with a scale each, which tract reads as they are."""
+"""Four-bit weights in blocks of 32 with a scale each, which tract reads compressed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LEAST, _MOST = -8, 7
 
 
 class InBlocks(Computed):
-    """The numbers that codes [rows, columns] and scales [rows, columns / 32] stand for; who can write those does."""
+    """Elements decoded from codes [rows, columns] and scales [rows, columns / 32]; tract's writer stores the codes."""
 
     __slots__ = ("_zero",)
 
     def __init__(self, codes: Storage, scale: Storage, zero: Storage | None) -> None:
-        super().__init__(_reals, (codes, scale) if zero is None else (codes, scale, zero), DType.FLOAT32, codes.shape)
+        super().__init__(_decode, (codes, scale) if zero is None else (codes, scale, zero), DType.FLOAT32, codes.shape)
         self._zero = zero
 
     def codes(self) -> Any:
@@ -36,7 +36,7 @@ class InBlocks(Computed):
 
 
 def in_blocks(codes: Storage, scale: Storage, zero: Storage | None, axis: int, size: int) -> InBlocks | None:
-    """What these stand for, if tract's blocks say exactly that."""
+    """Return the blocked storage if tract's format represents the codes exactly, else `None`."""
     if codes.dtype not in _FOUR_BITS or scale.dtype is not DType.FLOAT32 or len(codes.shape) != len(scale.shape):
         return None
     if len(codes.shape) != 2 or axis % 2 != 1 or size != BLOCK or codes.shape[1] % BLOCK:
@@ -57,5 +57,5 @@ def _shifted(codes: Any, zero: Any) -> Any:
     return wide if zero is None else wide - np.repeat(zero.astype(np.int16), BLOCK, axis=1)
 
 
-def _reals(codes: Any, scale: Any, zero: Any = None) -> Any:
+def _decode(codes: Any, scale: Any, zero: Any = None) -> Any:
     return _shifted(codes, zero).astype(np.float32) * np.repeat(scale.astype(np.float32), BLOCK, axis=1)

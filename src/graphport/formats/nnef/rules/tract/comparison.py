@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, unified, word
+from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, import_rule, unified
 from graphport.formats.nnef.rules.tract.rows import fact_like
 from graphport.ops.declare import lift
 from graphport.ops.lowering.leading_broadcast import append_axes, emit_elementwise
@@ -29,9 +29,9 @@ tract_core_xor(x, y) <-> Xor(*aligned(x, y))
 """)
 
 
-@word("select")
+@import_rule("select")
 def select(b: Builder, condition: Value, true_value: Value, false_value: Value) -> Value:
-    """One or the other."""
+    """Select between two values."""
     emit = OpBuilder(b)
     test = condition if condition.dtype in (None, DType.BOOL) else emit("Cast", condition, to=DType.BOOL)
     yes, no = unified(b, true_value, false_value)
@@ -56,7 +56,7 @@ IsNaN
 
 @lift(DIALECT, "IsInf")
 def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
-    """Of doubles what is beyond the largest one: tract asks half and single floats alone."""
+    """Export IsInf; float64 is compared with the largest number: tract tests float16 and float32 only."""
     sides = bool(detect_positive), bool(detect_negative)
     if x.dtype is not DType.FLOAT64:
         given = dict(zip(("detect_positive", "detect_negative"), sides, strict=True))
@@ -67,15 +67,15 @@ def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positi
     return b.word("gt" if sides[0] else "lt", x, most) if any(sides) else None
 
 
-def _negated_twice(page: str, word: str) -> None:
-    """Of integers the opposite of the opposite: tract 0.23.9 cuts products apart where `le` and `ge` compare ranges."""
+def _negated_twice(page: str, import_rule: str) -> None:
+    """Export an integer comparison as the negated opposite: tract 0.23.9 miscompiles products around `le` and `ge`."""
 
     @lift(DIALECT, page)
     def lifted(b: Builder, x: Value, y: Value) -> Any:
         dtype = x.dtype
         if dtype is None or not dtype.is_integer:
             return emit_elementwise(b, _WORDS[page], x, y, dtype=DType.BOOL)
-        (opposite,) = emit_elementwise(b, word, x, y, dtype=DType.BOOL)
+        (opposite,) = emit_elementwise(b, import_rule, x, y, dtype=DType.BOOL)
         return b.word("not", opposite)
 
     del lifted

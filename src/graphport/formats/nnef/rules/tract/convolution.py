@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.formats.nnef.rules import convolution as nnef
 from graphport.formats.nnef.rules.convolution_borders import Sliding
-from graphport.formats.nnef.rules.tract.binding import word
+from graphport.formats.nnef.rules.tract.binding import import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("deconv")
+@import_rule("deconv")
 def deconv(
     b: Builder,
     input: Value,
@@ -39,7 +39,7 @@ def deconv(
 
 
 def swapped(b: Builder, filter: Value, groups: int) -> Value:
-    """A filter with its first two axes in the other order, group by group."""
+    """Transpose the first two axes of a filter per group."""
     emit, dims = OpBuilder(b), b.dims(filter, at_least=2)
     rank = len(dims)
     if groups == 1:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import DIALECT, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.views.detection import NonMaxSuppressionView
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_onnx_non_max_suppression")
+@import_rule("tract_onnx_non_max_suppression")
 def non_max_suppression(
     b: Builder,
     boxes: Value,
@@ -38,16 +38,16 @@ def non_max_suppression(
 
 @NonMaxSuppressionView.lift(DIALECT)
 def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
-    """With numbers of rank 0 for its limits."""
-    most = _number(b, op.max_output_boxes_per_class, np.int64(0))
-    limits = [most, _number(b, op.iou_threshold, np.float32(0))]
+    """Export NonMaxSuppression with scalar limits."""
+    most = _scalar_limit(b, op.max_output_boxes_per_class, np.int64(0))
+    limits = [most, _scalar_limit(b, op.iou_threshold, np.float32(0))]
     if op.score_threshold is not None:
-        limits.append(_number(b, op.score_threshold, np.float32(0)))
+        limits.append(_scalar_limit(b, op.score_threshold, np.float32(0)))
     word_ = "tract_onnx_non_max_suppression"
     return b.word(word_, op.boxes, op.scores, *limits, center_point_box=op.center_point_box)
 
 
-def _number(b: Builder, value: Value | None, default: Any) -> Value:
+def _scalar_limit(b: Builder, value: Value | None, default: Any) -> Value:
     if value is None:
         return b.constant(default)
     if not b.dims(value):

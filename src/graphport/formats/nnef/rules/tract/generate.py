@@ -1,4 +1,4 @@
-"""Numbers made of nothing in tract's NNEF."""
+"""Operators without operands in tract's NNEF."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import DIALECT, unified, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule, unified
 from graphport.formats.nnef.rules.tract.rows import dims_of
 from graphport.ops.declare import lift
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_core_range")
+@import_rule("tract_core_range")
 def range_(b: Builder, start: Value, end: Value, step: Value) -> Value:
     """Numbers from `start` on, before `end`."""
     emit = OpBuilder(b)

@@ -9,8 +9,17 @@ import numpy as np
 from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.nnef.rules.tract.binding import DIALECT, ROWS, Numbers, axis_of, number, static, vector, word
-from graphport.formats.nnef.rules.tract.rows import dims_of, fact_like, numbers_of
+from graphport.formats.nnef.rules.tract.binding import (
+    DIALECT,
+    ROWS,
+    Numbers,
+    axis_of,
+    import_rule,
+    static,
+    static_integer,
+    vector,
+)
+from graphport.formats.nnef.rules.tract.rows import dims_of, fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
@@ -24,11 +33,11 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("slice")
+@import_rule("slice")
 def slice_(
     b: Builder, input: Value, *, axes: tuple[int, ...], begin: Numbers, end: Numbers = (), stride: Numbers = ()
 ) -> Value:
-    """Ranges of entries; an end of 0 behind a begin within the axis is its end, and nothing is from 0 to 0."""
+    """Slice; an end of 0 after a begin within the axis means its end, and 0 to 0 is empty."""
     emit, rank = OpBuilder(b), len(b.dims(input))
     indices = tuple(axis_of(axis, rank) for axis in axes)
     steps = static(stride) if isinstance(stride, Value) else stride
@@ -50,7 +59,7 @@ def slice_(
     return emit("Slice", input, vector(b, begin), vector(b, ends), vector(b, indices), by)
 
 
-@word("tract_core_downsample")
+@import_rule("tract_core_downsample")
 def downsample(b: Builder, input: Value, *, axis: int, stride: int, modulo: int = 0) -> Value:
     """Every so many entries of an axis, from `modulo` on; backwards with a negative stride."""
     place = axis_of(axis, len(b.dims(input)))
@@ -58,7 +67,7 @@ def downsample(b: Builder, input: Value, *, axis: int, stride: int, modulo: int 
     return OpBuilder(b)("Slice", input, *(vector(b, (n,)) for n in (start, stop, place, stride)))
 
 
-@word("tract_core_dyn_slice")
+@import_rule("tract_core_dyn_slice")
 def dyn_slice(b: Builder, input: Value, start: Value, end: Value, *, len: int | Value, axis: int) -> Value:
     """A range of one axis whose ends only a run knows."""
     rank = [*b.dims(input)].__len__()
@@ -66,9 +75,9 @@ def dyn_slice(b: Builder, input: Value, start: Value, end: Value, *, len: int | 
     return OpBuilder(b)("Slice", input, vector(b, start), vector(b, end), vector(b, (axis_of(axis, rank),)))
 
 
-@word("tract_core_gather")
+@import_rule("tract_core_gather")
 def gather(b: Builder, input: Value, indices: Value, *, axis: int, datum_type: str = "") -> Value:
-    """Entries along an axis, picked by their places, which may count from the end."""
+    """Gather entries along an axis; indices may be negative."""
     emit = OpBuilder(b)
     y = emit("Gather", input, _indices(b, indices), axis=axis_of(axis, len(b.dims(input))))
     dtype = datum(datum_type) if datum_type else None
@@ -91,7 +100,7 @@ tract_onnx_non_zero(input, *, count_symbol: ignored = "") -> NonZero(input)
 """)
 
 
-@word("tract_core_one_hot")
+@import_rule("tract_core_one_hot")
 def one_hot(
     b: Builder, input: Value, *, axis: int, dim: int | Value, value_off: float = 0.0, value_on: float = 1.0
 ) -> Value:
@@ -102,16 +111,16 @@ def one_hot(
     return emit("OneHot", input, scalar, b.constant(np.array([value_off, value_on], np.float32)), axis=axis)
 
 
-@word("tract_core_topk")
+@import_rule("tract_core_topk")
 def topk(b: Builder, input: Value, *, k: int | Value, axis: int, largest: bool = True) -> tuple[Value, ...]:
-    """The largest or smallest entries of an axis in order, and their places."""
+    """The largest or smallest entries of an axis in order, and their indices."""
     from graphport.ops import registry
 
     place = axis_of(axis, len(b.dims(input)))
     return b.results(registry.pages()["TopK"], 2, input, vector(b, k), axis=place, largest=int(largest), sorted=1)
 
 
-@word("tract_core_trilu")
+@import_rule("tract_core_trilu")
 def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = True) -> Value:
     """The triangle above or below a diagonal, zeros elsewhere."""
     emit = OpBuilder(b)
@@ -122,21 +131,21 @@ def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = Tru
     return emit("Trilu", input, offset, upper=int(upper))
 
 
-@word("tract_onnx_ml_direct_lookup")
+@import_rule("tract_onnx_ml_direct_lookup")
 def direct_lookup(b: Builder, input: Value, values: Value, fallback: Value) -> Value:
-    """What stands in a table at each place; the fallback outside of it."""
+    """Look up each index in a table, with a fallback out of range."""
     emit = OpBuilder(b)
     extent = b.dims(values, at_least=1)[0]
-    size = b.constant(np.array(number(extent) if isinstance(extent, int) else 0, np.int64))
+    size = b.constant(np.array(static_integer(extent) if isinstance(extent, int) else 0, np.int64))
     place = emit("Cast", input, to=DType.INT64)
     inside = emit("And", emit("GreaterOrEqual", place, 0), emit("Less", place, size))
     safe = emit("Where", inside, place, 0)
     return emit("Where", inside, emit("Gather", values, safe, axis=0), fallback)
 
 
-@word("tract_onnx_ml_reverse_lookup")
+@import_rule("tract_onnx_ml_reverse_lookup")
 def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> Value:
-    """Where in a table each entry stands; the fallback where it does not."""
+    """Return the index of each entry in a table, with a fallback for absent ones."""
     emit, rank = OpBuilder(b), len(b.dims(input))
     same = emit("Equal", emit("Unsqueeze", input, vector(b, (rank,))), keys)
     found = emit("Cast", same, to=DType.INT64)
@@ -162,7 +171,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
 
 
 def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Value:
-    """Places along several axes, those before the first one counted from the end: tract ends over these."""
+    """Normalize negative indices along several axes: tract aborts on them."""
     count = b.dims(indices, at_least=1)[-1]
     dims = b.dims(data)[behind:][:count] if isinstance(count, int) else ()
     lengths = [dim for dim in dims if isinstance(dim, int)]
@@ -184,7 +193,7 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
 
 @lift(DIALECT, "OneHot")
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
-    known = numbers_of(depth)
+    known = static_integers(depth)
     if not known or values.storage is None or not values.is_constant:
         return None
     off, on = (float(x) for x in values.storage.numpy().reshape(-1))
@@ -203,7 +212,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
 
 @TopKView.lift(DIALECT)
 def lift_topk(b: Builder, op: TopKView) -> Any:
-    count = numbers_of(op.k)
+    count = static_integers(op.k)
     if not count:
         return None
     given = {"k": count[0], "axis": op.axis % len(b.dims(op.x)), "largest": bool(op.largest)}
@@ -223,16 +232,16 @@ def lift_non_zero(b: Builder, x: Value) -> Any:
 
 @SliceView.lift(DIALECT)
 def lift_slice(b: Builder, op: SliceView) -> Any:
-    """Ranges within extents that may be symbols; steps within extents that are known are places.
+    """Export Slice with symbolic bounds; strided slices of static dims become gathers.
 
-    tract 0.23 moves what takes every so many entries in front of the operations before it, and fails over a reshape.
+    tract 0.23 moves a strided slice before earlier operations and fails on reshapes.
     """
     dims = b.dims(op.data)
     first, last = dims_of(op.starts), dims_of(op.ends)
     if first is None or last is None:
         return None
-    indices = tuple(range(len(first))) if op.axes is None else numbers_of(op.axes)
-    by = (1,) * len(first) if op.steps is None else numbers_of(op.steps)
+    indices = tuple(range(len(first))) if op.axes is None else static_integers(op.axes)
+    by = (1,) * len(first) if op.steps is None else static_integers(op.steps)
     if indices is None or by is None:
         return None
     x = op.data

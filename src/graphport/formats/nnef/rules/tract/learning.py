@@ -1,4 +1,4 @@
-"""Trees in tract's NNEF: arrays of numbers, as its own reader of ONNX makes them."""
+"""Tree ensembles in tract's NNEF, in the arrays of tract's ONNX reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import word
+from graphport.formats.nnef.rules.tract.binding import import_rule
 from graphport.ir.graph import Node, Value
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.folded import folded
@@ -20,11 +20,11 @@ _DOMAIN = "ai.onnx.ml"
 _MODES = {1: "BRANCH_EQ", 2: "BRANCH_NEQ", 3: "BRANCH_LT", 4: "BRANCH_GT", 5: "BRANCH_LEQ", 6: "BRANCH_GTE"}
 _LEAF = 0
 _TO_TRUE = 256
-"""The bit of a node that what is no number follows to the side of what holds."""
+"""Node flag: NaN follows the true branch."""
 _COLUMNS = {"nodes": 5, "leaves": 2}
 
 
-@word("tract_onnx_ml_tree_ensemble_classifier")
+@import_rule("tract_onnx_ml_tree_ensemble_classifier")
 def trees(
     b: Builder,
     input: Value,
@@ -36,14 +36,14 @@ def trees(
     n_classes: int,
     aggregate_fn: str = "SUM",
 ) -> Value:
-    """What the leaves that each row comes to say of each class: ONNX's ensemble with a target for each.
+    """Sum the leaf weights per class for each row, as ONNX's TreeEnsemble.
 
-    A row of `nodes` has a feature, where it leads, the bits of a bound and how it compares; of a leaf, the rows of
-    `leaves` that it has: a class, and the bits of a weight. `trees` has the first node of each tree.
+    A row of `nodes` has a feature, the two children, the bits of the threshold and the comparison; for a leaf, its rows
+    in `leaves`: a class, and the bits of a weight. `trees` has the root of each tree.
     """
     del max_used_feature
-    roots = _numbers(trees, "trees").reshape(-1)
-    rows, ends = _numbers(nodes, "nodes"), _numbers(leaves, "leaves")
+    roots = _constant_array(trees, "trees").reshape(-1)
+    rows, ends = _constant_array(nodes, "nodes"), _constant_array(leaves, "leaves")
     batch = b.dims(input, at_least=1)[0]
     fact = TensorFact(DType.FLOAT32, (batch, n_classes))
     if b.graph is None or b.before is None:
@@ -56,7 +56,7 @@ def trees(
     return result
 
 
-def _numbers(value: Value, name: str) -> Any:
+def _constant_array(value: Value, name: str) -> Any:
     storage = folded(value)
     if storage is None:
         message = f"{name} that only a run knows"
@@ -70,10 +70,10 @@ def _numbers(value: Value, name: str) -> Any:
 
 
 def _attributes(roots: Any, rows: Any, ends: Any) -> dict[str, Any]:
-    """Trees as ONNX has them, where each node is named by its tree and its place in all of them.
+    """Return ONNX's attributes of the trees; nodes are identified by tree and index.
 
     Raises:
-        ShapeError: a node leads elsewhere than into its tree, or compares as none does.
+        ShapeError: a child is outside its tree, or a comparison is unknown.
     """
     tree = np.searchsorted(roots, np.arange(len(rows)), side="right") - 1
     codes = rows[:, 4] & (_TO_TRUE - 1)

@@ -1,4 +1,4 @@
-"""Losses in tract's NNEF, which has no words for them."""
+"""Loss functions in tract's NNEF, from basic operators."""
 
 from graphport.formats.nnef.rules.tract.binding import DIALECT
 from graphport.ops.decompositions.log_likelihood import register

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules import matmul as nnef
 from graphport.formats.nnef.rules.reduction_einsum import lettered
-from graphport.formats.nnef.rules.tract.binding import DIALECT, unified, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule, unified
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
-@word("matmul")
+@import_rule("matmul")
 def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transposeB: bool = False) -> Value:
     """The product of the last two axes."""
     return nnef.matmul(b, *unified(b, A, B), transposeA=transposeA, transposeB=transposeB)
 
 
-@word("linear")
+@import_rule("linear")
 def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -> Value:
     """The product with the transposed filter, and a bias."""
     operands = [input, filter] if bias is None else [input, filter, bias]
     return nnef.linear(b, *unified(b, *operands))
 
 
-@word("tract_core_einsum")
+@import_rule("tract_core_einsum")
 def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str = "") -> Value:
     """A sum of products, computed in the type `acc`."""
     emit = OpBuilder(b)
@@ -44,17 +44,17 @@ def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str 
     return y if wanted is None or own is wanted else emit("Cast", y, to=wanted)
 
 
-@word("tract_core_matmul")
+@import_rule("tract_core_matmul")
 def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[int, ...]) -> Value:
     """A product of matrices that lie in any axes; see `matrix_equation`."""
     return OpBuilder(b)("Einsum", *unified(b, A, B), equation=matrix_equation(b, A, B, axes))
 
 
 def matrix_equation(b: Builder, A: Value, B: Value, axes: tuple[int, ...]) -> str:
-    """A product as an einsum; `axes` are those of rows and sums of A, sums and columns of B, then of the result.
+    """Return a product as an einsum; `axes` are (m, k) of A, (k, n) of B and (m, n) of the result.
 
     Raises:
-        UnsupportedError: they are no axes of both factors.
+        UnsupportedError: an axis is out of range.
     """
     ranks = [len(b.dims(x)) for x in (A, B)]
     if len(axes) != 6 or ranks[0] != ranks[1] or any(not 0 <= axis < ranks[0] for axis in axes):

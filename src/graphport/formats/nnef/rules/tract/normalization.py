@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.formats.nnef.rules.normalization import named
-from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.views.normalization import LRNView
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Shaped = tuple[int, ...]
 
 
-@word("tract_core_rms_norm", "tract_transformers_rms_norm")
+@import_rule("tract_core_rms_norm", "tract_transformers_rms_norm")
 def rms_norm(b: Builder, input: Value, *, axis: int, eps: float = 1e-6) -> Value:
     """Divided by the root of the mean of squares over one axis."""
     place = axis_of(axis, len(b.dims(input)))
@@ -27,7 +27,7 @@ def rms_norm(b: Builder, input: Value, *, axis: int, eps: float = 1e-6) -> Value
     return emit("Div", input, emit("Sqrt", emit("Add", squares, b.like(input, eps))))
 
 
-@word("tract_core_scaled_rms_norm")
+@import_rule("tract_core_scaled_rms_norm")
 def scaled_rms_norm(b: Builder, input: Value, scale: Value, *, axis: int, eps: float = 1e-6) -> Value:
     """The same, times a vector along the axis."""
     rank = len(b.dims(input))
@@ -40,7 +40,7 @@ def scaled_rms_norm(b: Builder, input: Value, scale: Value, *, axis: int, eps: f
     return emit("Mul", rms_norm(b, input, axis=place, eps=eps), scale)
 
 
-@word("tract_onnx_lrn")
+@import_rule("tract_onnx_lrn")
 def lrn(b: Builder, input: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
     """Divided by a power of the squares of neighbouring channels."""
     return OpBuilder(b)("LRN", input, alpha=alpha, beta=beta, bias=bias, size=size)
@@ -50,7 +50,7 @@ def _spatial(size: Shaped) -> Shaped:
     return (1, 1, *size[2:]) if len(size) > 2 else size
 
 
-@word("local_response_normalization")
+@import_rule("local_response_normalization")
 def local_response(
     b: Builder, input: Value, *, size: Shaped, alpha: float = 1.0, beta: float = 0.5, bias: float = 1.0
 ) -> Value:
@@ -58,25 +58,25 @@ def local_response(
     return named.local_response_normalization(b, input, size=_spatial(size), alpha=alpha, beta=beta, bias=bias)
 
 
-@word("local_mean_normalization")
+@import_rule("local_mean_normalization")
 def local_mean(b: Builder, input: Value, *, size: Shaped) -> Value:
     """The same of means."""
     return named.local_mean_normalization(b, input, size=_spatial(size))
 
 
-@word("local_variance_normalization")
+@import_rule("local_variance_normalization")
 def local_variance(b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
     """The same of variances."""
     return named.local_variance_normalization(b, input, size=_spatial(size), bias=bias, epsilon=epsilon)
 
 
-@word("local_contrast_normalization")
+@import_rule("local_contrast_normalization")
 def local_contrast(b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
     """The same of both."""
     return named.local_contrast_normalization(b, input, size=_spatial(size), bias=bias, epsilon=epsilon)
 
 
-@word("tract_extra_exp_unit_norm")
+@import_rule("tract_extra_exp_unit_norm")
 def exp_unit_norm(
     b: Builder,
     input: Value,
@@ -93,7 +93,7 @@ def exp_unit_norm(
     return _running(b, input, state, axis, alpha, skip, "unit", complex=complex, epsilon=epsilon)
 
 
-@word("tract_extra_exp_mean_norm")
+@import_rule("tract_extra_exp_mean_norm")
 def exp_mean_norm(
     b: Builder,
     input: Value,
@@ -105,7 +105,7 @@ def exp_mean_norm(
     stateless: bool = False,
     scaling_factor: float = 1.0,
 ) -> Value:
-    """Without a running mean, divided by a factor."""
+    """Divide by the running mean of absolute values, times a factor."""
     return _running(b, input, state, axis, alpha, skip, "mean", factor=scaling_factor)
 
 
@@ -150,7 +150,7 @@ def _running(
 
 
 def _size(b: Builder, x: Value) -> Value:
-    """The absolute value of complex numbers, which are pairs on the last axis."""
+    """Absolute value of complex numbers, stored as pairs on the last axis."""
     emit = OpBuilder(b)
     return emit("Sqrt", emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=0))
 

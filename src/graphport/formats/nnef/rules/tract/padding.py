@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.formats.nnef.rules import padding as nnef
-from graphport.formats.nnef.rules.tract.binding import static, word
+from graphport.formats.nnef.rules.tract.binding import import_rule, static
 from graphport.ir.graph import Value
 from graphport.ops.lowering.op_builder import OpBuilder
 
@@ -18,9 +18,9 @@ Pairs = tuple[tuple[int, int], ...]
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
-@word("pad")
+@import_rule("pad")
 def pad(b: Builder, input: Value, *, padding: Pairs | Value, border: str = "constant", value: float = 0.0) -> Value:
-    """One pair for each axis; `replicated` is what the standard calls `replicate`."""
+    """Pad with one pair per axis; `replicated` is the standard's `replicate`."""
     own = "replicate" if border == "replicated" else border
     if isinstance(padding, Value):
         known = static(padding)

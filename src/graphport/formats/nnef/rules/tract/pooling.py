@@ -1,4 +1,4 @@
-"""Windows in tract's NNEF, which slide over spatial axes alone: what is said of batch and channels is not looked at."""
+"""Pooling in tract's NNEF: windows slide over spatial axes only; entries for batch and channels are ignored."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.convolution_borders import bordered, emitted_padding
-from graphport.formats.nnef.rules.convolution_borders import known as known_dims
+from graphport.formats.nnef.rules.convolution_borders import static_dims as known_dims
 from graphport.formats.nnef.rules.pooling import pools
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling, arranged
-from graphport.formats.nnef.rules.tract.binding import DIALECT, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.ops import registry
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.windows import window_options
@@ -36,31 +36,31 @@ def spatial(attributes: dict[str, Any]) -> Pooling:
     return Pooling(**found)
 
 
-@word("max_pool")
+@import_rule("max_pool")
 def max_pool(b: Builder, input: Value, **attributes: Any) -> Value:
     """The largest entry; padding is never chosen."""
     return pools.max_pool(b, spatial({**attributes, "border": "ignore"}), input)
 
 
-@word("avg_pool")
+@import_rule("avg_pool")
 def avg_pool(b: Builder, input: Value, **attributes: Any) -> Value:
     """The mean."""
     return pools.avg_pool(b, spatial(attributes), input)
 
 
-@word("box")
+@import_rule("box")
 def box(b: Builder, input: Value, *, normalize: bool = False, **attributes: Any) -> Value:
     """The sum, or the mean."""
     return pools.box(b, spatial(attributes), input, normalize=normalize)
 
 
-@word("rms_pool")
+@import_rule("rms_pool")
 def rms_pool(b: Builder, input: Value, **attributes: Any) -> Value:
     """The root of the mean of squares."""
     return pools.rms_pool(b, spatial(attributes), input)
 
 
-@word("max_pool_with_index")
+@import_rule("max_pool_with_index")
 def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Value, Value]:
     """The largest entry, and its place in the plane of its channel."""
     found = arranged(b, input, spatial(attributes))
@@ -75,10 +75,10 @@ def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Va
 
 @MaxPoolView.lift(DIALECT)
 def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
-    """With places, which tract counts in the plane of a channel, and ONNX in the tensor."""
+    """Export MaxPool with indices, which tract counts per channel and ONNX in the tensor."""
     dims = b.dims(op.x)
-    known = [dim for dim in dims if isinstance(dim, int)]
-    if not b.wants(1) or op.storage_order or len(known) < len(dims):
+    static_dims = [dim for dim in dims if isinstance(dim, int)]
+    if not b.wants(1) or op.storage_order or len(static_dims) < len(dims):
         return None
     count = len(op.kernel_shape)
     found = emitted_padding(dims[2:], op.kernel_shape, **window_options(op))
@@ -94,6 +94,6 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
     }
     free = TensorFact(None, None)
     y, place = b.word("max_pool_with_index", op.x, facts=[free, free], **given)
-    planes = np.arange(reserve(*known[:2]), dtype=np.int64).reshape(*known[:2], *[1] * count)
-    (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
+    planes = np.arange(reserve(*static_dims[:2]), dtype=np.int64).reshape(*static_dims[:2], *[1] * count)
+    (index,) = b.word("add", place, b.constant(planes * int(np.prod(static_dims[2:]))), facts=[free])
     return y, index

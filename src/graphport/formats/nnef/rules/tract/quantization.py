@@ -1,4 +1,4 @@
-"""Quantization in tract's NNEF, spelled out: codes are integers, and what they stand for is computed."""
+"""Quantization in tract's NNEF: integer codes with explicit arithmetic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import DIALECT, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.blocks import in_blocks
 from graphport.formats.nnef.rules.tract.rows import fact_like
 from graphport.formats.nnef.rules.tract.types import datum_name
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _spread(b: Builder, value: Value, rank: int, axis: int) -> Value | None:
-    """A constant of one number, or one for each entry of an axis, as real numbers of a rank; `None` of any other."""
+def _as_broadcastable(b: Builder, value: Value, rank: int, axis: int) -> Value | None:
+    """Return a per-tensor or per-axis constant as floats that broadcast to the rank, else `None`."""
     storage = folded(value)
     if storage is None or len(storage.shape) > 1:
         return None
@@ -39,8 +39,8 @@ def _spread(b: Builder, value: Value, rank: int, axis: int) -> Value | None:
 def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
     target = DType.UINT8 if op.y_zero_point is None else op.y_zero_point.dtype
-    scale = _spread(b, op.y_scale, rank, op.axis)
-    zero = None if op.y_zero_point is None else _spread(b, op.y_zero_point, rank, op.axis)
+    scale = _as_broadcastable(b, op.y_scale, rank, op.axis)
+    zero = None if op.y_zero_point is None else _as_broadcastable(b, op.y_zero_point, rank, op.axis)
     name = None if target is None else datum_name(target)
     if (
         op.block_size
@@ -61,7 +61,7 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
 
 
 def _blocks(op: DequantizeLinearView, rank: int) -> Storage | None:
-    """What a matrix of codes stands for, in blocks along rows, which are its columns if these have the scales."""
+    """Return the blocked form of a matrix of codes, if tract's format represents it."""
     given = (op.x, op.x_scale, op.x_zero_point)
     stored = [None if each is None or not each.is_constant else each.storage for each in given]
     codes, scales, zeros = stored
@@ -92,7 +92,7 @@ def _widened(codes: Any) -> Any:
 
 
 def _of_blocks(b: Builder, op: DequantizeLinearView, x: Value) -> Any:
-    """Codes of which each block of an axis has a scale: the blocks are an axis of their own meanwhile."""
+    """Dequantize blocked codes: split the axis into blocks."""
     shape, axis = b.dims(op.x), op.axis % len(b.dims(op.x))
     extents = [extent for extent in shape if isinstance(extent, int)]
     scales = folded(op.x_scale)
@@ -114,19 +114,19 @@ def _of_blocks(b: Builder, op: DequantizeLinearView, x: Value) -> Any:
 
 
 def _of_block(storage: Storage, axis: int) -> Any:
-    """A number for each block, next to the axis of those that it is of."""
+    """Return the parameters of blocks, broadcastable to the split axis."""
     return np.expand_dims(storage.numpy().astype(np.float32), axis + 1)
 
 
 @DequantizeLinearView.lift(DIALECT)
 def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
-    scale = _spread(b, op.x_scale, rank, op.axis)
-    zero = None if op.x_zero_point is None else _spread(b, op.x_zero_point, rank, op.axis)
+    scale = _as_broadcastable(b, op.x_scale, rank, op.axis)
+    zero = None if op.x_zero_point is None else _as_broadcastable(b, op.x_zero_point, rank, op.axis)
     own = op.x.dtype
     if op.block_size and (found := _blocks(op, rank)) is not None:
         blocks = b.constant(found, name=op.x.name)
-        # Blocks lie along rows; who reads columns takes them transposed, as the word for products can.
+        # Blocks are along rows; for columns the product uses a transposed matrix.
         return (
             blocks
             if op.axis % rank
@@ -150,19 +150,19 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     return b.word("mul", y, scale)
 
 
-@word("decoded")
+@import_rule("decoded")
 def decoded(b: Builder, x: Value, *, scale: float, zero_point: int) -> Value:
-    """What integers stand for."""
+    """Dequantize integers."""
     zero = b.like(x, zero_point)
     return OpBuilder(b)("DequantizeLinear", x, b.constant(np.float32(scale)), zero)
 
 
-@word("encoded")
+@import_rule("encoded")
 def encoded(b: Builder, x: Value, *, scale: float, zero_point: int, signed: bool) -> Value:
-    """The integers of eight bits that stand for real numbers; integers of that type are these already.
+    """Quantize floats to 8-bit integers; integers of that type are unchanged.
 
     Raises:
-        UnsupportedError: of other integers, which tract does not cast.
+        UnsupportedError: `x` has another integer type.
     """
     zero = b.constant(np.asarray(zero_point, np.int8 if signed else np.uint8))
     own = x.dtype

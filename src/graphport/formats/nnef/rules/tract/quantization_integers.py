@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules import convolution
 from graphport.formats.nnef.rules.convolution_borders import Sliding, emitted_padding
-from graphport.formats.nnef.rules.tract.binding import DIALECT, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.matmul import matrix_equation
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ops.declare import UnsupportedError, lift
@@ -33,7 +33,7 @@ _MATRIX = 2
 # ── reading ──
 
 
-@word("tract_core_einsum_q")
+@import_rule("tract_core_einsum_q")
 def einsum_q(
     b: Builder,
     *operands: Value,
@@ -41,7 +41,7 @@ def einsum_q(
     acc: str,
     output: str = "",
 ) -> Value:
-    """A sum of products of codes, with what a zero of each is left out; codes of another scale come out of it."""
+    """Einsum of quantized tensors: subtract zero points, multiply, sum, requantize."""
     del acc
     *inputs, bias, a0, a_scale, b0, b_scale, c0, c_scale = operands
     if len(inputs) != _MATRIX:
@@ -53,13 +53,13 @@ def einsum_q(
     zeros = [_among(b, zero, letters[3 + 2 * at], letters[at]) for at, zero in enumerate((a0, b0))]
     factors = [_centred(b, x, zero) for x, zero in zip(inputs, zeros, strict=True)]
     total = OpBuilder(b)("Einsum", *factors, equation=equation)
-    total = OpBuilder(b)("Add", total, _wide(b, _among(b, bias, letters[2], result)))
+    total = OpBuilder(b)("Add", total, _as_float64(b, _among(b, bias, letters[2], result)))
     scales = [_among(b, x, letters[at], result) for x, at in ((a_scale, 4), (b_scale, 6), (c_scale, 8))]
     return _coded(b, total, (scales[0], scales[1], scales[2]), _among(b, c0, letters[7], result), output)
 
 
 def _among(b: Builder, x: Value, own: str, letters: str) -> Value:
-    """A tensor whose axes have the letters `own`, with axes of 1 for the others of `letters`."""
+    """Align a tensor with axes `own` to the axes `letters` by inserting axes of length 1."""
     if not own or own == letters:
         return x
     if [letter for letter in letters if letter in own] != list(own):
@@ -69,7 +69,7 @@ def _among(b: Builder, x: Value, own: str, letters: str) -> Value:
     return OpBuilder(b)("Unsqueeze", x, b.constant(np.array(missing, np.int64)))
 
 
-@word("tract_core_qmatmul")
+@import_rule("tract_core_qmatmul")
 def qmatmul(
     b: Builder, A: Value, B: Value, bias: Value, *scales: Value, axes: tuple[int, ...] = (), output_type: str = "i32"
 ) -> Value:
@@ -77,7 +77,7 @@ def qmatmul(
     return einsum_q(b, A, B, bias, *scales, expr=matrix_equation(b, A, B, axes), acc="i32", output=output_type)
 
 
-@word("tract_core_qconv")
+@import_rule("tract_core_qconv")
 def qconv(
     b: Builder,
     input: Value,
@@ -102,7 +102,7 @@ def qconv(
     total = convolution.conv(
         b, stated, _centred(b, input, b0), _centred(b, filter, _led(b, a0, space + 1)), groups=groups
     )
-    total = OpBuilder(b)("Add", total, _wide(b, _led(b, bias, space)))
+    total = OpBuilder(b)("Add", total, _as_float64(b, _led(b, bias, space)))
     return _coded(b, total, (_led(b, a_scale, space), b_scale, c_scale), c0, output_dt)
 
 
@@ -115,7 +115,7 @@ def _operator(
     target: DType,
     window: dict[str, Any] | None,
 ) -> Value | None:
-    """ONNX's convolution of bytes; `None` where it is none, or where runtimes have no such."""
+    """Return ONNX's QLinearConv; `None` if there is no equivalent or runtimes lack it."""
     x, w, bias = tensors
     emit = OpBuilder(b)
     maps, numbers = b.dims(w, at_least=1)[0], folded(bias)
@@ -157,27 +157,27 @@ def _stored(b: Builder, zero: Value, like: Value | None, dtype: DType | None = N
 
 
 def _led(b: Builder, x: Value, behind: int) -> Value:
-    """Numbers for each channel, with axes of 1 behind; one number as it is."""
+    """Append axes of length 1 to per-channel parameters; a scalar is unchanged."""
     dims = b.dims(x)
     if not dims or dims[0] == 1:
         return x
     return OpBuilder(b)("Unsqueeze", x, b.constant(np.arange(1, behind + 1)))
 
 
-def _wide(b: Builder, x: Value) -> Value:
+def _as_float64(b: Builder, x: Value) -> Value:
     """Integers as doubles, which hold sums of their products exactly."""
     return OpBuilder(b)("Cast", x, to=DType.FLOAT64)
 
 
 def _centred(b: Builder, x: Value, zero: Value) -> Value:
-    return OpBuilder(b)("Sub", _wide(b, x), _wide(b, zero))
+    return OpBuilder(b)("Sub", _as_float64(b, x), _as_float64(b, zero))
 
 
 def _coded(b: Builder, total: Value, scales: tuple[Value, Value, Value], zero: Value, output: str) -> Value:
-    """Sums as codes of their own scale and zero, halves to even."""
+    """Requantize sums with the output scale and zero point, ties to even."""
     emit, dtype = OpBuilder(b), datum(output) or DType.INT32
-    a, other, own = (_wide(b, scale) for scale in scales)
-    y = emit("Add", emit("Round", emit("Mul", total, emit("Div", emit("Mul", a, other), own))), _wide(b, zero))
+    a, other, own = (_as_float64(b, scale) for scale in scales)
+    y = emit("Add", emit("Round", emit("Mul", total, emit("Div", emit("Mul", a, other), own))), _as_float64(b, zero))
     limits = np.iinfo(dtype.numpy)
     low, high = (b.constant(np.float64(limit)) for limit in (limits.min, limits.max))
     return emit("Cast", emit("Clip", y, low, high), to=dtype)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import DIALECT, ROWS, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, ROWS, import_rule
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_onnx_random")
+@import_rule("tract_onnx_random")
 def random(
     b: Builder, *, datum_type: str, shape: tuple[int, ...], dist: str, parameters: tuple[float, ...], seed: float = 0.0
 ) -> Value:
@@ -38,7 +38,7 @@ tract_onnx_multinomial(input, *, dtype: ignored = 6, sample_size=1, seed: ignore
 """)
 
 
-# Lifting: a seed is another number in every runtime, and is left out
+# Export rules: the seed is omitted, because each runtime generates different numbers
 
 
 @lift(DIALECT, "RandomUniform")
@@ -52,7 +52,7 @@ def lift_uniform(
     seed: float | None = None,
 ) -> Any:
     del seed
-    return _drawn(b, "uniform", (low, high), shape, dtype)
+    return _emit_random(b, "uniform", (low, high), shape, dtype)
 
 
 @lift(DIALECT, "RandomNormal")
@@ -66,7 +66,7 @@ def lift_normal(
     seed: float | None = None,
 ) -> Any:
     del seed
-    return _drawn(b, "normal", (mean, scale), shape, dtype)
+    return _emit_random(b, "normal", (mean, scale), shape, dtype)
 
 
 @lift(DIALECT, "RandomUniformLike")
@@ -80,7 +80,7 @@ def lift_uniform_like(
     seed: float | None = None,
 ) -> Any:
     del seed
-    return _drawn(b, "uniform", (low, high), b.dims(input), dtype or input.dtype)
+    return _emit_random(b, "uniform", (low, high), b.dims(input), dtype or input.dtype)
 
 
 @lift(DIALECT, "RandomNormalLike")
@@ -94,10 +94,10 @@ def lift_normal_like(
     seed: float | None = None,
 ) -> Any:
     del seed
-    return _drawn(b, "normal", (mean, scale), b.dims(input), dtype or input.dtype)
+    return _emit_random(b, "normal", (mean, scale), b.dims(input), dtype or input.dtype)
 
 
-def _drawn(
+def _emit_random(
     b: Builder, distribution: str, parameters: tuple[float, float], shape: tuple[Any, ...], dtype: DType | None
 ) -> Any:
     if dtype not in (DType.FLOAT32, DType.FLOAT64) or not all(isinstance(extent, int) for extent in shape):
@@ -116,7 +116,7 @@ def _drawn(
 def lift_multinomial(
     b: Builder, input: Value, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> Any:
-    """tract raises to powers what it is given, which overflows unless the greatest is 0."""
+    """Export Multinomial: subtract the maximum first, because tract exponentiates without it."""
     del seed
     if input.dtype is not DType.FLOAT32:
         return None

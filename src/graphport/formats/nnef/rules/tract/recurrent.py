@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.nnef.rules.tract.binding import DIALECT, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.recurrent_in_steps import gru_in_steps, lstm_in_steps, rnn_in_steps
@@ -22,9 +22,9 @@ def _gates(b: Builder, x: Value, count: int) -> tuple[Value, ...]:
     return b.results(registry.pages()["Split"], count, x, None, axis=-1, num_outputs=count)
 
 
-@word("tract_core_lstm_epilogue")
+@import_rule("tract_core_lstm_epilogue")
 def lstm_epilogue(b: Builder, preact: Value, c_prev: Value, *, hidden: int) -> tuple[Value, Value]:
-    """State and cell after one step, of the gates i, o, f and c one behind another."""
+    """State and cell after one step, from the concatenated gates i, o, f and c."""
     del hidden
     emit = OpBuilder(b)
     i, o, f, c = _gates(b, preact, 4)
@@ -33,7 +33,7 @@ def lstm_epilogue(b: Builder, preact: Value, c_prev: Value, *, hidden: int) -> t
     return emit("Mul", emit("Sigmoid", o), emit("Tanh", cell)), cell
 
 
-@word("tract_core_gru_epilogue")
+@import_rule("tract_core_gru_epilogue")
 def gru_epilogue(b: Builder, xh: Value, rh: Value, h_prev: Value, *, hidden: int) -> Value:
     """The state after one step, of the gates z, r and h of the input and of the state before."""
     del hidden
@@ -45,7 +45,7 @@ def gru_epilogue(b: Builder, xh: Value, rh: Value, h_prev: Value, *, hidden: int
     return emit("Add", emit("Mul", z, h_prev), emit("Mul", emit("Sub", b.like(z, 1.0), z), new))
 
 
-@word("tract_core_gru_seq")
+@import_rule("tract_core_gru_seq")
 def gru_seq(
     b: Builder,
     x: Value,
@@ -75,7 +75,7 @@ def gru_seq(
     return emit("Transpose", emit("Squeeze", every, ways), perm=(1, 0, 2)), emit("Transpose", last, perm=(1, 0, 2))
 
 
-# Lifting: loops, where the standard has steps one behind the other.
+# Export rules: loops, where the standard's flavour unrolls
 
 LSTMView.lift(DIALECT)(lstm_in_steps)
 GRUView.lift(DIALECT)(gru_in_steps)

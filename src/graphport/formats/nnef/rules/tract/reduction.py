@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.reduction import reduced
-from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, word
-from graphport.formats.nnef.rules.tract.rows import numbers_of
+from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, import_rule
+from graphport.formats.nnef.rules.tract.rows import static_integers
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, lift
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_core_product_reduce")
+@import_rule("tract_core_product_reduce")
 def product_reduce(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """The product over some axes, which stay with one entry."""
+    """Product over axes, which are kept with length 1."""
     rank = len(b.dims(input))
     if not axes:
         return input
@@ -30,19 +30,19 @@ def product_reduce(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     return OpBuilder(b)("ReduceProd", input, b.constant(chosen), keepdims=1)
 
 
-@word("tract_core_argmax_reduce_last")
+@import_rule("tract_core_argmax_reduce_last")
 def argmax_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     """The place of the largest entry, the last one of equals."""
-    return _last(b, "ArgMax", input, axes)
+    return _arg_reduce(b, "ArgMax", input, axes)
 
 
-@word("tract_core_argmin_reduce_last")
+@import_rule("tract_core_argmin_reduce_last")
 def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     """The place of the smallest entry, the last one of equals."""
-    return _last(b, "ArgMin", input, axes)
+    return _arg_reduce(b, "ArgMin", input, axes)
 
 
-def _last(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
+def _arg_reduce(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
     if len(axes) != 1:
         message = f"{len(axes)} axes"
         raise ShapeError(message, "one axis is reduced")
@@ -51,13 +51,13 @@ def _last(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
 
 
 def _logical(page: str, word_: str) -> None:
-    """A reduction of truths: tract 0.23 takes the bytes of other types for them."""
+    """Reduce booleans: tract 0.23 reinterprets the bytes of other types."""
 
-    @word(word_)
+    @import_rule(word_)
     def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
         dtype = input.dtype
         if dtype is not None and dtype is not DType.BOOL:
-            message = f"tract reduces truths alone as it says, and {input.name} is {dtype}"
+            message = f"tract reduces booleans only, {input.name} is {dtype}"
             raise UnsupportedError(message)
         return reduced(b, registry.pages()[page], input, axes)
 
@@ -76,24 +76,24 @@ def lift_product(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
     rank = len(b.dims(data))
-    known = tuple(range(rank)) if axes is None else numbers_of(axes)
+    known = tuple(range(rank)) if axes is None else static_integers(axes)
     if not known:
         return None
-    return _kept(b, "tract_core_product_reduce", data, tuple(axis % rank for axis in known), keepdims)
+    return _emit_reduction(b, "tract_core_product_reduce", data, tuple(axis % rank for axis in known), keepdims)
 
 
-def _kept(b: Builder, word: str, data: Value, axes: tuple[int, ...], keepdims: int) -> Any:
+def _emit_reduction(b: Builder, import_rule: str, data: Value, axes: tuple[int, ...], keepdims: int) -> Any:
     dims = b.dims(data)
     fact = TensorFact(None, tuple(1 if axis in axes else dim for axis, dim in enumerate(dims)))
-    y = b.word(word, data, facts=[fact], axes=axes)
+    y = b.word(import_rule, data, facts=[fact], axes=axes)
     return y if keepdims else b.word("squeeze", *y, axes=axes)
 
 
-def _arg(page: str, word: str) -> None:
+def _arg(page: str, import_rule: str) -> None:
     @lift(DIALECT, page)
     def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
-        name = f"tract_core_{word}_last" if select_last_index else word
-        return _kept(b, name, data, (axis % len(b.dims(data)),), keepdims)
+        name = f"tract_core_{import_rule}_last" if select_last_index else import_rule
+        return _emit_reduction(b, name, data, (axis % len(b.dims(data)),), keepdims)
 
     del lifted
 

@@ -10,8 +10,8 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules import reshape as nnef
-from graphport.formats.nnef.rules.copies import kept
-from graphport.formats.nnef.rules.tract.binding import DIALECT, Numbers, axis_of, elements, static, vector, word
+from graphport.formats.nnef.rules.copies import protect_copies
+from graphport.formats.nnef.rules.tract.binding import DIALECT, Numbers, axis_of, elements, import_rule, static, vector
 from graphport.formats.nnef.rules.tract.rows import dims_of
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("reshape")
+@import_rule("reshape")
 def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, axis_count: int = -1) -> Value:
     """`shape` replaces `axis_count` axes from `axis_start` on."""
     known = static(shape)
@@ -36,58 +36,58 @@ def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, ax
     parts = [emit("Shape", input, start=0, end=axis_start)] if axis_start else []
     parts.append(vector(b, shape))
     parts += [emit("Shape", input, start=stop, end=rank)] if stop < rank else []
-    # What is no 0 in the text is an extent, also where it is 0 in a run, and never that of the operand.
+    # Only a literal 0 copies a dim; a computed 0 is a dim of 0.
     wanted = elements(shape) if isinstance(shape, Value) else shape
     is_literal = wanted is None or any(isinstance(extent, int) and extent == 0 for extent in wanted)
     whole = parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
     return emit("Reshape", input, whole, allowzero=None if is_literal else 1)
 
 
-@word("squeeze")
+@import_rule("squeeze")
 def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     """Without axes of one entry."""
     return nnef.squeeze(b, input, axes=tuple(axis_of(axis, len(b.dims(input))) for axis in axes))
 
 
-@word("tile")
+@import_rule("tile")
 def tile(b: Builder, input: Value, *, repeats: Numbers) -> Value:
     """So many times along each axis."""
     return OpBuilder(b)("Tile", input, vector(b, repeats))
 
 
-@word("tract_core_broadcast")
+@import_rule("tract_core_broadcast")
 def broadcast(b: Builder, input: Value, *, shape: Numbers) -> Value:
-    """Axes of one entry grown to a shape of the same rank."""
+    """Broadcast axes of length 1 to a shape of the same rank."""
     return OpBuilder(b)("Expand", input, vector(b, shape))
 
 
-@word("tract_core_shape_of")
+@import_rule("tract_core_shape_of")
 def shape_of(b: Builder, input: Value) -> Value:
     """The extents."""
     return OpBuilder(b)("Shape", input)
 
 
-@word("concat")
+@import_rule("concat")
 def concat(b: Builder, *values: Value, axis: int) -> Value:
-    """One behind another, in the element type of the first."""
+    """Concatenate, in the type of the first operand."""
     emit = OpBuilder(b)
     own = values[0].dtype
     same = [v if own is None or v.dtype in (None, own) else emit("Cast", v, to=own) for v in values]
     return nnef.concat(b, *same, axis=axis_of(axis, len(b.dims(values[0]))))
 
 
-@word("stack")
+@import_rule("stack")
 def stack(b: Builder, *values: Value, axis: int) -> Value:
-    """One behind another along a new axis, in the element type of the first."""
+    """Concatenate along a new axis, in the type of the first operand."""
     emit = OpBuilder(b)
     own = values[0].dtype
     same = [v if own is None or v.dtype in (None, own) else emit("Cast", v, to=own) for v in values]
     return nnef.stack(b, *same, axis=axis)
 
 
-@word("pack")
+@import_rule("pack")
 def pack(b: Builder, *items: Value) -> Value:
-    """Integers one behind another: int64[n]."""
+    """Concatenate integers to int64[n]."""
     emit = OpBuilder(b)
     parts: list[Value] = []
     for item in items:
@@ -97,7 +97,7 @@ def pack(b: Builder, *items: Value) -> Value:
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
 
 
-@word("chunked")
+@import_rule("chunked")
 def chunked(b: Builder, input: Value, *, axis: int, chunk: int) -> Value:
     """An axis as two: which slice, and the place in it."""
     emit, rank = OpBuilder(b), len(b.dims(input))
@@ -110,7 +110,7 @@ def chunked(b: Builder, input: Value, *, axis: int, chunk: int) -> Value:
     )
 
 
-@word("joined")
+@import_rule("joined")
 def joined(b: Builder, input: Value, *, axis: int) -> Value:
     """Two axes as one."""
     emit, rank = OpBuilder(b), len(b.dims(input))
@@ -125,7 +125,7 @@ def joined(b: Builder, input: Value, *, axis: int) -> Value:
 
 @lift(DIALECT, "Reshape")
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
-    """The extents of the result, symbols among them; one that nothing is known of is what remains."""
+    """Export Reshape with symbolic result dims; one unknown dim is inferred."""
     dims = b.outcome.shape
     known = dims_of(shape)
     if dims is None and known is not None and 0 not in known:
@@ -152,7 +152,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
     own = (*[1] * (len(dims) - len(own)), *own)
     dims = (*[1] * (len(own) - len(dims)), *dims)
     target: Any = tuple(a if n == 1 else n for a, n in zip(own, dims, strict=True))
-    return kept(b, b.word("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
+    return protect_copies(b, b.word("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
 
 
 @lift(DIALECT, "Tile")
@@ -161,7 +161,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
     if times is None:
         return None
     dims: Any = tuple(dim * count for dim, count in zip(b.dims(input), times, strict=True))
-    return kept(b, b.word("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
+    return protect_copies(b, b.word("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
 
 
 @lift(DIALECT, "Shape")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.rules.tract.binding import DIALECT, elements, word
+from graphport.formats.nnef.rules.tract.binding import DIALECT, elements, import_rule
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_core_resize", "tract_onnx_resize")
+@import_rule("tract_core_resize", "tract_onnx_resize")
 def resize(
     b: Builder,
     input: Value,
@@ -55,7 +55,7 @@ def resize(
     )
 
 
-@word("tract_core_grid_sample", "tract_onnx_grid_sample")
+@import_rule("tract_core_grid_sample", "tract_onnx_grid_sample")
 def grid_sample(
     b: Builder,
     input: Value,
@@ -65,7 +65,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Value:
-    """Values at the places that a grid names."""
+    """Sample at the coordinates of a grid."""
     names = {"bilinear": "linear", "bicubic": "cubic"}
     return OpBuilder(b)(
         "GridSample",
@@ -83,7 +83,7 @@ _COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel
 
 @ResizeView.lift(DIALECT)
 def lift_resize(b: Builder, op: ResizeView) -> Any:
-    """By scales or sizes of all axes, in the ways that tract knows; what else there is goes by the standard's words."""
+    """Export Resize in the modes that tract supports; others are exported by the standard's rules."""
     is_plain = (
         not op.antialias and op.axes is None and not op.exclude_outside and op.keep_aspect_ratio_policy == "stretch"
     )

@@ -1,4 +1,4 @@
-"""What tract's words say of canonical operators that the standard has no words for: rows, and few functions."""
+"""Rules between tract's operators and canonical ones without NNEF equivalent: rows, and few functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Lifted = Any
 
 
 def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
-    """Extents or places that are known, symbols among them."""
+    """Return known dims or indices, possibly symbolic."""
     if value is None:
         return None
     fact = value.fact
@@ -28,8 +28,8 @@ def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
     return tuple(int(x) for x in storage.numpy().reshape(-1))
 
 
-def numbers_of(value: Value | None) -> tuple[int, ...] | None:
-    """Integers that are known."""
+def static_integers(value: Value | None) -> tuple[int, ...] | None:
+    """Return known integers."""
     found = dims_of(value)
     if found is None or any(isinstance(each, Symbolic) for each in found):
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.budget import reserve
-from graphport.formats.nnef.rules.tract.binding import axis_of, word
+from graphport.formats.nnef.rules.tract.binding import axis_of, import_rule
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.op_builder import OpBuilder
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("tract_core_fft")
+@import_rule("tract_core_fft")
 def fft(b: Builder, input: Value, *, axis: int, inverse: bool = False) -> Value:
     """The transform of pairs; the inverse is not divided by the length."""
     emit = OpBuilder(b)
@@ -31,9 +31,9 @@ def fft(b: Builder, input: Value, *, axis: int, inverse: bool = False) -> Value:
     return emit("Mul", y, emit("CastLike", emit("Shape", input, start=place, end=place + 1), y))
 
 
-@word("tract_core_stft")
+@import_rule("tract_core_stft")
 def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, frame: int, stride: int) -> Value:
-    """Transforms of overlapping frames: frames in the place of the axis, all their bins behind it."""
+    """Short-time Fourier transform: frames replace the axis, followed by their bins."""
     emit = OpBuilder(b)
     dims = b.dims(input)
     place = axis_of(axis, len(dims))

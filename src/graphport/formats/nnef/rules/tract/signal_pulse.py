@@ -1,6 +1,6 @@
-"""Words of tract's NNEF that keep what they have seen from pulse to pulse: what they make of the first one.
+"""Streaming operators of tract's NNEF with state between pulses: the result for the first pulse.
 
-A run of tract begins with nothing seen, and so does each run of a model.
+A run of tract begins without state, and so does each run of a model.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.nnef.rules.tract.binding import axis_of, word
+from graphport.formats.nnef.rules.tract.binding import axis_of, import_rule
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.op_builder import OpBuilder
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FAR = np.iinfo(np.int64).max
 
 
-@word("tract_pulse_delay")
+@import_rule("tract_pulse_delay")
 def delay(b: Builder, input: Value, *, axis: int, delay: int, overlap: int) -> Value:
     """Behind `delay` and `overlap` zeros, of which the overlap makes the result longer."""
     emit, dims = OpBuilder(b), b.dims(input)
@@ -34,13 +34,13 @@ def delay(b: Builder, input: Value, *, axis: int, delay: int, overlap: int) -> V
     return emit("Slice", whole, *ends) if delay else whole
 
 
-@word("tract_pulse_mask")
+@import_rule("tract_pulse_mask")
 def mask(b: Builder, input: Value, *, axis: int, begin: int, end: int, value: float) -> Value:
     """`value` but from `begin` to before `end`."""
     return OpBuilder(b)("Where", _inside(b, input, axis, begin, end), input, b.like(input, value))
 
 
-@word("tract_pulse_pulse_pad")
+@import_rule("tract_pulse_pulse_pad")
 def pulse_pad(
     b: Builder,
     input: Value,
@@ -54,7 +54,7 @@ def pulse_pad(
     value: float = 0.0,
     overlap: int = 0,
 ) -> Value:
-    """What lies before `begin_input` and from `end_input` on is padding."""
+    """Elements before `begin_input` and from `end_input` on are padding."""
     del before, after
     emit, place = OpBuilder(b), axis_of(axis, len(b.dims(input)))
     if overlap or border not in ("constant", "replicated", "replicate"):

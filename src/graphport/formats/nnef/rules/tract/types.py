@@ -33,5 +33,5 @@ def datum(name: str) -> DType | None:
 
 
 def datum_name(dtype: DType) -> str | None:
-    """What tract calls an element type; `None` where it has none."""
+    """Return tract's name of a dtype; `None` if it has none."""
     return _NAMES.get(dtype)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.findings import Findings
 
 
-class Fitting:
-    """Whether values may stand where a type is declared; what is wrong goes to `findings`."""
+class TypeChecker:
+    """Checker of value types against declared types; mismatches go to `findings`."""
 
     def __init__(self, edition: Edition, findings: Findings, *, tolerant: bool = False) -> None:
         self.has_misfits = False
@@ -43,7 +43,7 @@ class Fitting:
         self._findings = findings
 
     def fit(self, node: Expression, given: Type, wanted: Type, what: str, code: str) -> bool:
-        """Whether a value `given` may stand for `what`, which is declared as `wanted`; a finding if not."""
+        """Whether a value of type `given` matches `wanted`, the type of `what`; report a mismatch."""
         if castable(given, wanted):
             return True
         if _is_integers_for_scalars(node, given, wanted):
@@ -59,7 +59,7 @@ class Fitting:
         return False
 
     def argument(self, node: Expression, given: Type, wanted: Type, what: str) -> None:
-        """The same for an argument that does not fit: one that other tools are known to write so may pass."""
+        """Check an argument; forms that other tools are known to write are accepted if tolerant."""
         if not (self._tolerant and _is_misfit(node, given, wanted)):
             self.fit(node, given, wanted, what, "NNEF0401")
             return
@@ -72,7 +72,7 @@ class Fitting:
 
 
 def _is_integers_for_scalars(node: Expression, given: Type, wanted: Type) -> bool:
-    """Whether `node` is made of integer literals where scalars are wanted; no deeper than types are."""
+    """Whether `node` consists of integer literals where scalars are required."""
     match given, wanted:
         case Primitive(), Primitive() if wanted is SCALAR and given is INTEGER:
             return isinstance(node, Number) or (isinstance(node, Unary) and isinstance(node.operand, Number))
@@ -90,7 +90,7 @@ def _is_integers_for_scalars(node: Expression, given: Type, wanted: Type) -> boo
 
 
 def _is_misfit(node: Expression, given: Type, wanted: Type) -> bool:
-    """Whether one integer stands for an array of them, or a tensor or an array of one number for a scalar."""
+    """Whether an integer is passed for an array of integers, or a tensor or array of one number for a scalar."""
     match given, wanted:
         case Primitive(), ArrayOf(Primitive() as item):
             return given is INTEGER and item is INTEGER

@@ -1,6 +1,6 @@
-"""What a document of tract's writes for numbers, extents and rows, in the form in which it is needed.
+"""Conversion of argument values to numbers, dims and rows.
 
-The language of tract has no types that would refuse the rest beforehand; a `GivenError` becomes a finding.
+tract's language is untyped, so conversions may fail: a `GivenError` is reported.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _MOST_POWER = 64
 
 
 class GivenError(ValueError):
-    """What is written is not what is wanted; the message says why."""
+    """An argument has not the expected form; the message contains the reason."""
 
 
-def computed(operator: str, left: Any, right: Any) -> Any:
-    """What an operator makes of numbers of the text; `None` where it has to be a tensor.
+def apply_operator(operator: str, left: Any, right: Any) -> Any:
+    """Apply an operator to compile-time numbers; return `None` if the result must be a tensor.
 
     Raises:
-        GivenError: there is no such number, or no room for it in 64 bits.
+        GivenError: the result is not finite or exceeds 64 bits.
     """
     try:
-        return fitting(_computed(operator, left, right))
+        return check_int64(_computed(operator, left, right))
     except TooLong as error:
         raise GivenError(str(error)) from error
     except (ArithmeticError, GivenError) as error:
@@ -54,13 +54,13 @@ def _computed(operator: str, left: Any, right: Any) -> Any:
         case "/" if right != 0:
             return left // right if is_whole else left / right
         case "^" if not isinstance(left, Symbolic) and not isinstance(right, Symbolic):
-            # What has more digits than this is not worth computing.
+            # Larger powers exceed 64 bits.
             return left**right if not is_whole or abs(left) < 2 or right <= _MOST_POWER else _LARGEST + 1
         case _:
             return None
 
 
-def fitting(number: Any) -> Any:
+def check_int64(number: Any) -> Any:
     """A number that 64 bits hold.
 
     Raises:
@@ -98,11 +98,11 @@ def array_of(items: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         kind = dtype.numpy if dtype is not None else object if _holds_text(items) else None
         array = np.asarray(items, kind)
     except (ValueError, TypeError, OverflowError) as error:
-        message = "these are no numbers in rows of one length"
+        message = "expected numbers in rows of equal length"
         raise GivenError(message) from error
     is_text = array.dtype.kind == "O" and all(isinstance(each, str) for each in array.flat)
     if dtype is None and array.dtype.kind not in "biuf" and not is_text:
-        message = "these are no numbers in rows of one length"
+        message = "expected numbers in rows of equal length"
         raise GivenError(message)
     return array
 
@@ -119,10 +119,10 @@ def _holds_text(items: Any) -> bool:
 
 
 def fill(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """A tensor of `shape` with the numbers in `items`, or with the only one everywhere.
+    """Return a tensor of `shape` with `items`, or with a single repeated one.
 
     Raises:
-        GivenError: extents are not known, or the numbers do not fill them.
+        GivenError: a dim is unknown, or the number of items differs.
     """
     known = [each for each in extents(shape) if isinstance(each, int)]
     array = array_of(items, dtype)
@@ -133,16 +133,16 @@ def fill(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]
     if array.size == 1:
         return np.broadcast_to(array.reshape(()), wanted)
     if array.size != math.prod(wanted):
-        message = f"{array.size} numbers do not fill the shape {list(wanted)}"
+        message = f"{array.size} elements do not fill the shape {list(wanted)}"
         raise GivenError(message)
     return array.reshape(wanted)
 
 
 def rows(given: Any, kinds: Sequence[type], least: int, name: str) -> list[tuple[Any, ...]]:
-    """The tuples of an argument, of `least` items up to one of each of `kinds`; items that are left out are 1.
+    """Return the tuples of an argument, with `least` to `len(kinds)` items; missing items are 1.
 
     Raises:
-        GivenError: it is no array of such tuples.
+        GivenError: it is not an array of such tuples.
     """
     found: list[tuple[Any, ...]] = []
     for each in _items(given):

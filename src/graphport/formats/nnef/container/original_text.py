@@ -1,4 +1,4 @@
-"""What a graph was read from, so that a graph that nobody changed is written as the text that it was."""
+"""The text that a graph was read from, so that an unchanged graph is written back verbatim."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 NOTE = "nnef"
-"""The note of a graph under which its `Original` stands."""
+"""Note of a graph with its `Original`."""
 
 
 class Unread:
-    """A flat text in which nothing is wrong, of which nobody has asked for the tree: `checked` makes it then."""
+    """A valid flat text whose syntax tree is parsed on demand."""
 
     def __init__(self, source: Source, edition: Edition, bound: Mapping[str, Sequence[Dim]], limits: Limits) -> None:
         self._source = source
@@ -38,7 +38,7 @@ class Unread:
         return check(parse(self._source, self.edition, self._limits).document, limits=self._limits)
 
     def graph(self) -> Graph | None:
-        """What is read of it again, without numbers."""
+        """Read the graph again, without elements of constants."""
         from graphport.formats.nnef.container.single_pass import read_flat
 
         return read_flat(self._source, self._bound, self._limits, None)
@@ -50,20 +50,20 @@ class Original:
     __slots__ = ("_constants", "_document", "_inputs", "_nodes", "_unread", "quantization")
 
     def __init__(self, graph: Graph, document: Checked | Unread, quantization: Source | None = None) -> None:
-        """What `graph` was just read from.
+        """Record the origin of `graph`, which was just read.
 
         Args:
-            graph: as it was read.
-            document: its document, or the flat text without fragments of which one can be made.
+            graph: the graph.
+            document: its document, or the flat text without fragments.
             quantization: the text of its quantization.
         """
         self._document = document
         self._unread = document if isinstance(document, Unread) else None
         self.quantization = quantization
         self._inputs = _inputs(graph)
-        # With their storages: another one is another constant, and one that is kept is not another.
+        # Storages are kept to compare constants by identity.
         self._constants = _constants(graph)
-        # Of a text that can be read again quickly, they are looked at when somebody asks.
+        # For a text that can be read again quickly, nodes are compared on demand.
         self._nodes = None if self._unread is not None else _nodes(graph)
 
     @property
@@ -80,17 +80,17 @@ class Original:
         return document.edition if isinstance(document, Unread) else document.document.edition
 
     @property
-    def own(self) -> Mapping[str, Declaration]:
+    def declared_operations(self) -> Mapping[str, Declaration]:
         """The operations that it declares itself."""
         return {} if isinstance(self._document, Unread) else self._document.operations.own
 
     @property
     def has_facts(self) -> bool:
-        """Whether the facts of all values were set as it was read."""
+        """Whether the facts of all values were set by the reader."""
         return self._unread is not None
 
     def is_still(self, graph: Graph) -> bool:
-        """Whether `graph` says what the document says: same operations, operands, attributes, names and numbers."""
+        """Whether `graph` is unchanged: the same operations, operands, attributes, names and constants."""
         if self._inputs != _inputs(graph) or not _are_same(self._constants, _constants(graph)):
             return False
         if self._nodes is None and self._unread is not None:
@@ -106,7 +106,7 @@ def original_of(graph: Graph) -> Original | None:
 
 
 def has_facts(graph: Graph) -> bool:
-    """Whether the facts of all values of `graph` were set as it was read."""
+    """Whether the facts of all values of `graph` were set by the reader."""
     original = original_of(graph)
     return original is not None and original.has_facts
 

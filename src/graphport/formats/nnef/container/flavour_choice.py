@@ -1,4 +1,4 @@
-"""Which flavour a model is written in where nobody asked for one."""
+"""Choice of the NNEF flavour to write if no option selects one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from graphport.core.dtypes import DType
 from graphport.formats.nnef import dialects_with
 from graphport.formats.nnef.container import flavours
 from graphport.formats.nnef.container.recognition import GRAPH
-from graphport.formats.nnef.container.tract.fitted import with_common_types
-from graphport.formats.nnef.container.tract.taken import findings_of
+from graphport.formats.nnef.container.tract.tract_form import with_common_types
+from graphport.formats.nnef.container.tract.tract_support import findings_of
 from graphport.formats.nnef.container.tract.writer import files_of
 from graphport.formats.nnef.container.writer import unwritten_inputs
 from graphport.ir.results import results_of
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def settled(
+def choose_flavour(
     stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
 ) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
-    """A model in the words of a flavour that can say it, what to tell the writer, and a note on the choice (NNEF0776).
+    """Return the model in a flavour that can represent it, options for the writer, and a note on the choice (NNEF0776).
 
-    That is one text for the standard's readers and tract where there is one; else tract's flavour, which has a runtime;
-    else the standard's. What was read from the standard's own text, of which `versions` has the edition, stays that.
+    Preferred is a text for standard readers and tract; else tract's flavour, which has a runtime; else the standard's.
+    A model read from a standard text, whose edition is in `versions`, keeps its flavour.
 
     Raises:
-        DiagnosticError: why the standard has no words for it, and why tract has none.
+        DiagnosticError: why neither the standard nor tract can represent the model.
     """
     first, *others = dialects_with(**options)
     if not others or versions:
@@ -54,7 +54,7 @@ def settled(
 
 
 def _standard(stated: Callable[[str], Graph]) -> tuple[Graph | None, list[Diagnostic]]:
-    """The model in the standard's words, or why there are none."""
+    """Return the model in the dialect `nnef`, or the reasons why that is impossible."""
     try:
         graph = stated("nnef")
     except DiagnosticError as error:

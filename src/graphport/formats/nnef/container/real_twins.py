@@ -1,4 +1,4 @@
-"""Integers that a run computes, as real numbers: the standard has arithmetic of these alone, tract has no `cast`."""
+"""Float copies of computed integers: the standard has arithmetic for floats only, tract has no `cast`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from graphport.formats.nnef.container.items import Converted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.formats.nnef.container.maker import Maker
+    from graphport.formats.nnef.container.replacement import Replacement
     from graphport.ir.graph import Node, Value
 
 _MOVED = frozenset(
     ("copy", "reshape", "transpose", "squeeze", "unsqueeze", "slice", "tile", "concat", "stack", "select")
 )
-"""Words that only move numbers, or choose among them."""
+"""Operators that only move or select elements."""
 _EXTREMES = {"argmax_reduce": ("max_reduce", "eq"), "argmin_reduce": ("min_reduce", "eq")}
 _MOST_NODES = 256
 _MOST_TWIN = 1 << 24
-"""Whole numbers up to here are single floats."""
+"""Integers up to this value are exact in float32."""
 _MOST_CHOSEN = 1 << 20
 """Entries that are compared, chosen and added up in the place of one `gather`."""
 _MOST_ROWS = 1 << 22
@@ -32,8 +32,8 @@ _MOST_ROWS = 1 << 22
 _REAL, _BOOL = TensorFact(DType.FLOAT32, None), TensorFact(DType.BOOL, None)
 
 
-def real_twin(m: Maker, value: Value) -> Value | None:
-    """What `value`, of integers, is as real numbers; `None` if it comes from an input, which only `cast` would read."""
+def float_copy(m: Replacement, value: Value) -> Value | None:
+    """Return a float copy of integer `value`; `None` if it depends on an input, which needs `cast`."""
     order = _computed_in(value)
     if order is None:
         return None
@@ -43,7 +43,7 @@ def real_twin(m: Maker, value: Value) -> Value | None:
             twins[each] = m.stored(Converted(each.storage, DType.FLOAT32), is_literal=each.is_literal)
             continue
         node = each.producer
-        twin = None if node is None else _twin_of(m, node, twins)
+        twin = None if node is None else _copy_node(m, node, twins)
         if twin is None:
             return None
         twins[each] = twin
@@ -51,7 +51,7 @@ def real_twin(m: Maker, value: Value) -> Value | None:
 
 
 def _computed_in(value: Value) -> list[Value] | None:
-    """The integers that `value` is made of, operands first; `None` if there are many, or some of an input."""
+    """Return the integers that `value` is computed from, operands first; `None` if many or from an input."""
     found: dict[Value, None] = {}
     waiting = [value]
     while waiting:
@@ -73,15 +73,15 @@ def _integers(value: Value) -> list[Value]:
     node = value.producer
     if node is None or node.dialect != DIALECT or node.word not in _MOVED:
         return []
-    return [operand for operand in _numbers(node) if operand is not None]
+    return [operand for operand in _data_operands(node) if operand is not None]
 
 
-def _numbers(node: Node) -> Sequence[Value | None]:
-    """The operands whose numbers stand in the result."""
+def _data_operands(node: Node) -> Sequence[Value | None]:
+    """Return the operands whose elements appear in the result."""
     return node.inputs[1:] if node.word == "select" else node.inputs
 
 
-def _twin_of(m: Maker, node: Node, twins: dict[Value, Value]) -> Value | None:
+def _copy_node(m: Replacement, node: Node, twins: dict[Value, Value]) -> Value | None:
     if node.dialect != DIALECT:
         return None
     if node.word in _MOVED:
@@ -90,12 +90,12 @@ def _twin_of(m: Maker, node: Node, twins: dict[Value, Value]) -> Value | None:
             return None
         return m.emit(node.word, *[x for x in operands if x is not None], fact=_REAL, **dict(node.attributes))
     if node.word in _EXTREMES:
-        return _first_place(m, node)
-    return _whole(m, node) if node.word == "cast" else None
+        return _first_index_of_extreme(m, node)
+    return _truncate(m, node) if node.word == "cast" else None
 
 
-def _whole(m: Maker, node: Node) -> Value | None:
-    """What `cast<integer>` makes: nothing of what is behind the point."""
+def _truncate(m: Replacement, node: Node) -> Value | None:
+    """Truncate toward zero, like `cast<integer>`."""
     x = node.operands[0]
     dtype = x.dtype
     if dtype is DType.BOOL:
@@ -106,8 +106,8 @@ def _whole(m: Maker, node: Node) -> Value | None:
     return m.emit("mul", m.emit("sign", x, fact=_REAL), size, fact=_REAL)
 
 
-def _first_place(m: Maker, node: Node) -> Value | None:
-    """The least of the places of the extreme.
+def _first_index_of_extreme(m: Replacement, node: Node) -> Value | None:
+    """Compute the first index of the extreme.
 
     Before  y = argmax_reduce(x, axes = [1])
     After   y = min_reduce(select(eq(x, max_reduce(x, axes = [1])), [0, 1, 2, …], n), axes = [1])
@@ -123,15 +123,15 @@ def _first_place(m: Maker, node: Node) -> Value | None:
     extreme = m.emit(reduced, x, fact=_REAL, axes=axes)
     indices = np.arange(extent, dtype=np.float32).reshape([extent if at == axes[0] else 1 for at in range(len(shape))])
     is_extreme = m.emit(compared, x, extreme, fact=_BOOL)
-    chosen = m.emit("select", is_extreme, m.tensor(indices), float(extent), fact=_REAL)
-    return m.emit("min_reduce", chosen, fact=_REAL, axes=axes)
+    gather_by_mask = m.emit("select", is_extreme, m.tensor(indices), float(extent), fact=_REAL)
+    return m.emit("min_reduce", gather_by_mask, fact=_REAL, axes=axes)
 
 
-def chosen(m: Maker, axis: int) -> Value | None:
-    """What `gather` takes of real numbers, at places that a run computes.
+def gather_by_mask(m: Replacement, axis: int) -> Value | None:
+    """Replace `gather` of floats with computed indices by a masked sum.
 
     Before  y = gather(x, i)
-    After   y = sum_reduce(select(eq(r, [0, 1, 2, …]), x, 0.0), axes = [1])                   r is i as real numbers
+    After   y = sum_reduce(select(eq(r, [0, 1, 2, …]), x, 0.0), axes = [1])                   r is i as floats
     """
     data, indices = m.node.operands[0], m.node.operands[1]
     shape, taken = _static(data), _static(indices)
@@ -146,7 +146,7 @@ def chosen(m: Maker, axis: int) -> Value | None:
     takes_rows = count * extent * rest > _MOST_CHOSEN
     if takes_rows and (count * extent > _MOST_ROWS or not _is_finite(data)):
         return None
-    twin = real_twin(m, indices)
+    twin = float_copy(m, indices)
     if twin is None:
         return None
     row = m.emit("reshape", twin, fact=_REAL, shape=(count, 1), axis_start=0, axis_count=-1)
@@ -179,6 +179,6 @@ def _static(value: Value) -> tuple[int, ...] | None:
 
 
 def _is_finite(value: Value) -> bool:
-    """Whether a product with zeros leaves nothing of what is not taken."""
+    """Whether all elements are finite, so that products with 0 are 0."""
     storage = value.storage if value.is_constant else None
     return storage is not None and bool(np.isfinite(storage.numpy()).all())

@@ -1,4 +1,4 @@
-"""What lies beside a text of tract's: models that it calls by their names, and weights of safetensors."""
+"""Files referenced by a text in tract's flavour: submodels, and weights in safetensors files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Within(Container):
 
 
 def submodel(outer: Container, label: str) -> Container | None:
-    """The model that is called `label` beside `outer`: a folder of it, or an archive in the same folder."""
+    """Return the model named `label` next to `outer`: a folder, or an archive in the same folder."""
     if not label or "/" in label or label.startswith("."):
         return None
     within = _Within(outer, label)
@@ -61,7 +61,7 @@ def submodel(outer: Container, label: str) -> Container | None:
 
 
 def safetensors(container: Container) -> dict[str, Storage]:
-    """The tensors of all files of safetensors beside the text, by name.
+    """Return the tensors of all safetensors files next to the text, by name.
 
     Raises:
         DiagnosticError: NNEF0906, a file is damaged.
@@ -96,7 +96,7 @@ def _tensors(region: Region, file: MappedFile) -> dict[str, Storage]:
 
 
 def _storage(region: Region, file: MappedFile, begin: int, name: str, entry: Any) -> Storage | None:
-    """What an entry of a header says; `None` of a type that no variable has."""
+    """Return the tensor of a header entry; `None` for an unsupported type."""
     try:
         dtype = _TYPES.get(str(entry["dtype"]))
         shape = tuple(_count(extent) for extent in entry["shape"])

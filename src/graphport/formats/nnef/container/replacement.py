@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph
 
 
-class Maker:
+class Replacement:
     """Puts operations in the place of one node."""
 
     def __init__(self, graph: Graph, node: Node, *, is_shared: bool = False) -> None:
         self._graph = graph
         self.node = node
         self.is_shared = is_shared
-        """Whether tract is to take the text, so that what it lacks is said at more cost."""
+        """Whether tract must be able to read the text, so that costlier replacements are used."""
 
     @property
     def x(self) -> Value:
         """The first operand."""
         return self.node.operands[0]
 
-    def number(self, name: str) -> float:
+    def number_of(self, name: str) -> float:
         """An attribute that is a number."""
         return cast("float", self.node.attributes[name])
 
-    def numbers(self, name: str) -> tuple[int, ...]:
+    def integers_of(self, name: str) -> tuple[int, ...]:
         """An attribute that is an array of integers."""
         return cast("tuple[int, ...]", self.node.attributes[name])
 
@@ -67,7 +67,7 @@ class Maker:
         return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
 
     def emit(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
-        """The result of one operation; its fact is that of the node's result unless another is given."""
+        """Append an operation and return its result; by default its fact is that of the node's result."""
         values = [self.literal(each) if isinstance(each, int | float) else each for each in operands]
         own = fact or self.node.results[0].fact
         result = Value(self._graph.fresh(self.node.results[0].name), own)

@@ -28,8 +28,8 @@ _WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad"
 """Operations that other readers lack, and tract has, or that are fitted here."""
 
 
-def fitted(graph: Graph) -> Graph:
-    """A graph whose words tract takes as they are meant."""
+def to_tract_form(graph: Graph) -> Graph:
+    """Rewrite a graph to operators that tract interprets correctly."""
     found = portable(graph, Edition.FINAL, keep=_WHOLE)
     if found is graph:
         found = rewrite.copy(graph)
@@ -75,7 +75,7 @@ def _commonly_typed(graph: Graph, value: Value) -> Value:
 
 
 def _common(value: Value) -> DType | None:
-    """The type of the standard's readers that holds all numbers of another one that tract has."""
+    """Return the dtype of standard readers that represents all values of a tract dtype."""
     dtype = value.dtype
     if dtype is None or dtype in (DType.FLOAT64, DType.FLOAT32, DType.INT64) or datum_name(dtype) is None:
         return None
@@ -95,7 +95,7 @@ def _inserted(graph: Graph, node: Node, word: str, operands: list[Value], **attr
 
 
 def _deconv(graph: Graph, node: Node) -> None:
-    """The channels of the result come first in the filter; `output_shape` counts spatial axes alone."""
+    """Permute the filter: output channels first; `output_shape` contains spatial axes only."""
     weights = node.operands[1]
     groups = int(cast("int", node.attributes.get("groups", 1)))
     dims = weights.fact.dims if isinstance(weights.fact, TensorFact) else ()
@@ -121,7 +121,7 @@ def _deconv(graph: Graph, node: Node) -> None:
 
 
 def _pad(graph: Graph, node: Node) -> None:
-    """tract says `replicated`; it has no negative padding, and no reflection that repeats the border."""
+    """Rewrite pad: tract names the border `replicated` and lacks negative padding and reflect-even."""
     pairs = cast("tuple[tuple[int, int], ...]", node.attributes.get("padding", ()))
     border = node.attributes.get("border", "constant")
     dims = node.operands[0].fact.dims if isinstance(node.operands[0].fact, TensorFact) else ()
@@ -150,7 +150,7 @@ def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims
         extent = dims[axis]
         if not (front or behind) or not isinstance(extent, int):
             continue
-        # A slice for each entry; a node takes as much as some hundred numbers.
+        # One slice per element; a node costs as much memory as some hundred elements.
         reserve(front + behind, _ENTRIES_OF_A_NODE, what="entries of slices")
         indices = [*range(front - 1, -1, -1), None, *range(extent - 1, extent - 1 - behind, -1)]
         parts = [
@@ -169,7 +169,7 @@ def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims
 
 
 def _window(graph: Graph, node: Node) -> None:
-    """A window over batch or channels slides over new axes in front of which there are two more."""
+    """Insert two axes for a window over batch or channels, which tract does not support."""
     size = cast("tuple[int, ...]", node.attributes["size"])
     stride = cast("tuple[int, ...]", node.attributes.get("stride") or ())
     pairs = cast("tuple[tuple[int, int], ...]", node.attributes.get("padding") or ())
@@ -241,7 +241,7 @@ def _matmul(graph: Graph, node: Node) -> None:
 
 
 def _behind_leading(value: Value) -> Node | None:
-    """What makes `value`, for one reader, by putting axes of one before the others; `None` of anything else."""
+    """Return the single-user producer of `value` if it prepends axes of length 1; `None` otherwise."""
     made = value.producer
     if made is None or made.word != "unsqueeze" or made.dialect not in _OURS:
         return None
@@ -253,7 +253,7 @@ def _behind_leading(value: Value) -> Node | None:
 
 
 def _slice(graph: Graph, node: Node) -> None:
-    """Of no axis it is the tensor itself: tract wants an end."""
+    """Replace a slice without axes by copy: tract requires an end."""
     if not node.attributes.get("axes"):
         graph.insert_before(node, copy := Node("copy", node.inputs, origin=node.origin, dialect="nnef"))
         copy.take_outputs(node)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.syntax import Argument
 
 
-class Form:
-    """What such calls share: the operation, how many tensors it names first, and every letter of what is behind them.
+class CallText:
+    """Shared part of calls: the operation, the number of leading tensors, and the exact text after them.
 
-    Two are the same only if they are one object.
+    Forms are compared by identity.
     """
 
     __slots__ = ("count", "generic", "name")
@@ -27,14 +27,14 @@ class Form:
 
 
 class FlatCall(Call):
-    """A call of a form, whose arguments are read when somebody asks for them."""
+    """A call in a known form, whose arguments are parsed on demand."""
 
     __slots__ = ("_at", "_read", "_reader", "form", "tensors")
     __match_args__ = Call.__match_args__
 
     def __init__(
         self,
-        form: Form,
+        form: CallText,
         tensors: list[str],
         reader: Callable[[int], tuple[Argument, ...]],
         at: int,
@@ -54,7 +54,7 @@ class FlatCall(Call):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All arguments, with their places."""
+        """All arguments, with their locations."""
         if self._read is None:
             self._read = self._reader(self._at)
         return self._read

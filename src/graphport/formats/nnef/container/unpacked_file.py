@@ -1,4 +1,4 @@
-"""What a compressed archive holds, unpacked where nobody else sees it."""
+"""Content of a compressed archive in an anonymous temporary file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UnpackedFile(MappedFile):
-    """A file without a name; it is gone when nobody holds it any more, however the process ends.
+    """An anonymous file, deleted when its last reference is dropped or the process ends.
 
     `path` is the archive that it was unpacked from.
     """
@@ -36,7 +36,7 @@ class UnpackedFile(MappedFile):
                 os.lseek(self._descriptor, start, os.SEEK_SET)
                 piece = os.read(self._descriptor, min(length, limit))
             if not piece:
-                message = f"what was unpacked from {self.path} became shorter"
+                message = f"the temporary file unpacked from {self.path} was truncated"
                 raise OSError(message)
             start += len(piece)
             length -= len(piece)

@@ -1,4 +1,4 @@
-"""Which texts of the standard's own words tract takes as they are meant, and why it does not take others."""
+"""Which standard texts tract interprets correctly, and reasons why it does not accept others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BORDERS = frozenset(("constant", "ignore"))
 
 
 class NotTaken(NamedTuple):
-    """What tract does not take: an operation or a quantity, and the reason."""
+    """Something that tract does not support: an operation or a quantity, and the reason."""
 
     what: str
     reason: str
@@ -41,7 +41,7 @@ class NotTaken(NamedTuple):
 
 
 def not_taken(graph: Graph) -> list[NotTaken]:
-    """What tract would not load of `graph`, or compute otherwise; each subject once for each reason."""
+    """Return what tract would refuse or compute differently in `graph`, each subject once per reason."""
     found = {
         (node.word, reason): NotTaken(node.word, reason, node.origin)
         for node in graph
@@ -72,13 +72,13 @@ def _reason(node: Node) -> str | None:
     return None if rule is None else rule(node)
 
 
-def _numbers(node: Node, name: str) -> tuple[Any, ...]:
+def _integers_of(node: Node, name: str) -> tuple[Any, ...]:
     found = node.attributes.get(name)
     return found if isinstance(found, tuple) else ()
 
 
 def _pairs(node: Node) -> tuple[tuple[int, int], ...]:
-    return cast("tuple[tuple[int, int], ...]", _numbers(node, "padding"))
+    return cast("tuple[tuple[int, int], ...]", _integers_of(node, "padding"))
 
 
 def _pad(node: Node) -> str | None:
@@ -89,7 +89,7 @@ def _pad(node: Node) -> str | None:
 
 
 def _slice(node: Node) -> str | None:
-    steps = _numbers(node, "stride")
+    steps = _integers_of(node, "stride")
     return "it does not go backwards" if any(isinstance(step, int) and step < 0 for step in steps) else None
 
 
@@ -105,9 +105,9 @@ def _deconv(node: Node) -> str | None:
 
 
 def _window(node: Node) -> str | None:
-    if len(_numbers(node, "size")) < 3:
+    if len(_integers_of(node, "size")) < 3:
         return _OVER_SPACE
-    still = ((_numbers(node, "size"), 1), (_numbers(node, "stride"), 1), (_numbers(node, "dilation"), 1))
+    still = ((_integers_of(node, "size"), 1), (_integers_of(node, "stride"), 1), (_integers_of(node, "dilation"), 1))
     if any(extent != own for given, own in still for extent in given[:2]):
         return _OVER_SPACE
     pairs = _pairs(node)
@@ -121,8 +121,11 @@ def _window(node: Node) -> str | None:
 
 
 def overhangs(node: Node) -> bool:
-    """Whether a window may lie in the padding alone, of which readers choose different numbers."""
-    size, dilation = _numbers(node, "size"), _numbers(node, "dilation") or (1,) * len(_numbers(node, "size"))
+    """Whether a window may lie entirely in the padding, where readers disagree."""
+    size, dilation = (
+        _integers_of(node, "size"),
+        _integers_of(node, "dilation") or (1,) * len(_integers_of(node, "size")),
+    )
     reach = [(extent - 1) * step + 1 for extent, step in zip(size, dilation, strict=True)]
     return any(max(pair) >= length for pair, length in zip(_pairs(node), reach, strict=False))
 
@@ -135,7 +138,7 @@ def _indexed(node: Node) -> str | None:
 
 
 def _normalization(node: Node) -> str | None:
-    size = _numbers(node, "size")
+    size = _integers_of(node, "size")
     return _OVER_SPACE if any(extent != 1 for extent in size[:2]) else None
 
 

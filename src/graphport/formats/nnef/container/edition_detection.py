@@ -1,4 +1,4 @@
-"""Which edition a text is in, by what only one of them writes."""
+"""Detection of a text's edition by syntax that occurs in one edition only."""
 
 from __future__ import annotations
 

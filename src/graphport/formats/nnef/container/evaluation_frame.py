@@ -1,4 +1,4 @@
-"""Where evaluation is: the names of one activation of a fragment, and what findings made there say."""
+"""Evaluation frames: the names of one activation of a fragment, and diagnostics located there."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _LONGEST_ROOT = 32
 
 
 class Abandoned(Exception):  # noqa: N818  control flow of evaluation, never seen outside
-    """The statement has no value; a finding says why."""
+    """A statement has no value; the reason has been reported."""
 
 
 class Exhausted(Exception):  # noqa: N818  control flow of evaluation, never seen outside
-    """A limit is reached and evaluation ends; a finding says which."""
+    """A limit is exceeded and evaluation ends; the limit has been reported."""
 
 
 @dataclass(slots=True)
 class Frame:
     """The graph, or one activation of a fragment.
 
-    `path` begins the names of what is made here; `generic` is what `?` is.
+    `path` prefixes the names of new tensors; `generic` is the type of `?`.
     """
 
     values: dict[str, Value] = field(default_factory=dict[str, "Value"])
@@ -78,7 +78,7 @@ class Reporter:
         return frame.caller.within(frame.fragment, span)
 
     def error(self, code: str, message: str, node: Node, frame: Frame, help: str | None = None) -> Abandoned:
-        """Note an error at `node` for the caller to raise what comes of it."""
+        """Report an error at `node`; return the exception to raise."""
         self._add(code, message, node, frame, help, Severity.ERROR)
         return Abandoned()
 
@@ -93,7 +93,7 @@ class Reporter:
         return self.error(code, message, node, frame, self.binding(dim))
 
     def described(self, dim: Dim) -> list[str]:
-        """The axes of inputs on which `dim` depends, in words."""
+        """Describe the input axes on which `dim` depends."""
         found = (self.axes.get(name) for name in symbols(dim))
         return [f"axis {axis[1]} of input '{axis[0]}'" for axis in found if axis is not None]
 
@@ -128,7 +128,7 @@ def open_dims(values: Mapping[str, object]) -> list[Symbolic]:
 
 
 def abandon(target: Expression, frame: Frame) -> None:
-    """Let every use of the names of `target` be passed over: why they have no value has been said."""
+    """Mark the names of `target` as failed, so that statements that use them are skipped silently."""
     waiting = [target]
     while waiting:
         node = waiting.pop()
