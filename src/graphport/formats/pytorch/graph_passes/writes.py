@@ -21,7 +21,7 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphport.core.dtypes import DType
 
@@ -55,12 +55,12 @@ class _Storage:
 class _Tensor:
     """One tensor of the program: its value now, and how it is derived from the one that it looks at."""
 
-    __slots__ = ("node", "parent", "place", "siblings", "source", "storage", "value", "version", "view")
+    __slots__ = ("handle", "node", "parent", "place", "siblings", "sources", "storage", "value", "version", "view")
 
     def __init__(
         self, value: Value, parent: _Tensor | None = None, node: Node | None = None, view: View | None = None
     ) -> None:
-        self.value = value
+        self.handle = self.value = value
         self.parent = parent
         self.node = node
         self.view = view
@@ -68,8 +68,8 @@ class _Tensor:
         self.siblings: list[_Tensor] = [self]
         self.storage: _Storage = parent.storage if parent is not None else _Storage()
         self.version = self.storage.version
-        # What it may look at, as far as the layout is not known: the other tensor, and its version then.
-        self.source: tuple[_Tensor, int] | None = None
+        # Tensors that it may be a view of (the layout or a branch of the run decides), and their versions then.
+        self.sources: tuple[tuple[_Tensor, int], ...] = ()
 
 
 class RefusedWriteError(Exception):
@@ -81,7 +81,7 @@ class Snapshot:
     """What is known of tensors at one point of a program: their values and versions, and those of their storages."""
 
     tensors: dict[Value, _Tensor]
-    values: dict[_Tensor, tuple[Value, int, tuple[_Tensor, int] | None]]
+    values: dict[_Tensor, tuple[Value, int, tuple[tuple[_Tensor, int], ...]]]
     storages: dict[_Storage, tuple[int, str | None]]
 
 
@@ -141,10 +141,37 @@ class Functionalizer:
 
     def root_of(self, value: Value) -> Value:
         """The tensor whose elements `value` shows; itself where it shows its own."""
+        return _root(self._tensor(value)).handle
+
+    def possible_roots(self, value: Value) -> list[Value]:
+        """The tensors whose elements `value` shows or may show."""
+        found = {_root(self._tensor(value)): None}
+        pending = list(found)
+        while pending:
+            roots = [_root(source) for source, _ in pending.pop().sources]
+            pending += [root for root in roots if root not in found]
+            found |= dict.fromkeys(roots)
+        return [root.handle for root in found]
+
+    def is_written(self, value: Value) -> bool:
+        """Whether the program has written into the tensor `value`."""
+        return value in self.tensors and self.tensors[value].storage.version > 0
+
+    def may_show(self, value: Value, others: Sequence[Value], *, is_written: bool = False) -> None:
+        """Let the tensor `value` be a view of one of `others`, or a copy: only a run decides.
+
+        Args:
+            value: a tensor whose elements are its own so far.
+            others: tensors that it may be a view of.
+            is_written: whether the program has written into `value` already.
+        """
+        if is_written:
+            for other in others:
+                self._tensor(other).storage.doubt = value.name
+            return
         tensor = self._tensor(value)
-        while tensor.parent is not None:
-            tensor = tensor.parent
-        return next(key for key, each in self.tensors.items() if each is tensor)
+        found = [self._tensor(other) for other in others if other is not value]
+        tensor.sources = (*tensor.sources, *[(each, each.storage.version) for each in found])
 
     def note(self) -> None:
         """Note with inputs and weights that were written what they become."""
@@ -157,15 +184,15 @@ class Functionalizer:
         known = set(self.tensors.values())
         return Snapshot(
             dict(self.tensors),
-            {tensor: (tensor.value, tensor.version, tensor.source) for tensor in known},
+            {tensor: (tensor.value, tensor.version, tensor.sources) for tensor in known},
             {tensor.storage: (tensor.storage.version, tensor.storage.doubt) for tensor in known},
         )
 
     def restore(self, saved: Snapshot) -> None:
         """Forget everything that happened since `saved`."""
         self.tensors = dict(saved.tensors)
-        for tensor, (value, version, source) in saved.values.items():
-            tensor.value, tensor.version, tensor.source = value, version, source
+        for tensor, (value, version, sources) in saved.values.items():
+            tensor.value, tensor.version, tensor.sources = value, version, sources
         for storage, (version, doubt) in saved.storages.items():
             storage.version, storage.doubt = version, doubt
 
@@ -253,7 +280,7 @@ class Functionalizer:
         for value in node.results:
             tensor = _Tensor(value, original, node, view) if looks else _Tensor(value)
             if not looks:
-                tensor.source = original, original.storage.version
+                tensor.sources = ((original, original.storage.version),)
             self.tensors[value] = tensor
             found.append(tensor)
         for tensor in found:
@@ -327,13 +354,12 @@ class Functionalizer:
 
     def _now(self, tensor: _Tensor, place: Node | None) -> Value:
         """The value of a tensor before `place`, derived again if what it looks at was written since."""
-        if tensor.source is not None and tensor.source[0].storage.version != tensor.source[1]:
-            reason = f"%{tensor.value.name} looks at numbers that are written, or is a copy of them: its layout decides"
+        if any(source.storage.version != version for source, version in tensor.sources):
+            reason = f"%{tensor.value.name} is a view of a tensor that is written, or a copy: only a run decides"
             raise RefusedWriteError(reason)
         if tensor.storage.doubt is not None:
-            reason = (
-                f"whether %{tensor.storage.doubt} is a copy of these numbers, or a view of them, its layout decides"
-            )
+            written, read = tensor.storage.doubt, tensor.value.name
+            reason = f"%{written} is written, and is a view of %{read} or a copy: only a run decides"
             raise RefusedWriteError(reason)
         if tensor.version == tensor.storage.version:
             return tensor.value
@@ -354,10 +380,10 @@ class Functionalizer:
 
     def _store(self, tensor: _Tensor, new: Value, place: Node | None) -> None:
         """Let a tensor be `new` from `place` on, and everything that it looks at accordingly."""
-        if tensor.source is not None:
-            # As a copy, nobody else sees it; as a view, those who read the other numbers from here on would.
-            tensor.source[0].storage.doubt = tensor.value.name
-            tensor.source = None
+        # The write into a view changes the other tensors, that into a copy does not: their next reader is refused.
+        for source, _ in tensor.sources:
+            source.storage.doubt = tensor.value.name
+        tensor.sources = ()
         if tensor.parent is not None:
             parent = self._now(tensor.parent, place)
             self._store(tensor.parent, self._put_back(tensor, parent, new, place), place)
@@ -428,6 +454,12 @@ def _trains(node: Node) -> bool:
     """Whether a word normalizes by the batch, and writes what that changes into its running statistics."""
     known = _NORMALIZED.get(node.word)
     return known is not None and bool(node.attributes.get(known[1]))
+
+
+def _root(tensor: _Tensor) -> _Tensor:
+    while tensor.parent is not None:
+        tensor = tensor.parent
+    return tensor
 
 
 def _looks(node: Node, doubt: str) -> bool | None:

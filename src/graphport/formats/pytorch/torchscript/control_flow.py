@@ -175,6 +175,8 @@ class _Branch:
     written: list[Value]
     current: dict[int, Value] = field(default_factory=dict[int, Value])
     """The values of tensors at its end, by identity."""
+    roots: dict[int, list[Value]] = field(default_factory=dict[int, "list[Value]"])
+    """Tensors from outside that these show or may show, by identity."""
     kept: list[Any] = field(default_factory=list[Any])
 
 
@@ -210,6 +212,12 @@ def _settle(evaluator: Context, branch: _Branch, values: Sequence[Any]) -> None:
             branch.kept.append(leaf)
             if isinstance(leaf, Tensor):
                 branch.current[id(leaf)] = evaluator.emitter.now(leaf.value)
+                branch.roots[id(leaf)] = _outer_roots(evaluator, leaf, branch.graph)
+
+
+def _outer_roots(evaluator: Context, tensor: Tensor, graph: Graph) -> list[Value]:
+    """Tensors from outside of `graph` that a tensor shows or may show."""
+    return [root for root in evaluator.emitter.writes.possible_roots(tensor.value) if root.graph is not graph]
 
 
 def discard(graph: Graph) -> None:
@@ -229,6 +237,8 @@ class _Joining:
         self.branches = then, other
         self.pairs: list[tuple[Value, Value]] = []
         self.results: list[Value] = []
+        self.roots: dict[Value, list[Value]] = {}
+        """Tensors from outside that a result shows after one branch or the other."""
 
     def joined(self, a: Any, b: Any) -> Any:
         """The value after both branches."""
@@ -239,7 +249,7 @@ class _Joining:
             return _mapped(b if place else a, lambda _, leaf: self._one_sided(place, leaf))
         match a, b:
             case (Tensor(), Tensor()):
-                return Tensor(self.result(self._current(0, a), self._current(1, b)))
+                return self._tensor(a, b)
             case ((bool() | int() | float() | Number()), (bool() | int() | float() | Number())):
                 return self._number(a, b)
             case (List(), List()) if len(a.items) == len(b.items) and a.stacked is b.stacked is None:
@@ -260,6 +270,15 @@ class _Joining:
                 refuse("TS0009", reason)
         return None
 
+    def _tensor(self, a: Tensor, b: Tensor) -> Tensor:
+        found = self.result(self._current(0, a), self._current(1, b))
+        self.roots.setdefault(found, []).extend([*self._roots(0, a), *self._roots(1, b)])
+        return Tensor(found)
+
+    def _roots(self, place: int, tensor: Tensor) -> Sequence[Value]:
+        known = self.branches[place].roots.get(id(tensor))
+        return self.emitter.writes.possible_roots(tensor.value) if known is None else known
+
     def _one_sided(self, place: int, leaf: Any) -> Any:
         """A value that one branch computes and the other leaves without one: there it is zeros."""
         if not isinstance(leaf, Tensor | Number):
@@ -270,6 +289,8 @@ class _Joining:
         with self.emitter.inside(self.branches[1 - place].graph):
             filler = self._zeros(value)
         found = self.result(*((filler, value) if place else (value, filler)), like=value)
+        if isinstance(leaf, Tensor):
+            self.roots.setdefault(found, []).extend(self._roots(place, leaf))
         return Tensor(found) if isinstance(leaf, Tensor) else Number(found, leaf.kind)
 
     def _zeros(self, value: Value) -> Value:
@@ -334,6 +355,8 @@ def _join(evaluator: Context, condition: Number, then: _Branch, other: _Branch, 
     _emit_if(evaluator, condition, joining)
     for handle, value in zip(handles, stored, strict=True):
         evaluator.emitter.writes.assign(handle, value)
+    for result, roots in joining.roots.items():
+        evaluator.emitter.writes.may_show(result, roots)
     for target, value in held.items():
         evaluator.mutations.touch(target)
         restore(target, (value.items, value.stacked) if isinstance(value, List) else value.items)
@@ -467,8 +490,15 @@ class _Loop:
         for target in self.growing:
             self.evaluator.mutations.touch(target)
             target.items = Growing(target.items)
+        for (key, path), value in trial.inputs.items():
+            if key[0] != "written":
+                self.emitter.writes.may_show(value, self._initial_roots(key, path))
         if self.index is not None:
             trial.variables[self.index] = Number(trial.turn, "int")
+
+    def _initial_roots(self, key: Key, path: Path) -> Sequence[Value]:
+        leaf = dict(_leaves(self.carried[key]))[path]
+        return self.emitter.writes.possible_roots(leaf.value) if isinstance(leaf, Tensor) else ()
 
     def _input(self, trial: _Trial, key: Key, path: Path, leaf: Any) -> Any:
         fact = self.open.get((key, path))
@@ -502,6 +532,7 @@ class _Loop:
         trial.grown = {target: items_as_they_are(target) for target in self.growing}
         trial.changes = self.evaluator.mutations.end()
         trial.is_ended = True
+        trial.written_inputs = {place for place, value in trial.inputs.items() if emitter.writes.is_written(value)}
         _settle(self.evaluator, trial, list(trial.finals.values()))
         _settle(self.evaluator, trial, [tuple(items) for items in trial.grown.values()])
 
@@ -626,8 +657,18 @@ class _Loop:
         by_place = dict(zip(places, results, strict=True))
         for key, initial in self.carried.items():
             self._after(key, _mapped(initial, lambda path, leaf, key=key: _result(by_place.get((key, path)), leaf)))
+        for place, result in by_place.items():
+            self._note_views(trial, place, result, finals[place])
         for target, value in zip(self.growing, collected, strict=True):
             self._collect(target, Tensor(value))
+
+    def _note_views(self, trial: _Trial, place: tuple[Key, Path], result: Value, final: Any) -> None:
+        """Let a result be a view of what it was before the loop, or of what the last iteration made it."""
+        if place[0][0] == "written":
+            return
+        writes, initial = self.emitter.writes, self._initial_roots(*place)
+        writes.may_show(result, initial, is_written=place in trial.written_inputs)
+        writes.may_show(result, trial.roots.get(id(final), ()))
 
     def _value(self, trial: _Trial, leaf: Any) -> Value:
         return trial.current[id(leaf)] if isinstance(leaf, Tensor) else self.emitter.operand(leaf)
@@ -670,6 +711,7 @@ class _Trial(_Branch):
     again: Value | None = None
     inputs: dict[tuple[Key, Path], Value] = field(default_factory=dict[tuple[Key, Path], Value])
     finals: dict[Key, Any] = field(default_factory=dict[Key, Any])
+    written_inputs: set[tuple[Key, Path]] = field(default_factory=set[tuple[Key, Path]])
     grown: dict[List, list[Any]] = field(default_factory=dict[List, list[Any]])
     is_ended: bool = False
 
