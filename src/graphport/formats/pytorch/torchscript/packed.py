@@ -66,20 +66,28 @@ def opened(evaluator: Context, owner: Packed) -> dict[str, Any]:
 
 
 def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
-    """Version 2 of the state: a tensor of arguments, then the weight; the bias among optional tensors."""
-    version, required, optional = owner.state["raw"]
-    if str(version) not in ("2", "3") or len(required.items) < 2 or not isinstance(required.items[0], Tensor):
-        refuse("TS0006", f"the packed weights of {owner.name} have version {version}, which is not read")
-    array = evaluator.emitter.array(required.items[0])
-    numbers = [] if array is None else [int(x) for x in array.reshape(-1)]
+    """The arguments and weights of a packed convolution.
+
+    Version 2 has a tensor of arguments and the weight in one list and the optional bias in another; version 3 has the
+    arguments as integers, and a list of an absent tensor, the weight and the optional bias.
+    """
+    version, first, second = owner.state["raw"]
+    match str(version), first.items, second.items:
+        case "2", [Tensor() as arguments, weight], [bias, *_]:
+            array = evaluator.emitter.array(arguments)
+            numbers = [] if array is None else [int(x) for x in array.reshape(-1)]
+        case "3", [*numbers], [_, weight, bias]:
+            pass
+        case _:
+            refuse("TS0006", f"the packed weights of {owner.name} have version {version} or other parts than are known")
     rank = numbers[0] if numbers else 0
     if len(numbers) < 4 * rank + 3:
         refuse("TS0003", "the arguments of a packed convolution are cut off")
     stride, padding, dilation, output_padding = (tuple(numbers[1 + i * rank : 1 + (i + 1) * rank]) for i in range(4))
     groups, flags = numbers[1 + 4 * rank], numbers[2 + 4 * rank]
     return {
-        "weight": required.items[1],
-        "bias": optional.items[1] if len(optional.items) > 1 else None,
+        "weight": weight,
+        "bias": bias,
         "stride": stride,
         "padding": padding,
         "dilation": dilation,
