@@ -222,9 +222,15 @@ class Machine:
         """A call of one of the names: made here, by hand."""
         given = self.pop()
         name = self.pop()
-        if not isinstance(name, Name) or not isinstance(given, tuple):
+        if not isinstance(name, Name):
             fail("the pickle calls something that is no name")
-        self.push(self.call(name.text, cast("tuple[Any, ...]", given)))
+        self.push(self.applied(name.text, given))
+
+    def applied(self, name: str, given: Any) -> Any:
+        """The result of a call with the value in place of the arguments."""
+        if not isinstance(given, tuple):
+            fail(f"the pickle calls {name} without a tuple of arguments")
+        return self.call(name, cast("tuple[Any, ...]", given))
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """The result of a function of the table, made here."""

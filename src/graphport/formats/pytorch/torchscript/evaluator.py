@@ -282,6 +282,8 @@ class Evaluator:
         """An attribute of an object, or a name within a namespace."""
         if isinstance(owner, Namespace):
             return self._in_namespace(owner, name)
+        if isinstance(owner, ClassText) and name in owner.constants:
+            return self.state.enumerated(owner, name, self.expression(owner.constants[name], {}))
         if isinstance(owner, NamedTuple) and name in owner.fields:
             return owner.items[owner.fields.index(name)]
         if isinstance(owner, Tensor | Quantized):
@@ -305,14 +307,7 @@ class Evaluator:
                 return Function(found)
             if found is not None:
                 return found
-            owner = self.texts.find(space.name)
-            if isinstance(owner, ClassText) and name in owner.constants:
-                return self._enumerated(owner, name)
         return Namespace(full)
-
-    def _enumerated(self, owner: ClassText, name: str) -> Object:
-        """A member of an enumeration; each exists once."""
-        return self.state.enumerated(owner, name, self.expression(owner.constants[name], {}))
 
     # Calls in expressions
 
@@ -458,45 +453,26 @@ def _bool(e: Evaluator, given: Any) -> Any:
     return e.operators.to_number(given[0], "bool")
 
 
-def _complex(e: Evaluator, given: Any) -> Any:
-    return e.operators.call("torch", "Complex", list(given), {})
-
-
 def _print(*_: Any) -> Any:
     return None
 
 
-def _len(e: Evaluator, given: Any) -> Any:
-    return e.operators.call("torch", "len", list(given), {})
+def _function(name: str) -> Any:
+    """A builtin that is a function of `torch`, too."""
 
+    def call(evaluator: Evaluator, given: Sequence[Any]) -> Any:
+        return evaluator.operators.call("torch", name, list(given), {})
 
-def _ord(_: Evaluator, given: Any) -> Any:
-    return ord(given[0])
-
-
-def _abs(e: Evaluator, given: Any) -> Any:
-    return e.operators.call("torch", "abs", list(given), {})
-
-
-def _max(e: Evaluator, given: Any) -> Any:
-    return e.operators.call("torch", "max", list(given), {})
-
-
-def _min(e: Evaluator, given: Any) -> Any:
-    return e.operators.call("torch", "min", list(given), {})
+    return call
 
 
 _BUILTINS: dict[str, Any] = {
     "int": _int,
     "float": _float,
     "bool": _bool,
-    "complex": _complex,
+    "complex": _function("Complex"),
     "str": _string,
     "list": _list,
     "print": _print,
-    "len": _len,
-    "ord": _ord,
-    "abs": _abs,
-    "max": _max,
-    "min": _min,
+    **{name: _function(name) for name in ("len", "ord", "chr", "abs", "max", "min", "sorted", "round", "divmod")},
 }

@@ -29,6 +29,7 @@ from graphport.formats.pytorch.torchscript.values import (
     Kind,
     List,
     Number,
+    Object,
     Quantized,
     Tensor,
     kind_of,
@@ -564,6 +565,9 @@ def _is_complex(ops: Operators, tensor: Tensor) -> bool:
 
 def _is(ops: Operators, a: Any, b: Any) -> Any:
     del ops
+    if isinstance(a, Object) and a.type.base == "Enum" and a is b:
+        # PyTorch makes an object of each mention of a member, and `is` compares these.
+        refuse("TS0009", f"the code compares members of {a.type.name} with `is`", help="compare them with ==")
     return a is b or (isinstance(a, bool | int | str) and type(a) is type(b) and a == b)
 
 

@@ -60,6 +60,14 @@ class QuantizedTensor(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
+class Member:
+    """A member of an enumeration of the archive, by its value."""
+
+    type: str
+    value: Any
+
+
+@dataclass(eq=False, slots=True)
 class Tagged:
     """A list or dictionary whose type the pickle declares, such as `List[Any]`."""
 
@@ -104,6 +112,14 @@ class _Machine(Machine):
                 return str(arguments[0]) if arguments else "cpu"
             case _:
                 return super().call(name, arguments)
+
+    def applied(self, name: str, given: Any) -> Any:
+        """A member of an enumeration for a class with a value; the result of a call otherwise."""
+        if not name.startswith(CLASSES):
+            return super().applied(name, given)
+        if not isinstance(given, bool | int | float | str):
+            fail(f"the pickle makes a member of {name} from something else than its value")
+        return Member(name, given)
 
     def new(self) -> None:
         """NEWOBJ: an object without a state yet."""

@@ -17,6 +17,7 @@ from graphport.formats.pytorch.torchscript.packed import packed
 from graphport.formats.pytorch.torchscript.pickles import (
     CPP_CLASSES,
     Instance,
+    Member,
     QuantizedTensor,
     Tagged,
     is_tensor,
@@ -91,7 +92,7 @@ class State:
     def lifted(self, owner: Object, name: str) -> Any:
         """An attribute as a value of the evaluator."""
         raw = owner.attributes[name]
-        if not isinstance(raw, Instance | Tagged | dict | list | tuple) and not is_tensor(raw):
+        if not isinstance(raw, Instance | Member | Tagged | dict | list | tuple) and not is_tensor(raw):
             return raw
         path = f"{owner.path}.{name}" if owner.path else name
         owner.attributes[name] = found = self.lift(raw, path)
@@ -106,7 +107,7 @@ class State:
         found = self.lift(raw, f"constants.{name}", folder="constants")
         if isinstance(found, Tensor) and isinstance(raw, Pickled) and not raw.sizes and found.literal is None:
             storage = found.value.storage
-            if storage is not None and storage.dtype.kind in "fiub":
+            if storage is not None and storage.dtype.kind in "fiubc":
                 number = storage.numpy().reshape(()).item()
                 found.literal = bool(number) if storage.dtype.kind == "b" else number
         return found
@@ -134,6 +135,8 @@ class State:
             self._made[key] = Tensor(self._weight(raw, path, folder))
         elif isinstance(raw, QuantizedTensor):
             self._made[key] = self._quantized(raw, path, folder)
+        elif isinstance(raw, Member):
+            self._made[key] = self._member(raw, path)
         elif isinstance(raw, Instance):
             self._instance(raw, path, depth, folder)
         elif isinstance(raw, tuple):
@@ -165,6 +168,18 @@ class State:
             made.attributes = {str(name): value for name, value in raw.attributes.items()}
         elif raw.state is not None:
             refuse("TS0003", f"the state of {path or 'the root'} is a {type(raw.state).__name__}, not attributes")
+
+    def _member(self, raw: Member, path: str) -> Object:
+        """The member of an enumeration that has the value."""
+        owner, evaluator = self.texts.find(raw.type), self.evaluator
+        if not isinstance(owner, ClassText) or evaluator is None:
+            refuse("TS0005", f"the archive has no class {raw.type}, which {path} is of")
+        for name, constant in owner.constants.items():
+            value = evaluator.expression(constant, {})
+            if type(value) is type(raw.value) and value == raw.value:
+                return self.enumerated(owner, name, value)
+        refuse("TS0003", f"{path}: {raw.type} has no member with the value {raw.value!r}")
+        return Object(owner, {})
 
     def enumerated(self, owner: ClassText, name: str, value: Any) -> Object:
         """A member of an enumeration."""
