@@ -7,6 +7,8 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from graphport.formats.pytorch.torchscript.refusal import refuse
 from graphport.formats.pytorch.torchscript.values import (
     Dict,
@@ -36,12 +38,27 @@ def _round(x: Any, digits: int | None = None) -> Any:
     return round(x, digits) if digits is not None else float(round(x))
 
 
-def _pow(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
-        if abs(b) > 64 and abs(a) > 1:
-            refuse("TS0008", f"the power {a} ** {b} has more than 64 bits")
-        return a**b if b >= 0 else float(a) ** b
-    return math.pow(a, b)
+def _minimum(*given: Any) -> Any:
+    """The least number; a float if any of them is one."""
+    return min(map(float, given)) if any(isinstance(x, float) for x in given) else min(given)
+
+
+def _maximum(*given: Any) -> Any:
+    """The greatest number; a float if any of them is one."""
+    return max(map(float, given)) if any(isinstance(x, float) for x in given) else max(given)
+
+
+def _real(name: str) -> Callable[..., float]:
+    """A function of floats; outside of its domain it returns NaN or infinity, as in C."""
+
+    def compute(*given: Any) -> float:
+        try:
+            return float(getattr(math, name)(*given))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            with np.errstate(all="ignore"):
+                return float(getattr(np, name)(*map(float, given)))
+
+    return compute
 
 
 def _shift(a: int, b: int) -> int:
@@ -84,8 +101,12 @@ def _round_to_zero_floordiv(a: Any, b: Any) -> Any:
     return int(a / b)
 
 
-def _log(x: Any, b: Any = None) -> Any:
-    return math.log(x) if b is None else math.log(x, b)
+def _log(x: Any, base: Any = None) -> Any:
+    found = _real("log")(x)
+    if base is None:
+        return found
+    with np.errstate(all="ignore"):
+        return float(np.divide(found, _real("log")(base)))
 
 
 def _factorial(n: Any) -> Any:
@@ -109,7 +130,7 @@ _ON_NUMBERS: Mapping[str, Callable[..., Any]] = {
     "remainder": _OPERATOR.mod,
     "mod": _OPERATOR.mod,
     "fmod": math.fmod,
-    "pow": _pow,
+    "pow": _real("pow"),
     "neg": _OPERATOR.neg,
     "abs": abs,
     "eq": _OPERATOR.eq,
@@ -124,17 +145,17 @@ _ON_NUMBERS: Mapping[str, Callable[..., Any]] = {
     "__lshift__": _shift,
     "__rshift__": _OPERATOR.rshift,
     "__not__": _OPERATOR.not_,
-    "min": min,
-    "max": max,
+    "min": _minimum,
+    "max": _maximum,
     "floor": math.floor,
     "ceil": math.ceil,
     "round": _round,
-    "sqrt": math.sqrt,
+    "sqrt": _real("sqrt"),
     "exp": math.exp,
     "log": _log,
-    "log2": math.log2,
-    "log10": math.log10,
-    "log1p": math.log1p,
+    "log2": _real("log2"),
+    "log10": _real("log10"),
+    "log1p": _real("log1p"),
     "sin": math.sin,
     "cos": math.cos,
     "tan": math.tan,
@@ -188,6 +209,7 @@ _ON_OPEN = {
     "Int": "torch.sym_int",
     "Float": "torch.sym_float",
 }
+_FLOATS_OF_INTEGERS = ("div", "true_divide", "sqrt", "pow", "Float")
 _ROUNDED = ("floor", "ceil", "round")
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "__and__", "__or__", "__not__", "Bool"})
 _ON_STRINGS = frozenset(
@@ -251,8 +273,12 @@ def _opened(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     if name == "__is__":
         return NotImplemented
     op_type = _ON_OPEN.get(name)
+    if op_type is None and name not in _ON_NUMBERS:
+        return NotImplemented
     if op_type is None:
         refuse("TS0009", f"{name} of a number that is only known when the model runs")
+    if name == "pow":
+        given = [computed(emitter, "Float", [x]) for x in given]
     operands: list[tuple[str, Any, bool]] = []
     attributes: dict[str, Any] = {}
     for key, value in zip(("a", "b"), given, strict=False):
@@ -262,7 +288,7 @@ def _opened(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
             attributes[key] = value
     kinds = {kind_of(x) for x in given}
     kind: Any = (
-        "bool" if name in _COMPARISONS else "float" if "float" in kinds or name in ("div", "sqrt", "Float") else "int"
+        "bool" if name in _COMPARISONS else "float" if "float" in kinds or name in _FLOATS_OF_INTEGERS else "int"
     )
     if name in ("Int", *_ROUNDED):
         kind = "int"
