@@ -6,8 +6,10 @@ inputs and `out_INDEX` of the outputs; a second set of both has the suffix `_b`.
 
 from __future__ import annotations
 
+import enum
 import io
 import json
+import math
 import sys
 import zipfile
 from pathlib import Path
@@ -296,6 +298,70 @@ class Detections(nn.Module):
         return boxes, pasted
 
 
+class Layout(enum.Enum):
+    """An order of axes."""
+
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+class Enumeration(nn.Module):
+    """An attribute that is a member of an enumeration, and a boolean that is returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layout = Layout.COLUMNS
+
+    def forward(self, x: Tensor) -> tuple[Tensor, bool]:
+        y = x.t() if self.layout == Layout.COLUMNS else x
+        return y * len(self.layout.value), self.layout == Layout.ROWS
+
+
+class Numbers(nn.Module):
+    """Powers of integers are floats, as the least of an integer and a float; logarithms of 0 are infinite."""
+
+    def forward(self, x: Tensor, i: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
+        n = x.size(0)
+        listed = [k**2 for k in [n, 3]]
+        listed.sort(reverse=True)
+        names = sorted(["b", "a"])
+        least, power = min(n, 2.5), n**2
+        return i * power, torch.tensor(listed), i * least, x * len(names[0]) * math.log(n - n), divmod(n, 2)[1] / 2
+
+
+class SizesOfValues(nn.Module):
+    """Sizes that are elements of tensors."""
+
+    def forward(self, x: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        n = int(counts.sum())
+        mask = torch.arange(int(counts.max()))[None, :] < counts[:, None]
+        return torch.ones(n, 2), x[: int(counts[0])], mask, torch.repeat_interleave(x, counts, dim=0)
+
+
+class WritesAfterBranches(nn.Module):
+    """Writes into tensors that one of two branches made anew."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1
+        if bool(x[0, 0] > 0):
+            y = y + 1
+        y.mul_(2)
+        y[:, 0] = 0
+        if bool(x[0, 1] > 0):
+            y[0].add_(1)
+        for _ in range(int(x.abs().max()) + 1):
+            y = torch.relu(y)
+            y.add_(1)
+        return y
+
+
+class ComplexQuotient(nn.Module):
+    """A complex tensor divided by a complex number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.view_as_real(torch.view_as_complex(x) / (1 + 2j))
+
+
 BOXES = torch.tensor([[0.0, 1, 1, 9, 11], [1, 0, 3, 15, 8], [0, 4, 4, 5, 5]])
 DELTAS = torch.tensor([[0.0, 1, 2, 3, 1, 1, 5, 4], [3, 0, 4, 2, -2, 0, 1, 7], [1, 1, 1, 1, 2, 2, 9, 5]]).repeat(3, 1)
 case("branches", Branches, {"x": ones(3, 4) + 1}, {"x": -torch.ones(3, 4)})
@@ -320,6 +386,13 @@ case("paddings", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)}, how="tra
 case("paddings_scripted", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)})
 case("regions", Regions, {"x": ones(2, 3, 8, 8).sin(), "boxes": BOXES}, how="trace")
 case("detections", Detections, {"scores": ones(9), "deltas": DELTAS}, {"scores": -ones(9).abs(), "deltas": DELTAS})
+case("enumeration", Enumeration, {"x": ones(2, 3)}, {"x": ones(3, 1)})
+case("numbers", Numbers, {"x": ones(3, 2), "i": torch.tensor([2])}, {"x": ones(2, 2), "i": torch.tensor([5])})
+COUNTS = torch.tensor([2, 1, 3]), torch.tensor([1, 4, 0])
+case("sizes_of_values", SizesOfValues, *({"x": ones(3, 2), "counts": counts} for counts in COUNTS))
+case("writes_after_branches", WritesAfterBranches, {"x": ones(3, 3)}, {"x": -ones(3, 3)})
+case("complex_quotient", ComplexQuotient, {"x": ones(3, 2)}, how="trace")
+case("quantized_frozen", static, {"x": ones(2, 3, 8, 8)}, how="script+freeze")
 case("lazy_state", LazyState, {"x": ones(2, 3)})
 case("quantized_static", static, {"x": ones(2, 3, 8, 8)})
 case("quantized_dynamic", dynamic, {"x": ones(2, 4, 6)})
@@ -379,7 +452,7 @@ def main() -> None:
                     continue
                 again = torch.jit.load(io.BytesIO(data))
                 arrays |= {f"in_{key}{suffix}": x.numpy() for key, x in named(inputs).items()}
-                outputs = leaves(again(*inputs.values()))
+                outputs = [x for x in leaves(again(*inputs.values())) if not isinstance(x, bool)]
                 arrays |= {f"out_{i}{suffix}": np.asarray(x) for i, x in enumerate(outputs)}
             np.savez_compressed(HERE / f"{name}.npz", **arrays)
         facts[name] = {"torch": torch.__version__, "how": how}

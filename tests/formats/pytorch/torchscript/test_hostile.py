@@ -23,6 +23,14 @@ _CODE = """class Network(Module):
 {body}
 """
 
+_VIEW_OF_BRANCH = """y = torch.clone(x)
+r = x
+if bool(torch.sum(x)):
+  r = torch.select(y, 0, 0)
+else:
+  r = torch.select(x, 0, 0)
+"""
+
 
 def written(path, body, extra=""):
     """The network with another `forward`."""
@@ -53,11 +61,26 @@ def written(path, body, extra=""):
         pytest.param(f"return torch.add(x, {'9' * 1000})", "TS0004", id="long number"),
         pytest.param(f"return {'(' * 500}x{')' * 500}", "TS0004", id="deep parentheses"),
         pytest.param('return torch.mul("a", 1000000000)', "TS0011", id="long string"),
-        pytest.param("return torch.add(x, torch.pow(7, 100000))", "TS0008", id="large power"),
+        pytest.param("return torch.add(x, torch.pow(7, 100000))", None, id="power that is infinite"),
         pytest.param("return torch.append([x], x)", None, id="list of tensors"),
         pytest.param('ops.prim.RaiseException("no", "builtins.ValueError")\nreturn x', "TS0010", id="exception"),
         pytest.param("return torch.randn_like(x)", "TS0009", id="random numbers"),
         pytest.param("return torch.add(x)", "TS0011", id="no overload"),
+        pytest.param(
+            _VIEW_OF_BRANCH + "_ = torch.add_(r, 1)\nreturn y",
+            "TS0009",
+            id="write into what one branch makes a view",
+        ),
+        pytest.param(
+            _VIEW_OF_BRANCH + "_ = torch.add_(y, 1)\nreturn r",
+            "TS0009",
+            id="write beneath what one branch makes a view",
+        ),
+        pytest.param(
+            "y = torch.clone(x)\nz = y\nfor i in range(int(torch.sum(x))):\n  z = torch.add_(z, 1)\nreturn y",
+            "TS0009",
+            id="write into what a loop carries and another variable shows",
+        ),
         pytest.param('return torch.linear(x, "a")', "TS0011", id="string for a tensor"),
     ],
 )

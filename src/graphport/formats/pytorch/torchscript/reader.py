@@ -229,7 +229,9 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The tensors and numbers of an answer in order, with names."""
     below = f"{name}." if name else ""
     match value:
-        case Tensor() | Number() | Quantized() | bool() | int() | float():
+        case None | str() | bool():
+            return  # flags and names that no input changes
+        case Tensor() | Number() | Quantized() | int() | float():
             yield name or "output", value
         case List() if value.stacked is not None:
             refuse("TS0009", "forward returns a list whose length only a run knows")
@@ -245,7 +247,5 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         case Dict():
             for key, item in value.items.items():
                 yield from _flattened(item, f"{below}{key}")
-        case None | str():
-            return
         case _:
             refuse("TS0009", f"forward returns {kind_of(value)}, which is no tensor")
