@@ -1,6 +1,6 @@
 """Write the table of PyTorch's operator schemas that the TorchScript reader chooses overloads by.
 
-Needs torch: `python tools/torchscript_schemas.py > src/graphport/formats/pytorch/torchscript/schemas.txt`.
+Needs torch: `python tools/torchscript_schemas.py > src/graphport/formats/pytorch/schemas.txt`.
 Schemas of one operator stand in the order in which torch registers them, which is the order in which it tries them.
 """
 

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "expression/fused/engine.py": "the cache, beside its place and moved there",
     "formats/archive/container/members.py": "inside an archive",
     "formats/__init__.py": "a temporary folder",
+    "formats/pytorch/pt2/archive.py": "inside an archive",
     "formats/genai/writer.py": "a new folder, whose configuration is written last",
     "formats/recognition/containers.py": "a temporary folder",
     "formats/nnef/container/packaging.py": "a folder beside its place, moved there whole",

@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS, by_name, recognize
 from tests.models import NNEF, perceptron, write_nnef, write_onnx
 
-READ_ONLY = ("checkpoint", "keras", "pt2", "stablehlo", "tensorflow", "torchscript")
+READ_ONLY = ("checkpoint", "keras", "stablehlo", "tensorflow", "torchscript")
 
 
 def code_of(call, *arguments):
@@ -144,12 +144,12 @@ def test_what_says_no_format_is_told(path, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_is_read_and_all_but_programs_of_pytorch_are_written(name):
+def test_every_format_is_read_and_all_but_some_are_written(name):
     assert FORMATS[name].writes == (name not in READ_ONLY)
 
 
 def test_what_is_only_read_is_told():
-    assert code_of(by_name, "net.pt2") == "IO0003"
+    assert code_of(by_name, "net.mlir") == "IO0003"
 
 
 def test_versions_are_those_of_the_file(tmp_path):

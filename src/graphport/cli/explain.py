@@ -189,7 +189,8 @@ def _operator(page: Page) -> dict[str, Any]:
     for name, kind in FORMATS.items():
         stated = manual.spellings(kind.read_dialect)[page.name]
         words = ", ".join(stated.patterns or stated.reads)
-        by_format[name] = f"{stated.direction or 'no'}{f': {words}' if words else ''}"
+        direction = stated.direction if kind.writes else stated.direction.removesuffix("write").rstrip(", ")
+        by_format[name] = f"{direction or 'no'}{f': {words}' if words else ''}"
     return {
         "kind": "operator",
         "name": page.name,

@@ -14,6 +14,8 @@ from graphport.formats.pytorch.graph_passes import states as pytorch_states
 from graphport.formats.pytorch.graph_passes import strides as pytorch_strides
 from graphport.formats.pytorch.graph_passes import vmap as pytorch_vmap
 from graphport.formats.pytorch.graph_passes import writes as pytorch_writes
+from graphport.formats.pytorch.graph_passes.closing import close_bodies
+from graphport.formats.pytorch.parameters import mark_initializers
 from graphport.formats.pytorch.rules.overloads import DIALECT
 from graphport.ir.graph import walk
 from graphport.ops import registry
@@ -53,3 +55,13 @@ def _forget(graph: Graph) -> None:
         for place, value in enumerate(node.outputs):
             if value is not None and not value.uses:
                 node.drop_output(place)
+
+
+def before_lifting(graph: Graph) -> None:
+    """Note which constants belong to the model: export rules create others, which are not trained."""
+    mark_initializers(graph)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Give the bodies of branches and loops their operands."""
+    close_bodies(graph)

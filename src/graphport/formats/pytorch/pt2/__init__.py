@@ -1,4 +1,4 @@
-"""Programs that PyTorch exported: `.pt2`, as `torch.export.save` writes it, read without torch.
+"""Programs that PyTorch exported: `.pt2`, as `torch.export.save` writes it, read and written without torch.
 
 A raw graph speaks `pytorch.aten.add.Tensor`: the target is the word, arguments that are tensors are operands, the rest
 attributes of the same names, and `$` is the tuple of the names under which operands are given. Parameters, buffers and
@@ -16,8 +16,9 @@ from graphport.formats.pytorch.pt2.recognition import recognizes
 if TYPE_CHECKING:
     from graphport.formats.pytorch.pt2.exporting import exported
     from graphport.formats.pytorch.pt2.reader import read, read_bytes, versions
+    from graphport.formats.pytorch.pt2.writer import write
 
-__all__ = ["FORMAT", "exported", "read", "read_bytes", "recognizes", "versions"]
+__all__ = ["FORMAT", "exported", "read", "read_bytes", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -26,6 +27,7 @@ __getattr__ = first_used(
         "read": "graphport.formats.pytorch.pt2.reader",
         "read_bytes": "graphport.formats.pytorch.pt2.reader",
         "versions": "graphport.formats.pytorch.pt2.reader",
+        "write": "graphport.formats.pytorch.pt2.writer",
     },
 )
 
@@ -34,7 +36,12 @@ FORMAT = Format(
     "PyTorch exported program",
     (".pt2",),
     "pytorch",
-    Hooks(recognize=recognizes, read=deferred(__name__, "read"), versions=deferred(__name__, "versions")),
+    Hooks(
+        recognize=recognizes,
+        read=deferred(__name__, "read"),
+        versions=deferred(__name__, "versions"),
+        write=deferred(__name__, "write"),
+    ),
     options=("program", "states"),
     packed_in=("zip",),
 )

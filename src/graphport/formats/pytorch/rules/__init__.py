@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(records_facts=True, has_literals=True)
+RECORD = Dialect(records_facts=True, has_literals=True, decomposes=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
+from graphport.formats.pytorch.schemas import MISSING, Schema, schemas
 from graphport.formats.pytorch.torchscript.values import (
     Device,
     List,
@@ -22,86 +19,8 @@ from graphport.formats.pytorch.torchscript.values import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MISSING = object()
-"""The default of an argument that has to be given."""
 _INTEGERS = ("int", "SymInt", "ScalarType", "MemoryFormat", "Layout")
 _LIST = re.compile(r"(.+)\[(\d*)\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a schema."""
-
-    name: str
-    type: str
-    default: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """One overload of an operator."""
-
-    name: str
-    overload: str
-    positional: tuple[Argument, ...]
-    keyword: tuple[Argument, ...]
-    returns: tuple[str, ...]
-
-    @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """All arguments in order."""
-        return self.positional + self.keyword
-
-    @property
-    def op_type(self) -> str:
-        """The operator type in the dialect of PyTorch."""
-        return f"aten.{self.name}.{self.overload or 'default'}"
-
-
-@cache
-def _table() -> Mapping[str, list[str]]:
-    text = (files("graphport.formats.pytorch.torchscript") / "schemas.txt").read_text("utf-8")
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        found.setdefault(line[: min(i for i in (line.find("."), line.find("(")) if i >= 0)], []).append(line)
-    return found
-
-
-@cache
-def schemas(name: str) -> tuple[Schema, ...]:
-    """The overloads of an operator in the order of their registration; none if torch has no such operator."""
-    return tuple(_parsed(line) for line in _table().get(name, ()))
-
-
-def _parsed(line: str) -> Schema:
-    head, _, rest = line.partition("(")
-    given, _, returned = rest.rpartition(" -> ")
-    positional, _, keyword = given.rstrip(")").partition("*, ")
-    name, _, overload = head.partition(".")
-    returns = returned.strip("()")
-    return Schema(
-        name,
-        overload,
-        tuple(_argument(x) for x in _split(positional)),
-        tuple(_argument(x) for x in _split(keyword)),
-        tuple(x.split(" ")[0] for x in _split(returns)),
-    )
-
-
-def _split(text: str) -> list[str]:
-    """The parts between the outermost commas."""
-    return [x.strip() for x in re.split(r",(?![^\[(]*[\])])", text) if x.strip()]
-
-
-def _argument(text: str) -> Argument:
-    declared, equals, default = text.partition("=")
-    type_, _, name = declared.rpartition(" ")
-    if not equals:
-        return Argument(name, type_, MISSING)
-    try:
-        return Argument(name, type_, ast.literal_eval(default))
-    except (ValueError, SyntaxError):
-        return Argument(name, type_, default)
 
 
 def match(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Schema, dict[str, Any]] | None:

@@ -9,16 +9,10 @@ import numpy as np
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.overloads import is_in_place
+from graphport.formats.pytorch.schemas import Argument, Schema, schemas
 from graphport.formats.pytorch.torchscript import containers, quantized, upgraders
 from graphport.formats.pytorch.torchscript.emit import CAST, item_key
-from graphport.formats.pytorch.torchscript.matching import (
-    Argument,
-    Schema,
-    described,
-    has_tensor,
-    match,
-    schemas,
-)
+from graphport.formats.pytorch.torchscript.matching import described, has_tensor, match
 from graphport.formats.pytorch.torchscript.numbers import computed, equal, is_number, items_of
 from graphport.formats.pytorch.torchscript.refusal import refuse
 from graphport.formats.pytorch.torchscript.values import (

@@ -1,0 +1,97 @@
+"""Graphs of the dialect `pytorch` as files that `torch.export.load` opens; weights are streamed from their source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import replacing
+from graphport.formats.pytorch.pt2.archive import ArchiveWriter
+from graphport.formats.pytorch.pt2.program_writer import ProgramWriter
+from graphport.formats.pytorch.pt2.schema import DTYPES, STRIDED
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph
+
+MODEL = "model"
+_NUMBER_OF = {dtype: number for number, dtype in DTYPES.items()}
+
+
+def write(graph: Graph, path: str | Path) -> None:
+    """Write a graph as an exported program.
+
+    Raises:
+        DiagnosticError: PT0101 the rank or element type of a value is not known, or torch has no tensors of it; PT0102
+            the elements of a weight are not available; PT0103 a node is no operator of torch; PT0104 an operator has
+            no such argument; PT0105 the file cannot be written.
+    """
+    target = Path(path)
+    source = Source(str(path))
+    writer = ProgramWriter(graph, source)
+    document = writer.document()
+    if writer.findings:
+        raise DiagnosticError(*writer.findings)
+    try:
+        with replacing(target) as file:
+            _write_archive(file, target.stem or MODEL, document, writer.weights)
+    except OSError as error:
+        message = f"{target} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("PT0105", message, Span(source), "choose another path")) from error
+
+
+def _write_archive(
+    file: BinaryIO, folder: str, document: dict[str, Any], weights: dict[str, tuple[Storage, bool]]
+) -> None:
+    archive = ArchiveWriter(file, folder)
+    config: dict[str, Any] = {}
+    members: dict[int, str] = {}
+    for name, (storage, is_parameter) in weights.items():
+        member = members.get(id(storage))
+        if member is None:
+            member = members[id(storage)] = f"weight_{len(members)}"
+            archive.add(f"data/weights/{member}", storage.chunks(), storage.nbytes)
+        config[name] = _payload(storage, member, is_parameter=is_parameter)
+    program = json.dumps(document, allow_nan=False).encode()
+    texts = {
+        f"data/weights/{MODEL}_weights_config.json": json.dumps({"config": config}).encode(),
+        f"data/constants/{MODEL}_constants_config.json": b'{"config": {}}',
+        f"models/{MODEL}.json": program,
+        # Torch asks for the member, and has no sample inputs if it is empty.
+        f"data/sample_inputs/{MODEL}.pt": b"",
+        "archive_format": b"pt2",
+        "archive_version": b"0",
+        ".data/version": b"6\n",
+        "byteorder": b"little",
+        ".data/serialization_id": f"{int(hashlib.sha256(program).hexdigest(), 16) % 10**40:040}".encode(),
+    }
+    for name, data in texts.items():
+        archive.add(name, [data], len(data))
+    archive.close()
+
+
+def _payload(storage: Storage, member: str, *, is_parameter: bool) -> dict[str, Any]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(storage.shape):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return {
+        "path_name": member,
+        "is_param": is_parameter,
+        "use_pickle": False,
+        "tensor_meta": {
+            "dtype": _NUMBER_OF[storage.dtype],
+            "sizes": [{"as_int": size} for size in storage.shape],
+            "requires_grad": is_parameter,
+            "device": {"type": "cpu", "index": None},
+            "strides": [{"as_int": stride} for stride in strides],
+            "storage_offset": {"as_int": 0},
+            "layout": STRIDED,
+        },
+    }

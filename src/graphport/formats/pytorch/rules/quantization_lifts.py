@@ -1,0 +1,98 @@
+"""Export rules of quantization to ATen: arithmetic, which torch loads without further packages."""
+
+from __future__ import annotations
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.emitting import DIALECT, aten
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped
+from graphport.ops.pages.arithmetic.cast import Cast
+from graphport.ops.pages.quantization import DynamicQuantizeLinear
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
+
+_HELD = frozenset(
+    (
+        *(DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2),
+        *(DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2FNUZ),
+    )
+)
+_WIDEST_EXACT = 24
+"""Bits of integers that float32 holds exactly."""
+
+
+def _check(dtype: DType) -> None:
+    if dtype not in _HELD:
+        message = f"torch has no tensors of {dtype}"
+        raise UnsupportedError(message)
+
+
+def _aligned(b: Builder, x: Value, grid: Value, axis: int, block_size: int) -> Value:
+    """A scale or zero point in the shape that broadcasts to `x`."""
+    rank, count = len(b.dims(x)), len(b.dims(grid))
+    if count == 0:
+        return grid
+    if block_size:
+        place = axis % rank
+        wide = aten(b, "repeat_interleave.self_int", grid, block_size, place)
+        size = b.dims(x)[place]
+        return wide if isinstance(size, Symbolic) else aten(b, "slice.Tensor", wide, place, 0, size)
+    if count == 1:
+        if b.dims(grid)[0] == 1 and rank != 1:
+            return reshaped(b, grid, [])
+        shape = [1] * rank
+        shape[axis % rank] = -1
+        return reshaped(b, grid, shape)
+    return grid
+
+
+@QuantizeLinearView.lift(DIALECT)
+def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
+    """round(x / scale) + zero_point, saturated."""
+    to = b.outcome.dtype
+    if to is None:
+        message = "the element type of its result is not known"
+        raise UnsupportedError(message)
+    _check(to)
+    computed = DType.FLOAT64 if dtype_of(op.y_scale) is DType.FLOAT64 else DType.FLOAT32
+    scale = cast(b, _aligned(b, op.x, op.y_scale, op.axis, op.block_size), computed)
+    ratio = aten(b, "div.Tensor", cast(b, op.x, computed), scale)
+    if to.is_floating:
+        return b(Cast, ratio, to=to, saturate=op.saturate)
+    y = aten(b, "round", ratio)
+    if op.y_zero_point is not None:
+        zero = cast(b, _aligned(b, op.x, op.y_zero_point, op.axis, op.block_size), computed)
+        y = aten(b, "add.Tensor", y, zero)
+    low, high = ends_of(to)
+    return aten(b, "to.dtype", aten(b, "clamp", y, low, high), to)
+
+
+@DequantizeLinearView.lift(DIALECT)
+def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
+    """(x - zero_point) * scale."""
+    own, result = dtype_of(op.x), b.outcome.dtype or dtype_of(op.x_scale)
+    _check(own)
+    computed = result if result.bits >= DType.FLOAT32.bits else DType.FLOAT32
+    scale = cast(b, _aligned(b, op.x, op.x_scale, op.axis, op.block_size), computed)
+    if op.x_zero_point is None or own.is_floating:
+        return cast(b, aten(b, "mul.Tensor", cast(b, op.x, computed), scale), result)
+    wide = DType.INT32 if own is DType.INT32 or own.bits > _WIDEST_EXACT else computed
+    zero = cast(b, _aligned(b, op.x, op.x_zero_point, op.axis, op.block_size), wide)
+    shifted = aten(b, "sub.Tensor", cast(b, op.x, wide), zero)
+    return cast(b, aten(b, "mul.Tensor", cast(b, shifted, computed), scale), result)
+
+
+@DynamicQuantizeLinear.lift(DIALECT)
+def lift_dynamic_quantize(b: Builder, x: Value) -> tuple[Value, ...]:
+    """The grid spans the elements and zero.  Source: ONNX DynamicQuantizeLinear-11."""
+    axes = tuple(range(len(b.dims(x))))
+    low = aten(b, "clamp", aten(b, "amin", x, axes), None, 0.0)
+    high = aten(b, "clamp", aten(b, "amax", x, axes), 0.0)
+    scale = aten(b, "div.Tensor", aten(b, "sub.Tensor", high, low), 255.0)
+    start = aten(b, "neg", aten(b, "div.Tensor", low, scale))
+    zero = aten(b, "clamp", aten(b, "round", start), 0.0, 255.0)
+    y = aten(b, "add.Tensor", aten(b, "round", aten(b, "div.Tensor", x, scale)), zero)
+    quantized = aten(b, "to.dtype", aten(b, "clamp", y, 0.0, 255.0), DType.UINT8)
+    return quantized, scale, aten(b, "to.dtype", zero, DType.UINT8)

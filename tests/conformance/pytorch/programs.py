@@ -1,0 +1,70 @@
+"""Models written as `.pt2`, run by torch in a process of its own, and compared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+
+PYTHON = os.environ.get("GRAPHPORT_PYTHON_TORCH", "")
+"""The interpreter that has torch."""
+_BITS = {
+    DType.BFLOAT16: np.uint16,
+    DType.FLOAT8E4M3FN: np.uint8,
+    DType.FLOAT8E4M3FNUZ: np.uint8,
+    DType.FLOAT8E5M2: np.uint8,
+    DType.FLOAT8E5M2FNUZ: np.uint8,
+}
+_NAMES = {
+    DType.BFLOAT16: "bfloat16",
+    DType.FLOAT8E4M3FN: "float8_e4m3fn",
+    DType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    DType.FLOAT8E5M2: "float8_e5m2",
+    DType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+}
+_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+SECONDS = 1800
+
+
+class Outcome(NamedTuple):
+    """What torch made of a program: outputs, or an error."""
+
+    outputs: Sequence[Any]
+    error: str
+
+
+def store(path: Path, inputs: Iterable[Any]) -> None:
+    """Store the inputs of the program at `path`."""
+    arrays: dict[str, Any] = {}
+    for index, value in enumerate(inputs):
+        array = np.asarray(value)
+        kind = next((dtype for dtype in _BITS if array.dtype == dtype.numpy), None)
+        name = f"{index}|" if kind is None else f"{index}|{_NAMES[kind]}"
+        arrays[name] = array if kind is None else array.view(_BITS[kind])
+    np.savez(str(path).removesuffix(".pt2") + ".in.npz", **arrays)
+
+
+def run_all(folder: Path) -> None:
+    """Run all programs of a folder in torch."""
+    script = Path(__file__).with_name("run_programs.py")
+    subprocess.run([PYTHON, "-W", "ignore", str(script), str(folder)], check=True, timeout=SECONDS)
+
+
+def outcome(path: Path) -> Outcome:
+    """What torch made of the program at `path`."""
+    stem = str(path).removesuffix(".pt2")
+    error = Path(f"{stem}.error")
+    if error.exists():
+        return Outcome((), error.read_text())
+    found: list[Any] = []
+    with np.load(f"{stem}.out.npz") as arrays:
+        for name in sorted(arrays.files, key=lambda each: int(each.partition("|")[0])):
+            kind = name.partition("|")[2]
+            found.append(arrays[name].view(_TYPES[kind].numpy) if kind else arrays[name])
+    return Outcome(found, "")

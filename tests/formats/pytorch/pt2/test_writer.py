@@ -1,0 +1,185 @@
+"""Programs that are written: read again and computed by the reference, and their archive."""
+
+import json
+import zipfile
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+import graphport as gp
+from graphport.formats.pytorch.pt2.names import Identifiers, QualifiedNames
+from graphport.formats.pytorch.pt2.sizes import Sizes
+
+RANDOM = np.random.default_rng(5)
+
+
+def floats(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def model(nodes, inputs, outputs, weights=(), opset=21):
+    def values(stated):
+        return [h.make_tensor_value_info(name, kind, shape) for name, kind, shape in stated]
+
+    graph = h.make_graph(nodes, "net", values(inputs), values(outputs), [nh.from_array(w, n) for n, w in weights])
+    made = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
+    made.ir_version = 10
+    return made
+
+
+def network():
+    nodes = [
+        h.make_node("Conv", ["x", "features.0.weight", "features.0.bias"], ["c"], pads=[1, 1, 1, 1]),
+        h.make_node("BatchNormalization", ["c", "bn.weight", "bn.bias", "bn.mean", "bn.var"], ["n"]),
+        h.make_node("Relu", ["n"], ["r"]),
+        h.make_node("GlobalAveragePool", ["r"], ["p"]),
+        h.make_node("Flatten", ["p"], ["f"]),
+        h.make_node("Gemm", ["f", "fc.weight", "fc.bias"], ["y"], transB=1),
+    ]
+    weights = {
+        "features.0.weight": floats(8, 3, 3, 3),
+        "features.0.bias": floats(8),
+        "bn.weight": floats(8),
+        "bn.bias": floats(8),
+        "bn.mean": floats(8),
+        "bn.var": floats(8) ** 2 + 1,
+        "fc.weight": floats(10, 8),
+        "fc.bias": floats(10),
+    }
+    return model(nodes, [("x", T.FLOAT, ["batch", 3, 16, "width"])], [("y", T.FLOAT, ["batch", 10])], weights.items())
+
+
+def written(made, folder, name="net"):
+    onnx.save(made, folder / "source.onnx")
+    source = gp.load(folder / "source.onnx")
+    gp.save(source, folder / f"{name}.pt2")
+    return source, gp.load(folder / f"{name}.pt2")
+
+
+def document(path):
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read(f"{path.stem}/models/model.json"))
+
+
+def agree(one, other, inputs):
+    for name, expected in gp.run(one, inputs).items():
+        np.testing.assert_allclose(gp.run(other, inputs)[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_is_the_same_at_other_sizes(tmp_path):
+    source, back = written(network(), tmp_path)
+    agree(source, back, {"x": floats(2, 3, 16, 16)})
+    agree(source, back, {"x": floats(5, 3, 16, 9)})
+
+
+def test_weights_are_parameters_and_statistics_are_buffers(tmp_path):
+    written(network(), tmp_path)
+    specs = document(tmp_path / "net.pt2")["graph_module"]["signature"]["input_specs"]
+    assert [spec["parameter"]["parameter_name"] for spec in specs if "parameter" in spec] == [
+        *("features.0.weight", "features.0.bias", "bn.weight", "bn.bias", "fc.weight", "fc.bias")
+    ]
+    assert [spec["buffer"]["buffer_name"] for spec in specs if "buffer" in spec] == ["bn.mean", "bn.var"]
+
+
+def test_open_dims_are_symbols_with_ranges(tmp_path):
+    written(network(), tmp_path)
+    program = document(tmp_path / "net.pt2")
+    sizes = program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]
+    assert sizes[0]["as_expr"]["expr_str"] == "Symbol('s0', positive=True, integer=True)"
+    assert sizes[1] == {"as_int": 3}
+    assert program["range_constraints"]["s0"] == {"min_val": 1, "max_val": None}
+
+
+def test_members_are_stored_and_their_data_is_aligned(tmp_path):
+    written(network(), tmp_path)
+    with zipfile.ZipFile(tmp_path / "net.pt2") as archive, (tmp_path / "net.pt2").open("rb") as file:
+        for info in archive.infolist():
+            assert info.compress_type == zipfile.ZIP_STORED
+            file.seek(info.header_offset + 26)
+            name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+            assert (info.header_offset + 30 + name + extra) % 64 == 0
+        assert archive.testzip() is None
+        assert archive.read("net/archive_format") == b"pt2"
+
+
+def branch(name, nodes):
+    return h.make_graph(nodes, name, [], [h.make_tensor_value_info(f"{name}_y", T.FLOAT, [2, 3])])
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches(tmp_path, chosen):
+    then = branch("then", [h.make_node("Mul", ["x", "w"], ["then_y"])])
+    other = branch("else", [h.make_node("Sub", ["x", "w"], ["else_y"])])
+    nodes = [h.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)]
+    inputs = [("c", T.BOOL, []), ("x", T.FLOAT, [2, 3])]
+    source, back = written(model(nodes, inputs, [("y", T.FLOAT, [2, 3])], [("w", floats(3))]), tmp_path)
+    agree(source, back, {"c": np.array(chosen), "x": floats(2, 3)})
+    targets = [node["target"] for node in document(tmp_path / "net.pt2")["graph_module"]["graph"]["nodes"]]
+    assert "torch.ops.higher_order.cond" in targets
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_loops_carry_and_stack(tmp_path, count):
+    body = h.make_graph(
+        [
+            h.make_node("Identity", ["going"], ["again"]),
+            h.make_node("Mul", ["state", "w"], ["next"]),
+            h.make_node("Add", ["next", "x"], ["row"]),
+        ],
+        "body",
+        [
+            h.make_tensor_value_info("i", T.INT64, []),
+            h.make_tensor_value_info("going", T.BOOL, []),
+            h.make_tensor_value_info("state", T.FLOAT, [3]),
+        ],
+        [
+            h.make_tensor_value_info("again", T.BOOL, []),
+            h.make_tensor_value_info("next", T.FLOAT, [3]),
+            h.make_tensor_value_info("row", T.FLOAT, [3]),
+        ],
+    )
+    nodes = [h.make_node("Loop", ["m", "", "x"], ["last", "rows"], body=body)]
+    inputs = [("m", T.INT64, []), ("x", T.FLOAT, [3])]
+    outputs = [("last", T.FLOAT, [3]), ("rows", T.FLOAT, ["n", 3])]
+    source, back = written(model(nodes, inputs, outputs, [("w", floats(3))]), tmp_path)
+    agree(source, back, {"m": np.array(count), "x": floats(3)})
+
+
+def test_values_that_torch_has_no_type_for_are_refused(tmp_path):
+    nodes = [h.make_node("Cast", ["x"], ["y"], to=T.INT4)]
+    onnx.save(model(nodes, [("x", T.FLOAT, [3])], [("y", T.INT4, [3])]), tmp_path / "source.onnx")
+    with pytest.raises(gp.DiagnosticError, match="torch has no tensors of int4"):
+        gp.save(gp.load(tmp_path / "source.onnx"), tmp_path / "net.pt2")
+    assert not (tmp_path / "net.pt2").exists()
+
+
+def test_identifiers_are_python_names_that_occur_once():
+    names = Identifiers()
+    found = [names.make(wanted) for wanted in ("x", "x", "/a/b:0", "1", "class", "torch", "_hidden", "")]
+    assert len(set(found)) == len(found)
+    assert all(name.isidentifier() for name in found)
+    assert found[0] == "x"
+    assert not {"class", "torch"} & set(found)
+
+
+def test_no_qualified_name_is_a_prefix_of_another():
+    names = QualifiedNames()
+    found = [names.make(wanted) for wanted in ("a.b", "a", "a.b.c", "a/b", "layers.0.forward", "::", "train.x")]
+    assert len(set(found)) == len(found)
+    assert not any(other.startswith(f"{name}.") for name in found for other in found)
+    assert not {"forward", "train"} & {part for name in found for part in name.split(".")}
+
+
+def test_a_size_that_no_input_determines_is_an_unbacked_symbol():
+    from graphport.core.dims import Extents, Symbol
+
+    sizes = Sizes(Extents())
+    n = Symbol("n", 1, None)
+    sizes.declare([(n, 3)])
+    assert sizes.size(2 * n + 1)["as_expr"]["hint"] == {"as_int": 9}
+    assert "Symbol('u0', integer=True)" in sizes.size(Symbol("found", 0, None))["as_expr"]["expr_str"]
+    assert sizes.range_constraints["u0"] == {"min_val": 0, "max_val": None}
