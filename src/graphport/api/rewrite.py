@@ -246,9 +246,11 @@ def _write_at_own_opset(graph: Graph) -> None:
     from graphport.formats.onnx.container import older, opsets
     from graphport.formats.onnx.container.findings import Findings
 
-    used = opsets.words(walk(graph))
+    used = opsets.count_op_types(walk(graph))
     version = older.unchanged(graph, used)
-    _write_at(graph, opsets.choose(graph, used, None, Findings(Source(graph.name))) if version is None else version)
+    _write_at(
+        graph, opsets.choose_opset(graph, used, None, Findings(Source(graph.name))) if version is None else version
+    )
 
 
 def keep_opset(source: Graph, graph: Graph) -> None:

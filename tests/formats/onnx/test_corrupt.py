@@ -29,7 +29,7 @@ def test_a_file_that_ends_too_early_names_the_innermost_field() -> None:
     proto = model([], [], [tensor("w", [5000])], initializer=[weights(n, np.zeros(5000, np.float32)) for n in "uvw"])
     data = proto.SerializeToString()
     assert "graph.initializer[1].raw_data" in refusal(data[: 20_000 + 10_000])
-    assert "it takes 20004 bytes, " in refusal(data[: 20_000 + 10_000])
+    assert "truncated: 20004 bytes expected, " in refusal(data[: 20_000 + 10_000])
 
 
 @every("length", range(24, 400, 7))

@@ -280,7 +280,7 @@ def test_what_cannot_be_said_is_said(word, opset, operands, attributes, reason):
     graph, _ = one_node(word, operands, attributes, 2 if word == "TopK" else 1)
     (finding,) = refusal(graph, opset)
     assert finding.code == "ONNX0602"
-    assert f"1 node {word} cannot be said in opset {opset}: " in finding.message
+    assert f"1 node {word} cannot be written in opset {opset}: " in finding.message
     assert reason in finding.message
     assert "can say all nodes" in (finding.help or "")
 

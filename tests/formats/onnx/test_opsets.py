@@ -24,7 +24,7 @@ def graph(*words: str, dialect: str = "", versions: dict[str, int] | None = None
 
 def chosen(made: Graph, wanted: int | None = None) -> int | str:
     findings = Findings(Source("net.onnx"))
-    version = opsets.choose(made, opsets.words([made]), wanted, findings)
+    version = opsets.choose_opset(made, opsets.count_op_types([made]), wanted, findings)
     return str(findings.diagnostics[0]) if findings.diagnostics else version
 
 
@@ -54,7 +54,7 @@ def test_an_opset_that_is_asked_for_must_say_all_nodes() -> None:
     assert chosen(graph("Relu", "Gelu"), 21) == 21
     refused = str(chosen(graph("Relu", "Gelu"), 19))
     assert "ONNX0602" in refused
-    assert "Gelu is as in opsets 20 to" in refused
+    assert "Gelu is valid in opsets 20 to" in refused
 
 
 def test_words_of_two_times_cannot_stand_in_one_file() -> None:
@@ -72,7 +72,7 @@ def test_a_word_that_stayed_the_same_may_come_from_another_opset() -> None:
 def test_imports_name_the_domains_in_use() -> None:
     made = graph("Relu", versions={"": OPSET, "com.microsoft": 1})
     made.append(Node("Op", made.inputs, [Value("o")], dialect="my"))
-    assert opsets.imports(made, opsets.words([made]), 17, Findings(Source("net"))) == {
+    assert opsets.imports(made, opsets.count_op_types([made]), 17, Findings(Source("net"))) == {
         "onnx": 17,
         "com.microsoft": 1,
         "my": 1,
@@ -82,7 +82,7 @@ def test_imports_name_the_domains_in_use() -> None:
 def test_nodes_of_other_formats_are_counted() -> None:
     made = graph("conv", "conv", "relu", dialect="nnef", versions={"nnef": 1})
     findings = Findings(Source("net"))
-    opsets.imports(made, opsets.words([made]), 17, findings)
+    opsets.imports(made, opsets.count_op_types([made]), 17, findings)
     assert [(each.code, each.message) for each in findings.diagnostics] == [
         ("ONNX0601", "2 nodes nnef.conv: ONNX has no such operator"),
         ("ONNX0601", "1 node nnef.relu: ONNX has no such operator"),
@@ -91,7 +91,7 @@ def test_nodes_of_other_formats_are_counted() -> None:
 
 def test_a_canonical_word_of_our_own_has_no_place_in_a_file() -> None:
     made, findings = graph("Expression"), Findings(Source("net"))
-    opsets.imports(made, opsets.words([made]), 17, findings)
+    opsets.imports(made, opsets.count_op_types([made]), 17, findings)
     assert [each.message for each in findings.diagnostics] == ["1 node Expression: ONNX has no such operator"]
 
 

@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN
 from graphport.core.storage import storage_of
 from graphport.formats.onnx.container import attributes as kinds
-from graphport.formats.onnx.container.values import AttributeMismatchError, kind_of, set_value
+from graphport.formats.onnx.container.values import AttributeMismatchError, attribute_kind, set_value
 from graphport.ir.graph import Graph
 
 
@@ -32,13 +32,13 @@ from graphport.ir.graph import Graph
     ],
 )
 def test_the_type_of_a_value_is_known(value: Any, kind: int) -> None:
-    assert kind_of(value) == kind
+    assert attribute_kind(value) == kind
 
 
 @pytest.mark.parametrize("value", [(), ((1, 2), (3, 4)), (1, "a"), None, 1j], ids=repr)
 def test_what_onnx_cannot_say_is_refused(value: Any) -> None:
     with pytest.raises(AttributeMismatchError):
-        kind_of(value)
+        attribute_kind(value)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""ONNX: protobuf files and messages of every opset, with weights inside or beside.
+"""ONNX: protobuf files and messages of every opset, with embedded or external weights.
 
-A raw graph speaks `onnx.Conv` (see `domains`) at the versions in `graph.opsets`; what ONNX says besides is in notes
-(see `notes`). The parts that need the package `onnx` are imported when they are first used.
+A raw graph has op types such as `onnx.Conv` (see `domains`) at the versions in `graph.opsets`; other content of the
+file is in notes (see `notes`). Modules that need the package `onnx` are imported on first use.
 """
 
 from __future__ import annotations

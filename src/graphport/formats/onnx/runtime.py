@@ -31,25 +31,30 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 IN_MEMORY = 1 << 26
-"""Models with more bytes of weights are handed over as a file beside its weights, which ONNX Runtime maps: as one text
-in memory it holds them three times, and takes three times as long."""
+"""Models with more bytes of weights are passed as a file with external weights, which ONNX Runtime maps: a serialized
+message in memory is stored three times and takes three times as long.
+"""
 _MOST_IN_MEMORY = 1 << 30
 """Up to so many are handed over in memory where no file can be written: protobuf ends at 2 GiB."""
 
 _MANY = 2_000
 """Nodes from which on expressions that occur twice are not looked for."""
 _QUADRATIC = ("CommonSubexpressionElimination",)
-"""Optimizers that compare each node with all others whose operands hash alike, as those of `Add(a, a)` all do: 25 s of
-20,000 nodes. What they leave is computed twice, and comes to the same."""
+"""Optimizers that compare nodes pairwise if their operands have equal hashes, as in `Add(a, a)`: 25 s for 20,000 nodes.
+Without them the same expression may be computed twice.
+"""
 _FATAL = ("MatmulTransposeFusion",)
-"""Optimizers that end the process (SIGSEGV; seen in 1.31.1) where what is multiplied with weights in half precision has
-its first two axes exchanged. What they leave is transposed when the model runs."""
+"""Optimizers that crash (SIGSEGV in 1.31.1) if the operand of a product with float16 weights has its first two axes
+transposed. Without them the transpose runs.
+"""
 _TAKEN_FOR_NONE = ("Pad_Fusion",)
-"""Optimizers that take zeros in front of a MaxPool for padding that is never chosen (1.31.1; not 1.32), as TensorFlow's
-layers ported to PyTorch have them: where all of a window is negative, the result is."""
+"""Optimizers that fuse zero padding into a MaxPool as padding that is never selected (1.31.1; not 1.32), as in
+TensorFlow layers ported to PyTorch: wrong if all elements of a window are negative.
+"""
 _ROUNDING = ("WeightBiasQuantization",)
-"""Optimizers that round weights which the model has as real numbers to eight bits with one scale for all, where
-activations around them are quantized: 5 % of a result and more."""
+"""Optimizers that quantize float weights per tensor to 8 bits if surrounding activations are quantized: errors of 5 %
+of a result and more.
+"""
 
 _NAMED = (
     re.compile(r"\bnode\. Name:'([^']+)'"),
@@ -61,7 +66,7 @@ _NAMED = (
 """Where it names the node that it complains of."""
 _TOO_NEW = re.compile(r"max supported IR version: (?P<format>\d+)|is till opset (?P<opset>\d+)")
 _SORTS_NOTHING = "1.31"
-"""Before this version a TopK of a tensor without numbers ends the process (SIGFPE; seen in 1.23 and 1.30)."""
+"""Before this version TopK of an empty tensor crashes (SIGFPE in 1.23 and 1.30)."""
 _TWICE = "Attempt to replace the existing tensor"
 _KERNEL = "_kernel_time"
 _BYTE = 8
@@ -69,7 +74,7 @@ _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 
 
 class _Options(NamedTuple):
-    """What `prepare` was told."""
+    """Options of `prepare`."""
 
     optimize: bool = True
     threads: int = 0
@@ -87,22 +92,20 @@ def prepare(
     quick: bool = False,
     spins: bool = True,
 ) -> OnnxRuntimeSession:
-    """A session on `graph`; without `optimize` every node is computed as it stands.
+    """Create a session for `graph`; without `optimize` nodes are not fused.
 
-    It computes on `threads` threads, by default on as many as ONNX Runtime likes. What is run `once` gives its memory
-    back at once. Unless it has to be `quick`, as it is by default and when time is measured, sums of products of bytes
-    are right on every processor, and nothing is rounded that the model does not round. Threads that wait for work keep
-    their processor busy, as ONNX Runtime likes it, unless told not to; after a model that is run `once` there is
-    nothing to wait for.
+    It uses `threads` threads, by default ONNX Runtime's choice. With `once` memory is released after the run. Unless
+    `quick` (the default settings, used to measure time), integer products are exact on every processor, and all
+    rounding follows the model. Idle threads spin by default (`spins`), except after a model that is run `once`.
 
     Raises:
-        DiagnosticError: RUN0003 with ONNX Runtime's words, where it does not load the model.
+        DiagnosticError: RUN0003 with ONNX Runtime's message, if it refuses the model.
     """
     return OnnxRuntimeSession(graph, _Options(optimize, threads, once, quick, spins))
 
 
 class OnnxRuntimeSession:
-    """One inference session, and a second one that returns every value once that is asked for."""
+    """An inference session, and on demand a second one that returns every value."""
 
     def __init__(self, graph: Graph, options: _Options) -> None:
         self._graph = graph
@@ -156,7 +159,7 @@ def _refuse_to_sort_nothing(graph: Graph) -> None:
         return
     sorting = next((node for inner in walk(graph) for node in inner if node.op == "TopK"), None)
     if sorting is not None:
-        message = f"{found[0]} {found[1]} may end the program at TopK {sorting.name}: an input has no numbers"
+        message = f"{found[0]} {found[1]} may crash at TopK {sorting.name}: an input is empty"
         remedy = f"install {_SORTS_NOTHING} or newer, or take --backend reference"
         raise DiagnosticError(Diagnostic("RUN0005", message, sorting.origin, remedy))
 
@@ -172,12 +175,12 @@ class Kernel(NamedTuple):
 
 
 def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 24) -> list[Kernel]:
-    """What ONNX Runtime's profile of `graph` on one thread says, in the order of the first calls.
+    """Return the kernels in ONNX Runtime's profile of `graph` on one thread, in the order of first calls.
 
-    Its clock runs on while others have the processor: of all runs the lower quartile is told.
+    Its clock includes preemption, so times are the lower quartile of all runs.
 
     Raises:
-        DiagnosticError: RUN0003 it does not load the model, RUN0005 it does not run it.
+        DiagnosticError: RUN0003 it refuses the model, RUN0005 the run fails.
     """
     with TemporaryDirectory(prefix="graphport-") as folder:
         session = _session(graph, (), _Options(threads=1, quick=True), profile=str(Path(folder) / "profile"))
@@ -218,7 +221,7 @@ def _session(graph: Graph, extra_outputs: Sequence[str], settings: _Options, pro
             for value in node.results:
                 if value.name in missing:
                     graph.add_output(value)
-    runtime: Any = onnxruntime  # what it gets from its native module is unknown to a type checker
+    runtime: Any = onnxruntime  # its native module has no type information
     options = runtime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = settings.threads
@@ -229,7 +232,7 @@ def _session(graph: Graph, extra_outputs: Sequence[str], settings: _Options, pro
         options.enable_profiling = True
         options.profile_file_prefix = profile
     if not settings.quick:
-        # By itself it rounds the other operand of products with compressed weights to eight bits: 4e-3 of the result.
+        # By default it quantizes the other operand of products with compressed weights to 8 bits: errors of 4e-3.
         options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
@@ -242,7 +245,7 @@ def _session(graph: Graph, extra_outputs: Sequence[str], settings: _Options, pro
 
 
 def _has_real_weights_among_steps(graph: Graph) -> bool:
-    """Whether layers have weights in real numbers while activations of the model are quantized."""
+    """Whether a layer has float weights although activations of the model are quantized."""
     nodes = [node for inner in walk(graph) for node in inner]
     is_quantized = any(node.op == "QuantizeLinear" and not node.operands[0].is_constant for node in nodes)
     known: dict[Value, Storage | None] = {}
@@ -250,7 +253,7 @@ def _has_real_weights_among_steps(graph: Graph) -> bool:
 
 
 def has_real_weights(node: Node, known: dict[Value, Storage | None] | None = None) -> bool:
-    """Whether a layer has weights that are constant and not made real of integers; `known` as `folded` takes it."""
+    """Whether a layer has constant weights that are not dequantized from integers; `known` is the cache of `folded`."""
     page = registry.pages().get(node.op)
     weights = node.operand(1)
     if page is None or page.role != "weighted" or weights is None or folded(weights, known) is None:
@@ -266,11 +269,11 @@ def _has_sequences_below(graph: Graph) -> bool:
 
 
 def _with_zero_points(graph: Graph) -> Graph:
-    """`graph`, or a copy in which each tensor of int8 with several scales has zero points, and its own constants.
+    """Return `graph`, or a copy in which every per-channel int8 tensor has zero points and separate constants.
 
-    With `session.x64quantprecision` it makes uint8 of int8 weights, and gives those that have no zero point one of a
-    single entry, which its own kernels refuse beside scales of several. Of what is constant and made real by two nodes
-    it makes two of one name, and does not load the model.
+    With `session.x64quantprecision` ONNX Runtime converts int8 weights to uint8; it adds a zero point of one element if
+    there is none, which its kernels refuse with per-channel scales. A constant dequantized by two nodes is duplicated
+    under one name, and loading fails.
     """
     if not any(_lacks_zero_points(node) or _shared(node) for inner in walk(graph) for node in inner):
         return graph
@@ -334,7 +337,7 @@ def _shared(node: Node) -> list[int]:
 
 
 def _extents(value: Value) -> list[int]:
-    """The shape; none where it is not known as numbers."""
+    """Return the shape; empty if it is not static."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or not fact.is_static:
         return []
@@ -350,9 +353,9 @@ def _loaded(
     *,
     merges: bool = True,
 ) -> Any:
-    """A session on `graph`, without some optimizers; an older ONNX Runtime is given it in the opset that it knows.
+    """Create a session without some optimizers; an older ONNX Runtime gets the opset that it supports.
 
-    Equal expressions become one if it `merges`, where that does not leave it two constants of one name.
+    `merges` enables common subexpression elimination, unless that creates two constants of one name.
     """
     from graphport.formats.onnx import to_proto
 
@@ -368,7 +371,7 @@ def _loaded(
         if weights > IN_MEMORY:
             with TemporaryDirectory(prefix="graphport-", ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "model.onnx"
-                if _is_written(graph, path, opset, must_be=weights > _MOST_IN_MEMORY):
+                if _try_write(graph, path, opset, must_be=weights > _MOST_IN_MEMORY):
                     return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"], **left_out)
         model = to_proto(graph, opset=opset).SerializeToString()
         return runtime.InferenceSession(model, options, ["CPUExecutionProvider"], **left_out)
@@ -384,12 +387,14 @@ def _loaded(
         return _loaded(runtime, graph, options, unwanted, known, merges=merges)
     except DiagnosticError as error:
         stated = error.diagnostics[0]
-        message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "
+        message = (
+            f"ONNX Runtime {runtime.__version__} supports opsets up to {known}, in which the model cannot be written: "
+        )
         remedy = "install a newer ONNX Runtime, or choose another backend"
         raise DiagnosticError(Diagnostic("RUN0003", message + stated.message, stated.span, remedy)) from error
 
 
-def _is_written(graph: Graph, path: Path, opset: int | None, *, must_be: bool) -> bool:
+def _try_write(graph: Graph, path: Path, opset: int | None, *, must_be: bool) -> bool:
     """Whether there is a file now; there may be no room for it, which matters where it `must_be`."""
     from graphport.formats.onnx import write
 
@@ -430,7 +435,7 @@ def _newest_opset(complaint: str) -> int | None:
 
 
 def _is_numpy(array: Any) -> bool:
-    # Types that another library adds are not built in, though one of them says that it is a float like others.
+    # Types of extension libraries are not built in, even if they claim to be floats.
     return array is None or isinstance(array, list) or (array.dtype.kind in "biufcOU" and is_numpy_own(array.dtype))
 
 
@@ -444,7 +449,7 @@ def _plain_outputs(session: Any) -> bool:
 def _ort_value(array: Any) -> Any:
     from onnxruntime import OrtValue
 
-    # A tensor of rank 0 would become one of rank 1 on the way.
+    # A tensor of rank 0 would become rank 1.
     if _is_numpy(array):
         return OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array).reshape(np.shape(array)))
     from graphport.formats.onnx.container.types import CODES
@@ -461,7 +466,7 @@ def _ort_value(array: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    """The numbers of a result; ONNX Runtime gives those that NumPy has no type for as bytes only."""
+    """Return the elements of a result; ONNX Runtime returns types unknown to NumPy as bytes."""
     from ctypes import POINTER, c_uint8, cast
 
     name = value.data_type().removeprefix("tensor(").removesuffix(")")
@@ -477,9 +482,9 @@ def _array(value: Any) -> Any:
 
 
 def _fault(code: str, what: str, error: Exception, graph: Graph) -> DiagnosticError:
-    return fault(code, f"{what}: {_words(error)}", blamed(graph, str(error), _NAMED))
+    return fault(code, f"{what}: {_error_message(error)}", blamed(graph, str(error), _NAMED))
 
 
-def _words(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     lines = _STATUS.sub("", str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _runtime: Any = onnxruntime  # it has no types
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 _LACKING = ("NOT_IMPLEMENTED", "max supported IR version", "till opset")
-"""What it says where it lacks an operator, or is older than the file."""
+"""Error messages for a missing operator or an outdated runtime."""
 _TENSOR = re.compile(r"tensor\((.+)\)")
 _NAMES = {"float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
 """Element types that are called otherwise elsewhere."""
 _CODES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e5m2": 19, "uint4": 21, "int4": 22}
-"""Element types that NumPy has only as somebody else's, by their numbers in ONNX."""
+"""Element types that NumPy supports only through extensions, with their ONNX codes."""
 _BYTE = 8
 
 
@@ -39,13 +39,13 @@ class _Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if settings.is_strict:
             options.graph_optimization_level = _runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            # The default rounds the other operand of a MatMul with block-quantized weights to 8 bits.
+            # The default quantizes the other operand of a MatMul with block-quantized weights to 8 bits.
             options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         try:
             self._session = _runtime.InferenceSession(path, options, ["CPUExecutionProvider"])
         except Exception as error:
             is_lacking = any(words in str(error) for words in _LACKING)
-            raise (LackingError if is_lacking else RefusedError)(_words(error)) from error
+            raise (LackingError if is_lacking else RefusedError)(_error_message(error)) from error
         self.inputs = [_port(each) for each in self._session.get_inputs()]
         self.outputs = [_port(each) for each in self._session.get_outputs()]
         self._is_plain = not any(each.dtype in _CODES for each in (*self.inputs, *self.outputs))
@@ -55,13 +55,13 @@ class _Session:
         try:
             if self._is_plain:
                 given = {port.name: value for port, value in zip(self.inputs, inputs, strict=True)} | states
-                found = [_plain(answer) for answer in self._session.run(names, given)]
+                found = [_to_arrays(answer) for answer in self._session.run(names, given)]
             else:
                 wrapped = {port.name: _wrapped(value) for port, value in zip(self.inputs, inputs, strict=True)}
                 wrapped |= {name: _wrapped(value) for name, value in states.items()}
                 found = [_array(value) for value in self._session.run_with_ort_values(names, wrapped)]
         except Exception as error:
-            raise RefusedError(_words(error)) from error
+            raise RefusedError(_error_message(error)) from error
         return found, {}
 
 
@@ -69,18 +69,18 @@ def _port(port: Any) -> Port:
     found = _TENSOR.fullmatch(port.type)
     if found is None:
         return Port(port.name)
-    # Of what may have any rank it says what it says of a scalar: no axes.
+    # ONNX Runtime reports a shape of unknown rank like a scalar's.
     shape = tuple(dim if isinstance(dim, int) else None for dim in port.shape) if port.shape else None
     return Port(port.name, _NAMES.get(found[1], found[1]), shape)
 
 
-def _plain(answer: Any) -> Any:
-    """An answer as arrays; of maps the values, in the order of their keys."""
+def _to_arrays(answer: Any) -> Any:
+    """Convert a result to arrays; for maps the values, in the order of their keys."""
     if isinstance(answer, dict):
         numbers = cast("dict[Any, Any]", answer)
         return np.array([numbers[key] for key in sorted(numbers)])
     if is_sequence(answer):
-        return [_plain(item) for item in answer]
+        return [_to_arrays(item) for item in answer]
     return answer
 
 
@@ -111,7 +111,7 @@ def _array(value: Any) -> Any:
     return unpack(raw, dtype, value.shape()) if dtype.bits < _BYTE else raw.view(dtype.numpy).reshape(value.shape())
 
 
-def _words(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     lines = _STATUS.sub("", str(error)).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__
 

@@ -9,7 +9,7 @@ ONNXRUNTIME = Target(
     name="onnxruntime",
     formats=("onnx",),
     weighted=PRODUCTS,
-    # QGemm and MatMulIntegerToFloat give reals: what is not rounded adds no noise.
+    # QGemm and MatMulIntegerToFloat return floats: without requantization there is no additional noise.
     leaves_float=frozenset({"Gemm", "MatMul"}),
     summing=frozenset({"Conv"}),
     pointwise=frozenset(
@@ -22,7 +22,7 @@ ONNXRUNTIME = Target(
     block_weights=frozenset({DType.INT4, DType.UINT4, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2}),
     has_zeros=True,
     pairs=True,
-    # It computes on reals between them; weights stay bytes.
+    # Without integer kernels it computes in float between roundings; weights stay 8-bit.
     wide=DType.UINT16,
     mixes=True,
     is_simulated=False,

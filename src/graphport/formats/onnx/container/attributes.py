@@ -1,4 +1,4 @@
-"""Attributes of nodes as plain Python, and what plain Python does not say of them."""
+"""Conversion of node attributes to Python values, and notes on what these cannot represent."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class Attributes:
     def read(
         self, proto: AttributeProto, name: str, operator: Operator, bodies: Bodies, place: str
     ) -> tuple[Attribute, AttributeNotes | None]:
-        """The value of an attribute and what is to be noted of it; findings name the `place` of its node."""
-        kind = proto.type or _kind(proto)
+        """Return the value of an attribute and its notes; errors are located at `place`, the node."""
+        kind = proto.type or _infer_kind(proto)
         expected = operator.kinds.get(name)
         if expected is None:
             expected = 0 if not operator.is_known or name.startswith("__") else -1
@@ -156,7 +156,7 @@ class Attributes:
                 "ONNX0203", f"{operator.name} has no attribute {name!r}", place, f"attributes: {known}"
             )
             return
-        message = f"the attribute {name} of {operator.name} is {_word(kind)}, should be {_word(expected)}"
+        message = f"the attribute {name} of {operator.name} is {_type_name(kind)}, should be {_type_name(expected)}"
         self._findings.error("ONNX0201", message, place)
 
 
@@ -171,7 +171,7 @@ def properties(entries: Iterable[StringStringEntryProto]) -> Properties:
 
 
 def tensor_notes(proto: TensorProto) -> TensorNotes | None:
-    """What a tensor says besides its numbers; `None` if nothing."""
+    """Return the name, doc string and metadata of a tensor; `None` if it has none."""
     name, doc_string, metadata = text(proto.name), text(proto.doc_string), properties(proto.metadata_props)
     return TensorNotes(doc_string, metadata, name) if name or doc_string or metadata else None
 
@@ -192,8 +192,8 @@ def _indexed(place: str, index: int, kind: int) -> str:
     return place if kind in (TENSOR, SPARSE_TENSOR) else f"{place}[{index}]"
 
 
-def _kind(proto: AttributeProto) -> int:
-    """The type of an attribute in a file from the time before attributes said theirs."""
+def _infer_kind(proto: AttributeProto) -> int:
+    """Return the type of an attribute in a file of an early version, which does not declare it."""
     return next((kind for kind, field in FIELDS.items() if _is_set(proto, field)), 0)
 
 
@@ -202,5 +202,5 @@ def _is_set(proto: AttributeProto, field: str) -> bool:
     return bool(getattr(proto, field)) if found.is_repeated else proto.HasField(field)
 
 
-def _word(kind: int) -> str:
+def _type_name(kind: int) -> str:
     return AttributeProto.AttributeType.Name(kind) if kind in FIELDS else f"of type {kind}"

@@ -36,10 +36,10 @@ _MOST_TYPES, _LONGEST_TYPE = 4096, 1024
 """Declared types that are remembered, and bytes of one."""
 
 _SHORT = 128
-"""From here on, the length of a text takes two bytes."""
+"""Length from which a length prefix takes two bytes."""
 
 _DONE: list[Any] = []
-"""Stands where names stood that were read."""
+"""Placeholder for names that have been read."""
 
 _NOTHING: tuple[Mapping[str, Attribute], Mapping[str, AttributeNotes]] = (MappingProxyType({}), MappingProxyType({}))
 
@@ -64,21 +64,21 @@ class Scope:
             value = scope.names.get(name)
             if value is not None:
                 if value.graph is None and value.producer is None:
-                    scope.is_unsorted = True  # nobody has computed it yet
+                    scope.is_unsorted = True  # not computed yet
                 return value
             scope = scope.outer
         return None
 
 
 class GraphBuilder:
-    """Builds the graphs of one model, or of one of its functions: what shares one set of opsets."""
+    """Build the graphs of a model or of one of its functions, which share one set of opsets."""
 
     def __init__(self, findings: Findings, tensors: Tensors, statements: Statements) -> None:
         self._findings = findings
         self._tensors = tensors
         self._statements = statements
         self._types: dict[bytes, tuple[Fact, bool]] = {}
-        # Of declarations that say nothing but a type: what stands behind the name, as it is written.
+        # Facts of declarations with a type only, by the bytes after the name.
         self._known: dict[bytes | None, Fact] = {}
 
     def fill(self, proto: GraphProto, scope: Scope) -> None:
@@ -104,7 +104,7 @@ class GraphBuilder:
         """Put the body of a function into the graph of `scope`; its values have no declared types but `value_info`."""
         declarations: dict[tuple[str, str], Declaration] = {}
         for index, name in enumerate(proto.input):
-            value = self._new(text(name), scope, f"{scope.place}.input[{index}]")
+            value = self._add_source(text(name), scope, f"{scope.place}.input[{index}]")
             scope.graph.adopt_input(value)
         self._nodes(proto.node, scope)
         declared = self._declared(proto.value_info, scope, declarations)
@@ -137,7 +137,7 @@ class GraphBuilder:
     def _givens(
         self, proto: GraphProto, scope: Scope, declarations: dict[tuple[str, str], Declaration]
     ) -> tuple[str, ...]:
-        """Make inputs and constants; return the names of all declared inputs if some of them are constants."""
+        """Create inputs and constants; return the names of all declared inputs if some of them are constants."""
         constants = {text(tensor.name) for tensor in proto.initializer}
         constants.update(text(tensor.values.name) for tensor in proto.sparse_initializer)
         defaults: dict[str, Fact] = {}
@@ -153,7 +153,7 @@ class GraphBuilder:
             if name in constants and state is None:
                 defaults[name] = self._declaration(declared, name, "input", place, declarations)
                 continue
-            value = self._new(name, scope, place)
+            value = self._add_source(name, scope, place)
             value.fact = self._declaration(declared, value.name, "input", place, declarations)
             scope.graph.adopt_input(value)
             if state is not None:
@@ -182,7 +182,7 @@ class GraphBuilder:
             begun.storage = storage
             self._fit(name, begun.fact, storage, place)
             return begun
-        value = self._new(name, scope, place)
+        value = self._add_source(name, scope, place)
         value.storage = storage
         if storage is not None:
             value.fact = TensorFact.of(storage)
@@ -191,10 +191,10 @@ class GraphBuilder:
 
     def _fit(self, name: str, declared: Fact, storage: Storage | None, place: str) -> None:
         if storage is not None and isinstance(declared, TensorFact) and not _may_be(declared, storage):
-            message = f"{name} is declared as {declared}, its numbers are {storage.dtype}{list(storage.shape)}"
+            message = f"{name} is declared as {declared}, its elements are {storage.dtype}{list(storage.shape)}"
             self._findings.error("ONNX0308", message, place)
 
-    def _new(self, name: str, scope: Scope, place: str) -> Value:
+    def _add_source(self, name: str, scope: Scope, place: str) -> Value:
         """A new input or constant called `name`; in a body it may hide a name from around it."""
         if not name:
             self._findings.error("ONNX0101", "it has no name", place)
@@ -213,25 +213,25 @@ class GraphBuilder:
     # Nodes
 
     def _nodes(self, protos: Sequence[NodeProto], scope: Scope) -> None:
-        # A model may have 100,000 nodes, and whatever is done here is done for each: what is rare has a method of its
-        # own, and no place is put into words before somebody asks for it.
+        # A model may have 100,000 nodes, so this loop is short: rare cases are separate methods, and locations are
+        # formatted on demand.
         graph, find, statements = scope.graph, scope.names.get, self._statements
         known, bodies = statements.known, self.bodies(scope)
         protos = protos[:]  # one object in Python for each, instead of a new one whenever it is walked over
         names = NodeNames.of(protos)
         locations = NodeLocations(self._findings.source, scope.place, names.nodes)
-        # Names first: a node may read what a later one computes, which is set right afterwards.
+        # Results first: a node may use a value that a later node computes, which is sorted afterwards.
         results = self._results(names, scope)
         for index, key in enumerate(names.keys(protos)):
             statement = known.get(key) or statements.read(protos[index], key, bodies, locations, index)
             operator, attributes, notes = statement
             read, outputs = names.inputs[index], results[index]
-            # What is made takes the place of what it is made of.
+            # Release each message as soon as its node exists.
             names.inputs[index] = results[index] = names.outputs[index] = _DONE
             inputs: list[Value | None] = list(map(find, read))
             for value in inputs:
                 if value is None or (value.producer is None and value.graph is None):
-                    inputs = [self._found(name, scope, locations, index) for name in read]
+                    inputs = [self._find_operand(name, scope, locations, index) for name in read]
                     break
             if operator.has_open_end and outputs and outputs[-1] is None:
                 place = locations.text(index)
@@ -249,8 +249,8 @@ class GraphBuilder:
                 node.notes.update(noted)
             graph.append(node)
 
-    def _found(self, name: str, scope: Scope, locations: NodeLocations, index: int) -> Value | None:
-        """What a node reads that its own graph may not have yet: it may be absent, later, around it, or nowhere."""
+    def _find_operand(self, name: str, scope: Scope, locations: NodeLocations, index: int) -> Value | None:
+        """Find an operand that the graph does not have yet: absent, computed later, in an outer graph, or undefined."""
         if not name:
             return None
         value = scope.find(name)
@@ -276,7 +276,7 @@ class GraphBuilder:
         return [list(map(find, outputs)) for outputs in given]
 
     def _result(self, name: str, index: int, scope: Scope) -> Value | None:
-        """A new value for a result, with a finding if its name is none or somebody else's."""
+        """Create a result value; report an invalid or duplicate name."""
         if not name:
             return None
         place = f"{scope.place}.node[{index}].output"
@@ -294,7 +294,7 @@ class GraphBuilder:
             return
         cyclic = rewrite.sort(scope.graph)
         if not cyclic:
-            message = "a node stands before one that it reads from"
+            message = "a node precedes a node that it depends on"
             self._findings.warning("ONNX0103", message, scope.place, "the nodes were put in order")
             return
         names = listed(node.name or node.word for node in cyclic)
@@ -305,7 +305,7 @@ class GraphBuilder:
     def _declared(
         self, protos: Sequence[ValueInfoProto], scope: Scope, declarations: dict[tuple[str, str], Declaration]
     ) -> tuple[str, ...]:
-        # As many as there are nodes: what is declared like another one before is not read again.
+        # Equal declarations are read once: there may be as many as nodes.
         found: dict[str, None] = {}
         find, known = scope.names.get, self._known
         for index, declared in enumerate(protos):
@@ -318,15 +318,15 @@ class GraphBuilder:
             if fact is None:
                 place = f'{scope.place}.value_info[{index}] "{name}"'
                 fact = self._declaration(declared, value.name, "value_info", place, declarations)
-                if stated is not None and self._is_plain(declared) and len(known) < _MOST_TYPES:
+                if stated is not None and self._is_static_tensor(declared) and len(known) < _MOST_TYPES:
                     known[stated] = fact
             if value.producer is not None:
                 value.fact = fact
             found[value.name] = None
         return tuple(found)
 
-    def _is_plain(self, proto: ValueInfoProto) -> bool:
-        """Whether it says an element type and a closed shape and nothing else, so that others may be the same."""
+    def _is_static_tensor(self, proto: ValueInfoProto) -> bool:
+        """Whether it declares only an element type and a static shape, so that equal ones share a fact."""
         known = self._types.get(proto.type.SerializeToString())
         return known is not None and known[1] and not proto.doc_string and not proto.metadata_props
 
@@ -370,7 +370,7 @@ class GraphBuilder:
         place: str,
         declarations: dict[tuple[str, str], Declaration],
     ) -> Fact:
-        """The fact that is declared of the value `name`; noted if the declaration says more."""
+        """Return the declared fact of the value `name`; add a note if the declaration contains more."""
         fact: Fact = UNKNOWN
         is_all = False
         try:

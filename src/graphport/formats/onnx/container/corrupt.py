@@ -1,4 +1,4 @@
-"""Where a file stops being a model: the byte, and the field in the words of the ONNX schema."""
+"""Location of a protobuf error: the byte, and the path of the field in the ONNX schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_DEPTH = 100
 
 
 class Corruption(NamedTuple):
-    """What is wrong at byte `offset`, in the field `path` (`graph.initializer[3].raw_data`; empty at the outermost)."""
+    """An error at byte `offset`, in the field `path` (`graph.initializer[3].raw_data`; empty at the top level)."""
 
     offset: int
     path: str
@@ -26,8 +26,8 @@ class Corruption(NamedTuple):
     """Whether the file ends in it."""
 
     @property
-    def place(self) -> str:
-        """In words, for a span."""
+    def location(self) -> str:
+        """Text of the location for a span."""
         return f"byte {self.offset}: {self.path}" if self.path else f"byte {self.offset}"
 
 
@@ -42,7 +42,7 @@ class _Frame:
 
 
 class _Step(NamedTuple):
-    """Where to read on, in which message, and what of it is missing at the end of the file."""
+    """The next position to scan, in which message, and a truncation at the end of the file."""
 
     position: int
     inner: _Frame | None = None
@@ -92,7 +92,7 @@ def _field(data: memoryview, frame: _Frame, start: int) -> Corruption | _Step:
         return Corruption(start, path, "a number does not end", is_cut=frame.stop == len(data))
     cut: Corruption | None = None
     if end > frame.stop:
-        message = f"it takes {end - start} bytes, {frame.stop - start} are left"
+        message = f"truncated: {end - start} bytes expected, {frame.stop - start} left"
         cut = Corruption(start, path, message, is_cut=frame.stop == len(data))
         if not cut.is_cut or field is None or field.message_type is None or kind != wire.LENGTH:
             return cut
@@ -108,7 +108,7 @@ def _field(data: memoryview, frame: _Frame, start: int) -> Corruption | _Step:
 
 
 def _packed(data: memoryview, field: FieldDescriptor, path: str, start: int, end: int) -> Corruption | _Step:
-    """A fault in a list of numbers without tags."""
+    """Check a packed list of numbers."""
     width = {field.TYPE_FLOAT: 4, field.TYPE_DOUBLE: 8}.get(field.type)
     if width is not None:
         odd = (end - start) % width

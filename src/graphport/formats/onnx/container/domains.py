@@ -1,8 +1,8 @@
-"""ONNX's operator domains as dialects.
+"""ONNX operator domains as dialects.
 
-The default domain is the dialect `onnx`, every other one is called as it is (`com.microsoft`). A node of the default
-domain whose operator changed after the pinned opset speaks `onnx.future`: it has no canonical form, and is written back
-at the opset that it came with. A domain that is called like a dialect of another format gets `onnx:` in front.
+The default domain is the dialect `onnx`, all others keep their names (`com.microsoft`). A node of the default domain
+whose operator changed after the supported opset belongs to `onnx.future`: it may have no canonical form, and is written
+at its original opset. The prefix `onnx:` is added to a domain named like another format's dialect.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ def domain_of(dialect: str) -> str | None:
 
 
 def _is_of_a_format(dialect: str) -> bool:
-    """Whether a dialect, or a part of one, has words of another format, or of our own."""
+    """Whether a dialect, or its first component, belongs to another format or to graphport."""
     name = dialect.partition(".")[0]
     return name == _OURS or (name in registry.dialects() and not registry.record(name).is_domain)
 
 
 def keeps(dialect: str) -> bool:
-    """Whether nodes of a dialect can stand in an ONNX file as they are, in the default domain or another."""
+    """Whether an ONNX file can contain nodes of a dialect unchanged, in any domain."""
     return domain_of(dialect) is not None
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """The version of every domain that a raw graph speaks, by the domain's name."""
+    """Return the version of every domain of a raw graph, by the domain's name."""
     domains = {dialect: domain_of(dialect) for dialect in graph.opsets}
     return {
         domain or "ai.onnx": str(graph.opsets[dialect]) for dialect, domain in domains.items() if domain is not None

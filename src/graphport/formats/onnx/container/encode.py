@@ -1,4 +1,4 @@
-"""Graphs as ONNX messages: nodes through the protobuf library, numbers of tensors streamed past it."""
+"""Encode graphs as ONNX messages: nodes through the protobuf library, elements of tensors streamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ from graphport.formats.onnx.container.build import MOST_DEPTH
 from graphport.formats.onnx.container.encoded import Encoded
 from graphport.formats.onnx.container.notes import STATE, AttributeNotes, GraphNotes, NodeNotes, TensorNotes, noted
 from graphport.formats.onnx.container.sparse import SparseStorage
-from graphport.formats.onnx.container.values import AttributeMismatchError, items, kind_of, set_value, to_bytes
+from graphport.formats.onnx.container.values import (
+    AttributeMismatchError,
+    attribute_kind,
+    list_items,
+    set_value,
+    to_bytes,
+)
 from graphport.ir.graph import Graph
 from graphport.ir.states import state_of
 
@@ -45,10 +51,10 @@ _NO_GRAPH_NOTES = GraphNotes()
 
 
 class Encoder:
-    """Says graphs that share one set of opsets as messages.
+    """Encode graphs that share one set of opsets.
 
-    `with_defaults` makes constants inputs again that the file had as such; `with_sparse` writes sparse tensors as such;
-    `taken` are names that nothing new may have.
+    `with_defaults` declares constants as inputs with default if the file did; `with_sparse` writes sparse tensors;
+    `taken` are reserved names.
     """
 
     def __init__(
@@ -104,7 +110,7 @@ class Encoder:
         encoded.add(rest.SerializeToString())
         for value in sparse:
             encoded.add_field(15, self._sparse(cast("SparseStorage", value.storage), value.name))
-        encoded.add(GraphProto(metadata_props=entries(notes.metadata)).SerializeToString())
+        encoded.add(GraphProto(metadata_props=encode_properties(notes.metadata)).SerializeToString())
         return encoded
 
     def function(self, function: Function, place: str) -> Encoded:
@@ -133,7 +139,9 @@ class Encoder:
             stated = self._attribute(name, value, 0, noted_default, f"{place}.{name}", 0)
             if stated is not None:
                 encoded.add_field(11, _content(stated))
-        third = FunctionProto(value_info=_value_info(function.body, notes), metadata_props=entries(notes.metadata))
+        third = FunctionProto(
+            value_info=_value_info(function.body, notes), metadata_props=encode_properties(notes.metadata)
+        )
         if function.overload:
             third.overload = function.overload
         encoded.add(third.SerializeToString())
@@ -150,7 +158,7 @@ class Encoder:
         return [_noted(_value_info_of(value, "input", notes), value) for value in values.values()]
 
     def _returned(self, graph: Graph, depth: int) -> tuple[list[ValueInfoProto], list[NodeProto]]:
-        """Outputs, and copies of what a body returns of the graphs around it: runtimes refuse the value itself."""
+        """Return outputs, and copies of outer values that a body returns, which runtimes refuse otherwise."""
         notes = noted(graph, GraphNotes) or _NO_GRAPH_NOTES
         outputs: list[ValueInfoProto] = []
         copies: list[NodeProto] = []
@@ -178,7 +186,7 @@ class Encoder:
 
     def _constant(self, encoded: Encoded, value: Value, place: str) -> None:
         if value.storage is None:
-            message = f"the numbers of {value.name!r} are not at hand"
+            message = f"no data for the constant {value.name!r}"
             self._findings.error(
                 "ONNX0604", message, f"{place}.initializer", "read the model together with its weights"
             )
@@ -204,9 +212,9 @@ class Encoder:
         if notes is not None and notes.doc_string:
             second.doc_string = notes.doc_string
         if outside is not None:
-            second.external_data.extend(entries(outside))
+            second.external_data.extend(encode_properties(outside))
             second.data_location = TensorProto.EXTERNAL
-        second.metadata_props.extend(entries(notes.metadata if notes is not None else ()))
+        second.metadata_props.extend(encode_properties(notes.metadata if notes is not None else ()))
         encoded.add(second.SerializeToString())
         return encoded
 
@@ -240,7 +248,7 @@ class Encoder:
         if is_small:
             first.attribute.extend(cast("list[AttributeProto]", stated))
         else:
-            # A Loop without a condition is to have a place for it, though nothing stands behind.
+            # A Loop without condition has an empty operand in its place.
             least, _ = self._operator(node).inputs
             first.input.extend([""] * (least - len(first.input)))
         second = first if is_small else NodeProto()
@@ -266,7 +274,7 @@ class Encoder:
         operator = self._operator(node)
         found: list[AttributeProto | Encoded] = []
         for name, value in node.stated.items():
-            # An element type of 0 means that there is none: the reader makes `None` of it.
+            # An element type of 0 means none: the reader converts it to `None`.
             given = 0 if value is None and name in operator.dtypes else value
             if given is None:
                 continue
@@ -287,7 +295,7 @@ class Encoder:
         self, name: str, value: Attribute, kind: int, notes: AttributeNotes, place: str, depth: int
     ) -> AttributeProto | Encoded | None:
         try:
-            kind = kind or (notes.kind if value == () else 0) or kind_of(value)
+            kind = kind or (notes.kind if value == () else 0) or attribute_kind(value)
             if kind in (kinds.INT, kinds.FLOAT, kinds.STRING, kinds.INTS, kinds.FLOATS, kinds.STRINGS):
                 proto = AttributeProto(name=name)
                 set_value(proto, kind, value)
@@ -304,9 +312,9 @@ class Encoder:
         encoded = Encoded()
         encoded.add(AttributeProto(name=name).SerializeToString())
         is_list = kind in kinds.LISTS.values()
-        given = items(value) if is_list else (value,)
+        given = list_items(value) if is_list else (value,)
         field = AttributeProto.DESCRIPTOR.fields_by_name[kinds.FIELDS[kind]].number
-        stated = [self._entry(each, kind, notes, index, place, depth) for index, each in enumerate(given)]
+        stated = [self._encode_attribute(each, kind, notes, index, place, depth) for index, each in enumerate(given)]
         last = AttributeProto(type=cast("AttributeProto.AttributeType", kind))
         if notes.doc_string:
             last.doc_string = notes.doc_string
@@ -318,7 +326,7 @@ class Encoder:
             encoded.add(last.SerializeToString())
         return encoded
 
-    def _entry(
+    def _encode_attribute(
         self, value: Attribute, kind: int, notes: AttributeNotes, index: int, place: str, depth: int
     ) -> bytes | Encoded:
         if kind in (kinds.TENSOR, kinds.TENSORS) and isinstance(value, Storage):
@@ -351,7 +359,7 @@ def _unique_names(names: list[str]) -> list[str]:
     return found
 
 
-def entries(properties: Properties) -> list[StringStringEntryProto]:
+def encode_properties(properties: Properties) -> list[StringStringEntryProto]:
     """`metadata_props` and its like."""
     return [StringStringEntryProto(key=key, value=value) for key, value in properties]
 
@@ -371,36 +379,36 @@ def _annotate(proto: NodeProto, notes: NodeNotes) -> None:
         proto.doc_string = notes.doc_string
     if notes.overload:
         proto.overload = notes.overload
-    proto.metadata_props.extend(entries(notes.metadata))
+    proto.metadata_props.extend(encode_properties(notes.metadata))
     proto.device_configurations.extend(map(NodeDeviceConfigurationProto.FromString, notes.devices))
 
 
 def _value_info(graph: Graph, notes: GraphNotes) -> list[ValueInfoProto]:
-    """The declarations of results and constants that the file had, of those that are still there."""
+    """Return the original declarations of results and constants that still exist."""
     if not notes.value_info:
         return []
     values = {value.name: value for value in graph.constants}
     values.update((value.name, value) for node in graph for value in node.results)
     found = [values[name] for name in notes.value_info if name in values]
     stated = (_value_info_of(value, "value_info", notes) for value in found)
-    # Nothing is known of what an operator without rules gives, and a declaration has to have a type.
+    # A declaration must have a type, which is unknown for operators without rules.
     return [proto for proto in stated if proto.HasField("type")]
 
 
 def _noted(proto: ValueInfoProto, value: Value) -> ValueInfoProto:
-    """The declaration of an input that says, too, what it is in the next run."""
+    """Add the notes of a state to the declaration of its input."""
     state = state_of(value)
     if state is not None:
         kept = {entry.key: entry.value for entry in proto.metadata_props}
         kept |= {f"{STATE}{name}": text for name, text in state.notes().items()}
         del proto.metadata_props[:]
-        proto.metadata_props.extend(entries(tuple(kept.items())))
+        proto.metadata_props.extend(encode_properties(tuple(kept.items())))
     return proto
 
 
 def _value_info_of(value: Value, section: str, notes: GraphNotes) -> ValueInfoProto:
     declared = notes.declarations.get((section, value.name))
-    if declared is not None and types.is_same(declared.fact, value.fact):
+    if declared is not None and types.is_same_type(declared.fact, value.fact):
         return ValueInfoProto.FromString(declared.proto)
     proto = ValueInfoProto(name=value.name)
     if declared is not None:

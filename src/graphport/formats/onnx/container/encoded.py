@@ -1,4 +1,4 @@
-"""A message on its way to a file: bytes, and storages whose numbers are streamed between them."""
+"""An encoded message: bytes, and storages whose elements are streamed in between."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Encoded:
         self.length += len(data)
 
     def add_numbers(self, field: int, storage: Storage) -> None:
-        """Append a field with the packed numbers of `storage`."""
+        """Append a field with the packed elements of `storage`."""
         self.add(head(field, storage.nbytes))
         self.pieces.append(storage)
         self.length += storage.nbytes
 
     def add_field(self, field: int, content: bytes | Encoded) -> None:
         """Append a field with a length: a text, or a message."""
-        # `len` of what is longer than memory could be is an OverflowError.
+        # `len()` raises OverflowError for lengths beyond the address space.
         self.add(head(field, len(content) if isinstance(content, bytes) else content.length))
         if isinstance(content, bytes):
             self.add(content)
@@ -62,19 +62,19 @@ class Encoded:
         return self.length
 
     def chunks(self) -> Iterator[memoryview]:
-        """All bytes in order; each piece is valid until the next is asked for."""
+        """Yield all bytes in order; each chunk is valid until the next one."""
         for piece in self.pieces:
             if isinstance(piece, bytearray):
                 yield memoryview(piece)
             else:
-                yield from numbers(piece)
+                yield from packed_elements(piece)
 
 
-def numbers(storage: Storage) -> Iterator[memoryview]:
-    """The packed numbers of a storage, in pieces.
+def packed_elements(storage: Storage) -> Iterator[memoryview]:
+    """Yield the packed elements of a storage, in chunks.
 
     Raises:
-        OSError: there are fewer or more of them than its shape says: the file under it was changed.
+        OSError: their number differs from the shape: the underlying file was changed.
     """
     length = 0
     for chunk in storage.chunks():

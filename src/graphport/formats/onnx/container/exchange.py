@@ -1,7 +1,6 @@
-"""Exchange with models of the package onnx-ir: numbers are shared, not copied.
+"""Conversion from and to models of the package onnx-ir; elements are shared, not copied.
 
-Both ways go through a message in which large tensors say that they lie in a file that does not exist; afterwards each
-gets what it stands for.
+Both directions use a message whose large tensors refer to a file that does not exist; they are replaced afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.storage import CHUNK, ArrayStorage, Storage
 from graphport.formats.onnx.container import types
-from graphport.formats.onnx.container.encoded import numbers
+from graphport.formats.onnx.container.encoded import packed_elements
 from graphport.formats.onnx.container.findings import Findings
 from graphport.formats.onnx.container.placement import DataFile
 from graphport.formats.onnx.container.reader import build, parsed
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _NOWHERE = "graphport"
-"""The location that tensors in between say."""
+"""Location of the placeholder tensors."""
 
 
 def to_ir(graph: Graph, *, opset: int | None = None, findings: list[Diagnostic] | None = None) -> onnx_ir.Model:
-    """A raw or canonical graph as a model of onnx-ir, whose tensors are views on our storages.
+    """Convert a raw or canonical graph to a model of onnx-ir, whose tensors are views of our storages.
 
-    Sparse initializers become dense ones, and `training_info` is left out, because onnx-ir has neither.
+    Sparse initializers become dense, and `training_info` is omitted, because onnx-ir has neither.
 
     Raises:
         DiagnosticError: ONNX0601 to ONNX0606 as of `write`; ONNX0010 onnx-ir is not installed.
@@ -91,11 +90,11 @@ def from_ir(model: onnx_ir.Model, *, name: str = "model", findings: list[Diagnos
 
     _exchange(twin, stand_in)
     collected = Findings(Source(name))
-    return build(ir.to_proto(twin), collected, Tensors(collected, Given(given)), findings)
+    return build(ir.to_proto(twin), collected, Tensors(collected, PlaceholderTensors(given)), findings)
 
 
 class GivenStorage(Storage):
-    """The numbers of a tensor of onnx-ir, asked for when they are needed."""
+    """Elements of a tensor of onnx-ir, read on demand."""
 
     __slots__ = ("tensor",)
 
@@ -112,7 +111,7 @@ class GivenStorage(Storage):
         return ArrayStorage(self.numpy(), self.dtype).chunks(limit)
 
 
-class Given:
+class PlaceholderTensors:
     """Tensors by number, for messages in which they lie in no file."""
 
     def __init__(self, tensors: Sequence[Any]) -> None:
@@ -151,23 +150,23 @@ class StoredTensor:
         return self.raw.nbytes
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The numbers, read-only."""
+        """Return the elements, read-only."""
         return self.raw.numpy().reshape(self.shape.numpy())
 
     def tobytes(self) -> bytes:
-        """The packed numbers, little-endian."""
-        return b"".join(bytes(chunk) for chunk in numbers(self.raw))
+        """Return the packed elements, little-endian."""
+        return b"".join(bytes(chunk) for chunk in packed_elements(self.raw))
 
     def tofile(self, file: Sink) -> None:
-        """Stream the packed numbers."""
-        for chunk in numbers(self.raw):
+        """Write the packed elements to `file`."""
+        for chunk in packed_elements(self.raw):
             file.write(chunk)
 
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
-        # DLPack does not know read-only memory in the versions that onnx-ir's callers speak.
+        # The DLPack versions in use cannot express read-only memory.
         return np.array(self.numpy()).__dlpack__(stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Weights beside the model: which files may be read, and where in them a tensor lies."""
+"""External weights: which files may be read, and byte ranges of tensors."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class External(Protocol):
-    """Whoever holds the numbers of tensors that say `data_location: EXTERNAL`."""
+    """Provider of the elements of tensors with `data_location: EXTERNAL`."""
 
     def storage(
         self, entries: Mapping[str, str], dtype: DType, shape: Sequence[int], findings: Findings, place: str
     ) -> Storage | None:
-        """The numbers at `entries` (`location`, `offset`, `length`), `None` if there is a finding."""
+        """Return the elements at `entries` (`location`, `offset`, `length`), `None` after an error."""
         ...
 
 
 class Folder:
-    """The files beside a model, each mapped once.
+    """The files next to a model, each mapped once.
 
-    Only regular files inside `path` or `home` are read, see `open_beside`.
+    Only regular files inside `path` or `home` are read, see `open_sidecar`.
     """
 
     def __init__(self, path: Path | None, home: Path | None = None) -> None:
@@ -43,13 +43,13 @@ class Folder:
     ) -> Storage | None:
         location = entries.get("location", "")
         if location not in self._files:
-            self._files[location] = self._open(location, findings, place)
+            self._files[location] = self._map_location(location, findings, place)
         file = self._files[location]
         if file is None:
             return None
         storage = FileStorage(file, 0, dtype, shape)
         size = storage.nbytes
-        start, length = (_number(entries, key, findings, place) for key in ("offset", "length"))
+        start, length = (_read_byte_count(entries, key, findings, place) for key in ("offset", "length"))
         if start is None or length is None:
             return None
         if length not in (-1, size):
@@ -65,7 +65,7 @@ class Folder:
         storage.start = start
         return storage
 
-    def _open(self, location: str, findings: Findings, place: str) -> MappedFile | None:
+    def _map_location(self, location: str, findings: Findings, place: str) -> MappedFile | None:
         try:
             return open_sidecar(self._path, self._home, location)
         except OutsideError as error:
@@ -75,7 +75,7 @@ class Folder:
         return None
 
 
-def _number(entries: Mapping[str, str], key: str, findings: Findings, place: str) -> int | None:
+def _read_byte_count(entries: Mapping[str, str], key: str, findings: Findings, place: str) -> int | None:
     """The entry `key` as a count of bytes, -1 if there is none, `None` if it is something else."""
     text = entries.get(key)
     if text is None:

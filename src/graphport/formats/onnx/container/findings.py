@@ -1,4 +1,4 @@
-"""Collecting what is wrong with a file while the work goes on."""
+"""Collector of the diagnostics of a file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, So
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MOST = 200
-"""Findings that are told one by one; a file with more of them is counted."""
+MAX_FINDINGS = 200
+"""Diagnostics that are listed; further ones are counted."""
 
 
 class Findings:
@@ -26,15 +26,15 @@ class Findings:
         self._add(Diagnostic(code, message, self.span(place), help))
 
     def warning(self, code: str, message: str, place: str, help: str | None = None) -> None:
-        """Something that is read all the same."""
+        """Report a problem that does not prevent reading."""
         self._add(Diagnostic(code, message, self.span(place), help, Severity.WARNING))
 
     def span(self, place: str) -> Span:
-        """A place in the file, in words."""
+        """Return a span for a location text."""
         return Span(self.source, place=place or None)
 
     def raise_errors(self, warnings: list[Diagnostic] | None = None) -> None:
-        """Raise everything found if one of it is an error, else add it to `warnings`."""
+        """Raise all diagnostics if one is an error, else add them to `warnings`."""
         if self.left_out:
             note = Diagnostic("ONNX0009", f"{self.left_out} more findings", self.span(""), severity=Severity.NOTE)
             self.diagnostics.append(note)
@@ -45,8 +45,8 @@ class Findings:
             warnings.extend(self.diagnostics)
 
     def _add(self, finding: Diagnostic) -> None:
-        # The first error is always told, however many warnings came before it.
-        if len(self.diagnostics) < MOST or (finding.is_error and not any(f.is_error for f in self.diagnostics)):
+        # The first error is always listed, regardless of the number of warnings before it.
+        if len(self.diagnostics) < MAX_FINDINGS or (finding.is_error and not any(f.is_error for f in self.diagnostics)):
             self.diagnostics.append(finding)
         else:
             self.left_out += 1

@@ -1,4 +1,4 @@
-"""Calls of a model's own functions, replaced by what the functions do."""
+"""Inlining of a model's own functions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute
 
 MOST_NODES = 200_000
-"""Nodes that inlining may make of any model: functions that call each other twice double with every step."""
+"""Nodes that inlining may create in any model: functions that call each other twice double the count at each level."""
 
 MOST_GROWTH = 20
-"""So many times the nodes of the file may come of it where that is more."""
+"""Alternative limit, as a multiple of the file's nodes."""
 
 _REMEDY = "functions that call each other twice double with every step; GRAPHPORT_LIMITS=onnx.inlined=N allows N"
 
@@ -32,18 +32,18 @@ Key = tuple[str, str, str]
 
 
 def inline_functions(graph: Graph, most_nodes: int | None = None) -> int:
-    """Replace every call of a function of the model, wherever it stands, and forget the functions; return how many.
+    """Inline every call of a model function, at any depth, and remove the functions; return the number of calls.
 
     Before  y = my.domain.F(x, alpha=2.0)   with   F(x) { t = Elu(x, alpha=@alpha); return Neg(t) }
     After   t = Elu(x, alpha=2.0);  y = Neg(t)
 
-    Results of the call keep their names. An attribute that the call leaves out takes the function's default, or is
-    absent.
+    Results of the call keep their names. An attribute missing in the call takes the function's default, or is absent.
 
     Raises:
-        DiagnosticError: ONNX0501 a function calls itself, ONNX0502 it needs another version of an operator than the
-            model imports, ONNX0504 more than `most_nodes` nodes (by default `MOST_NODES`,
-            or `MOST_GROWTH` times those of the file) would come of it. The graph is then as it was.
+        DiagnosticError: ONNX0501 a function calls itself, ONNX0502 it needs a version of an operator that the model
+            does
+            not import, ONNX0504 more than `most_nodes` nodes (by default `MOST_NODES`, or `MOST_GROWTH` times those of
+            the file). The graph is then unchanged.
     """
     notes = noted(graph, ModelNotes, MODEL)
     if notes is None or not notes.functions:
@@ -61,7 +61,7 @@ def inline_functions(graph: Graph, most_nodes: int | None = None) -> int:
     count = 0
     pending = [graph]
     while pending:
-        # What is inserted stands behind the call, so that this walk meets the calls among it.
+        # Nodes are inserted after the call, so this loop also visits inserted calls.
         for node in pending.pop():
             function = functions.get(_key(node))
             if function is None:
@@ -74,7 +74,7 @@ def inline_functions(graph: Graph, most_nodes: int | None = None) -> int:
 
 
 def _expand(call: Node, function: Function) -> None:
-    """Put the nodes of a function behind the call, and let everybody read their results."""
+    """Insert the nodes of a function after the call, and replace the call's results."""
     graph = call.graph
     if graph is None:
         return
@@ -94,7 +94,7 @@ def _expand(call: Node, function: Function) -> None:
         if old is None or new is None:
             continue
         if new in given:
-            # An operand that is returned as it is, or a result that is returned twice.
+            # An operand that is returned unchanged, or a result that is returned twice.
             new = Value(graph.fresh(f"{stem}/{new.name}"))
             place = graph.insert_after(place, Node("Identity", [known[inner]], [new], dialect=domains.DEFAULT))
         given.add(new)
@@ -103,7 +103,7 @@ def _expand(call: Node, function: Function) -> None:
 
 
 def _copied(node: Node, known: Mapping[Value, Value | None], results: list[Value | None], graph: Graph) -> Node:
-    """A copy of a function's node that reads what the call gives; names in its bodies are new in `graph`."""
+    """Copy a function's node with the call's operands; names in its bodies are unique in `graph`."""
     read = {value: known[value] for value in [*node.operands, *rewrite.captured(node)]}
     twin = rewrite.copy_node(node, {old: new for old, new in read.items() if new is not None}, results)
     absent = {old for old, new in read.items() if new is None}
@@ -119,7 +119,7 @@ def _copied(node: Node, known: Mapping[Value, Value | None], results: list[Value
 
 
 def _resolve(node: Node, call: Node, function: Function) -> None:
-    """Give a copied node, and those in its bodies, the attributes that refer to those of the call."""
+    """Replace attribute references of a copied node, and of nodes in its bodies, by the call's attributes."""
     for each in _with_inner(node):
         notes = noted(each, NodeNotes)
         if notes is None:
@@ -129,20 +129,20 @@ def _resolve(node: Node, call: Node, function: Function) -> None:
             if source:
                 value = call.attributes.get(source, function.defaults.get(source))
                 if value is not None:
-                    each.set_attribute(name, _own(value))
+                    each.set_attribute(name, _copy_attribute(value))
         kept = {name: attribute for name, attribute in notes.attributes.items() if not attribute.reference}
         each.notes[KEY] = replace(notes, attributes=kept)
 
 
-def _own(value: Attribute) -> Attribute:
+def _copy_attribute(value: Attribute) -> Attribute:
     """A value that another node may have, too: bodies belong to one node each."""
     if isinstance(value, Graph):
         return rewrite.copy(value)
-    return tuple(map(_own, value)) if isinstance(value, tuple) else value
+    return tuple(map(_copy_attribute, value)) if isinstance(value, tuple) else value
 
 
 def _take_over(old: Value, new: Value) -> None:
-    """Let everybody read `new` under the name of `old`, with what the file says of it."""
+    """Replace `old` by `new`, which takes its name and notes."""
     if new.fact == UNKNOWN:
         new.fact = old.fact
     if old.has_notes:
@@ -179,7 +179,7 @@ def _check(graph: Graph, functions: Mapping[Key, Function], most_nodes: int, fin
         _check_versions(functions[key], graph, findings)
     total = _size(graph, sizes)
     if total > most_nodes:
-        message = f"{total} nodes would come of inlining the functions, at most {most_nodes} are made"
+        message = f"inlining the functions would create {total} nodes, the limit is {most_nodes}"
         findings.error("ONNX0504", message, "functions", _REMEDY)
 
 
@@ -188,7 +188,7 @@ def _size(graph: Graph, sizes: Mapping[Key, int]) -> int:
 
 
 def _callees_first(functions: Mapping[Key, Function], findings: Findings) -> list[Key]:
-    """The functions in an order in which each stands behind those it calls; those in a cycle are a finding."""
+    """Sort the functions so that callees come first; report recursion."""
     calls = {key: _calls(function, functions) for key, function in functions.items()}
     callers: dict[Key, list[Key]] = {key: [] for key in functions}
     for key, called in calls.items():
@@ -221,5 +221,5 @@ def _check_versions(function: Function, graph: Graph, findings: Findings) -> Non
     for word in sorted(words):
         first, last = schema.versions(word, own)
         if not first <= imported <= last:
-            message = f"{word} of opset {own} is another operator in opset {imported}, which the model imports"
+            message = f"{word} of opset {own} differs in opset {imported}, which the model imports"
             findings.error("ONNX0502", message, f'functions "{function.name}"', "export the function at that opset")

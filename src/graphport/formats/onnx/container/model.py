@@ -1,4 +1,4 @@
-"""A parsed model as a graph: imports, functions, and what stands around the graph."""
+"""Convert a parsed model to a graph: imports, functions, and metadata."""
 
 from __future__ import annotations
 

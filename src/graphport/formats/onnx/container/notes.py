@@ -1,4 +1,4 @@
-"""What ONNX needs to write a model back as it was, and nobody else reads: kept in `notes` under `KEY`."""
+"""Content of an ONNX file that only its writer needs: stored as notes under `KEY`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KEY = "onnx"
 MODEL = "onnx.model"
 STATE = "graphport."
-"""What stands before the notes of a state, where they are metadata of a declared input."""
+"""Prefix of the notes of a state in the metadata of a declared input."""
 
 Properties = tuple[tuple[str, str], ...]
 """Entries of `metadata_props` and its like, in order."""
@@ -25,9 +25,9 @@ _EMPTY: Mapping[str, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the model's own; `body` has its own opsets, its inputs and outputs are those of the function.
+    """A model function; `body` has its own opsets and the function's inputs and outputs.
 
-    `defaults` are the attributes that a call may leave out without them being absent.
+    `defaults` are default values of attributes.
     """
 
     domain: str
@@ -41,7 +41,7 @@ class Function:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a node must say to call it."""
+        """Domain, name and overload of nodes that call it."""
         return self.domain, self.name, self.overload
 
 
@@ -67,7 +67,7 @@ class ModelNotes:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A `ValueInfoProto` that says more than the fact it became; it stands as long as the fact does."""
+    """A `ValueInfoProto` with more content than its fact; valid while the value has that fact."""
 
     fact: Fact
     proto: bytes
@@ -80,7 +80,7 @@ class GraphNotes:
     doc_string: str = ""
     metadata: Properties = ()
     inputs: tuple[str, ...] = ()
-    """All names of `input` in order, if some of them are constants: inputs with a default."""
+    """All names of `input` in order, if some of them are constants (inputs with default)."""
     value_info: tuple[str, ...] = ()
     """Results and constants that are declared, in order."""
     declarations: Mapping[tuple[str, str], Declaration] = field(default_factory=dict[tuple[str, str], Declaration])
@@ -91,12 +91,12 @@ class GraphNotes:
 
 @dataclass(frozen=True, slots=True)
 class AttributeNotes:
-    """Of an attribute: its type, by number, where its value does not tell, and texts."""
+    """Notes of an attribute: its type code if the value is ambiguous, and strings."""
 
     kind: int = 0
     doc_string: str = ""
     reference: str = ""
-    """Attribute of the function around it whose value it takes; then the node has no such attribute."""
+    """Attribute of the enclosing function that provides the value; the node then has no such attribute."""
     tensors: tuple[TensorNotes | None, ...] = ()
     types: tuple[Declaration, ...] = ()
 

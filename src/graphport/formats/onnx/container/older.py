@@ -1,4 +1,4 @@
-"""A canonical graph at another opset: its nodes word for word where that means the same, else by the rules of pages."""
+"""Convert a canonical graph to another opset: nodes unchanged if equivalent, else by version rules."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page, Rule
 
 _COUNTED_FROM_BEHIND = 11
-"""The opset from which on a negative axis counts from behind everywhere."""
+"""The opset from which on negative axes are supported everywhere."""
 
 _NAMES = {"float32": "float", "float64": "double"}
 
 
 def emitted(graph: Graph, used: opsets.Words, wanted: int | None, findings: Findings) -> tuple[Graph, int]:
-    """The graph, or a copy of it in words of another opset, and that opset; findings where there is none.
+    """Return the graph, or a converted copy, and its opset; report nodes that cannot be converted.
 
-    Without `wanted` it is the opset that the file was read at, if all nodes can be said in it, else the least from
-    `opsets.LEAST` on that can say them.
+    Without `wanted` the opset is that of the file if it supports all nodes, else the lowest from `opsets.LEAST` on that
+    does.
     """
     spans = opsets.spans(graph, {key: n for key, n in used.items() if key[0] != domains.CANONICAL})
     if wanted is not None:
-        return _at_wanted(graph, spans, wanted, findings)
+        return _convert_to(graph, spans, wanted, findings)
     source = opsets.source(graph)
     for version in [*([] if source is None else [source]), *range(opsets.LEAST, schema.newest() + 1)]:
         found = None if any(not a <= version <= b for a, b in spans.values()) else _Emitter(version).emit(graph)
         if found is not None:
             return found, version
-    return _at_wanted(graph, spans, OPSET, findings)
+    return _convert_to(graph, spans, OPSET, findings)
 
 
 def unchanged(graph: Graph, used: opsets.Words) -> int | None:
-    """The opset that the graph was read at, else the least newer one, that takes all nodes word for word."""
+    """Return the file's opset, or the lowest newer one, that supports all nodes unchanged."""
     spans = opsets.spans(graph, {key: n for key, n in used.items() if key[0] != domains.CANONICAL})
     source = opsets.source(graph)
     for version in [*([] if source is None else [source]), *range(max(source or 0, opsets.LEAST), OPSET + 1)]:
@@ -57,7 +57,7 @@ def unchanged(graph: Graph, used: opsets.Words) -> int | None:
     return None
 
 
-def _at_wanted(
+def _convert_to(
     graph: Graph, spans: dict[tuple[str, str], tuple[int, int]], wanted: int, findings: Findings
 ) -> tuple[Graph, int]:
     if wanted > schema.newest():
@@ -66,7 +66,7 @@ def _at_wanted(
         return graph, wanted
     for (_, word), (first, last) in spans.items():
         if not first <= wanted <= last:
-            message = f"{word} is as in opsets {first} to {last}, and cannot stand as it is in opset {wanted}"
+            message = f"{word} is valid in opsets {first} to {last} only, not in opset {wanted}"
             findings.error("ONNX0602", message, "graph", "choose one of these opsets")
     emitter = _Emitter(wanted)
     found = emitter.emit(graph)
@@ -75,7 +75,7 @@ def _at_wanted(
     able = next((n for n in range(wanted + 1, OPSET + 1) if _Emitter(n).emit(graph) is not None), None)
     remedy = None if able is None else f"opset {able} can say all nodes"
     for (word, reason), count in emitter.reasons.items():
-        message = f"{count} node{'s' * (count > 1)} {word} cannot be said in opset {wanted}: {reason}"
+        message = f"{count} node{'s' * (count > 1)} {word} cannot be written in opset {wanted}: {reason}"
         findings.error("ONNX0602", message, "graph", remedy)
     return graph, wanted
 
@@ -90,12 +90,12 @@ class _Emitter:
         self._inference = Inference()
 
     def keeps(self, graph: Graph) -> bool:
-        """Whether this opset has every node as it is, but for attributes of no effect."""
+        """Whether this opset supports every node, apart from attributes without effect."""
         nodes = (node for inner in walk(graph) for node in inner if node.dialect == domains.CANONICAL)
         return self.version == OPSET or not any(map(self._change, nodes))
 
     def emit(self, graph: Graph) -> Graph | None:
-        """The graph, or a copy of it, at this opset; `None`, with `reasons`, where it cannot be."""
+        """Return the graph, or a copy of it, at this opset; `None`, with `reasons`, if that is impossible."""
         if self.version == OPSET:
             return graph
         nodes = [node for inner in walk(graph) for node in inner if node.dialect == domains.CANONICAL]
@@ -140,7 +140,7 @@ class _Emitter:
                 self.reasons[current.word, change] += 1
 
     def _by_rule(self, graph: Graph, node: Node, rule: Rule) -> list[Node] | None:
-        """Replace a node; the canonical nodes that do, which are to be said in turn. `None` where it stays."""
+        """Replace a node by a rule; return the canonical nodes that remain to be converted, or `None` if it stays."""
         builder = Builder(
             self._inference,
             graph,
@@ -171,7 +171,7 @@ class _Emitter:
         return [each for each in (*made, *taken) if each.dialect == domains.CANONICAL]
 
     def _wrong(self, made: Node) -> str | None:
-        """Why the opset does not take a node in its own words."""
+        """Return why the opset does not support the node."""
         if made.dialect != domains.DEFAULT:
             return None
         if not schema.operator("", made.word, self.version).is_known:
@@ -180,7 +180,7 @@ class _Emitter:
         return schema.misfit(made.word, self.version, types, len(types))
 
     def _change(self, node: Node) -> str | None:
-        """Why a node cannot stand as it is: `None` if it can, nothing if it can without attributes of no effect."""
+        """Return why a node must change: `None` if it need not, "" if attributes without effect are dropped."""
         types = tuple(map(_type_of, (*node.inputs, *node.outputs)))
         given = tuple(name for name, value in node.stated.items() if value is not None)
         odd = tuple(name for name in given if not _is_default(node, name))
@@ -202,7 +202,7 @@ class _Emitter:
         unknown = [name for name in odd if name not in operator.kinds]
         if unknown:
             return f"the attribute {unknown[0]} came later"
-        if not operator.takes(len(node.inputs), len(node.outputs)):
+        if not operator.accepts(len(node.inputs), len(node.outputs)):
             return "it had fewer operands or results"
         wrong = schema.misfit(node.word, self.version, types, len(node.inputs))
         if wrong is not None:
@@ -233,7 +233,7 @@ def _rule(word: str, version: int) -> Rule | None:
 
 
 def _is_default(node: Node, name: str) -> bool:
-    """Whether an attribute says what is so without it."""
+    """Whether an attribute has its default value."""
     page: Page | None = registry.pages().get(node.word)
     keyword = None if page is None else page.signature.keywords.get(name)
     if name == "dilations" and keyword is not None:
@@ -242,7 +242,7 @@ def _is_default(node: Node, name: str) -> bool:
 
 
 def _negative_axis(node: Node) -> int | None:
-    """The axis of a node counted from the front, where its attribute counts from behind."""
+    """Return the non-negative axis of a node with negative axis attribute."""
     axis = node.stated.get("axis")
     first = node.inputs[0] if node.inputs else None
     shape = first.fact.shape if first is not None and isinstance(first.fact, TensorFact) else None
@@ -259,7 +259,7 @@ def _added_nodes(before: Node | None, node: Node, graph: Graph) -> Iterator[Node
 
 
 def _take_over(graph: Graph, node: Node, answer: Sequence[Value | None]) -> list[Node]:
-    """Let what a rule gave be the node's results; the copies that this takes."""
+    """Replace the node's results by those of a rule; return the copies needed for that."""
     copies: list[Node] = []
     named: set[Value] = set()
     for old, new in zip(node.outputs, (*answer, *[None] * len(node.outputs)), strict=False):

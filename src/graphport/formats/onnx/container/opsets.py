@@ -22,19 +22,19 @@ LEAST = 17
 
 
 Words = dict[tuple[str, str], int]
-"""How many nodes a graph has of every dialect and word."""
+"""Number of nodes of each dialect and op type."""
 
 
-def words(graphs: Iterable[Graph]) -> Words:
-    """What the nodes of `graphs` say."""
+def count_op_types(graphs: Iterable[Graph]) -> Words:
+    """Count the op types of `graphs`."""
     return Counter((node.dialect, node.word) for graph in graphs for node in graph)
 
 
-def choose(graph: Graph, used: Words, wanted: int | None, findings: Findings) -> int:
-    """The opset to write `graph` at, whose nodes say `used`; findings where there is none.
+def choose_opset(graph: Graph, used: Words, wanted: int | None, findings: Findings) -> int:
+    """Choose the opset to write `graph` at; report conflicts.
 
-    A node is the same at two versions if its schema is. Without `wanted` it is the opset that the file was read at,
-    where all nodes can be said in it, else the least that can say them (from `LEAST` on).
+    A node is equivalent at two versions if its schema is. Without `wanted`, the opset is that of the file if it
+    supports all nodes, else the lowest that does (from `LEAST` on).
     """
     found = spans(graph, used)
     origin = source(graph)
@@ -47,19 +47,19 @@ def choose(graph: Graph, used: Words, wanted: int | None, findings: Findings) ->
     target = wanted or origin or low
     for (_, word), (first, last) in found.items():
         if not first <= target <= last:
-            message = f"{word} is as in opsets {first} to {last}, and cannot stand as it is in opset {target}"
+            message = f"{word} is valid in opsets {first} to {last} only, not in opset {target}"
             remedy = None if wanted is None else f"opsets {low} to {high} can say all nodes" if low <= high else None
             findings.error("ONNX0602", message, "graph", remedy)
     return target
 
 
 def spans(graph: Graph, used: Words) -> dict[tuple[str, str], tuple[int, int]]:
-    """First and last opset in which each word of the default domain is what it is in the graph."""
+    """Return the first and last opset with the present meaning of each op type of the default domain."""
     return {key: schema.versions(key[1], graph.opsets.get(key[0], OPSET)) for key in used if domains.is_default(key[0])}
 
 
 def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[str, int]:
-    """Versions of all domains to write, by dialect, in order; findings about nodes that ONNX cannot say."""
+    """Return the versions of all domains to write, by dialect; report nodes that ONNX cannot represent."""
     found: dict[str, int] = {}
     for dialect, version in graph.opsets.items():
         if domains.is_default(dialect):
@@ -83,14 +83,14 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
 
 
 def _reasons(graph: Graph, dialect: str, word: str) -> str:
-    """Why nodes of this kind were not said in ONNX's operators, where that is known."""
+    """Return the recorded reasons why nodes of this kind were not exported to ONNX."""
     nodes = (node for inner in walk(graph) for node in inner if (node.dialect, node.word) == (dialect, word))
     reasons = dict.fromkeys(reason for node in nodes if (reason := opaque.reason_of(node)) is not None)
     return f", and none that it can be made of: {'; '.join(reasons)}" if reasons else ""
 
 
 def source(graph: Graph) -> int | None:
-    """The opset that the graph was read at, or speaks now."""
+    """Return the opset that the graph was read at, or has now."""
     imported = graph.opsets.get(domains.DEFAULT)
     notes = noted(graph, ModelNotes, MODEL)
     return imported if imported is not None or notes is None else notes.opset

@@ -1,4 +1,4 @@
-"""Where the numbers of tensors are written: inside of the message, or in a file beside it."""
+"""Placement of tensor elements: inside the message or in an external file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ ALIGNMENT = 64
 """Bytes that the offset of a tensor is a multiple of: a line of the processor's cache, its widest register."""
 
 SMALL = 1024
-"""Bytes below which a tensor stays in the message: runtimes read shapes and axes before they look for other files."""
+"""Smaller tensors stay in the message: runtimes read shapes and axes before opening other files."""
 
 
 class Placement(Protocol):
-    """Decides where numbers go."""
+    """Strategy that decides where elements are stored."""
 
     def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
-        """What `external_data` says of the tensor; `None` if its numbers stand in the message."""
+        """Return the `external_data` of the tensor; `None` if its elements are in the message."""
         ...
 
 
 class Inside:
-    """Everything stands in the message."""
+    """Everything is stored in the message."""
 
     def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:  # noqa: ARG002
         """Nothing is elsewhere."""
@@ -34,10 +34,10 @@ class Inside:
 
 
 class DataFile:
-    """A file called `location` that numbers are gathered for; one storage that is used twice stands in it once.
+    """An external file named `location` that elements are collected for; a shared storage is stored once.
 
-    Tensors of attributes stay in the message, because not every runtime looks for them elsewhere, unless
-    `with_attributes`.
+    Tensors of attributes stay in the message unless `with_attributes`, because not every runtime supports external
+    ones.
     """
 
     def __init__(self, location: str, *, with_attributes: bool = False, least: int = SMALL) -> None:
@@ -45,7 +45,7 @@ class DataFile:
         self._with_attributes = with_attributes
         self.size = 0
         self.placed: list[tuple[int, Storage]] = []
-        """Offsets, in order, and what stands there."""
+        """Offsets, in order, and the storages there."""
         self._least = least
         self._offsets: dict[int, int] = {}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 MOST_BYTES = (1 << 31) - 1
-"""What the protobuf library parses at once; the payloads of large tensors do not count."""
+"""Limit of the protobuf library, without the payloads of large tensors."""
 
 
 def read(
@@ -34,21 +34,20 @@ def read(
     folder: str | os.PathLike[str] | None = None,
     findings: list[Diagnostic] | None = None,
 ) -> Graph:
-    """The raw graph of an ONNX model: nodes in its own words (`onnx.Conv`), places as origins, weights in the file.
+    """Read the raw graph of an ONNX model: op types such as `onnx.Conv`, locations as origins, mapped weights.
 
-    `graph.opsets` says the version of every domain, the default one as `onnx`. An initializer that is an input, too, is
-    a constant: its numbers are a default that no run of ours replaces; `write` makes it an input again. But where its
-    metadata say that it is kept from run to run, it is an input that begins with them. Results carry
-    the facts that the file declares, which are claims. Nodes out of order are sorted, with a warning.
+    `graph.opsets` has the version of every domain, the default one as `onnx`. An initializer that is also an input
+    becomes a constant, and an input again in `write`; but if its metadata mark it as state, it is an input with
+    default. Results have the declared facts, which are claims. Unsorted nodes are sorted, with a warning.
 
     Args:
         source: a path, the bytes of a file, or a message.
-        name: what places are called after; by default the path.
-        folder: where files of weights are; by default beside the path, and nowhere for a model in memory.
-        findings: takes the warnings.
+        name: prefix of locations; by default the path.
+        folder: of external weights; by default that of the path, and none for a model in memory.
+        findings: receives the warnings.
 
     Raises:
-        DiagnosticError: ONNX0001 to ONNX0503, everything that is wrong; IO0006 the file cannot be opened.
+        DiagnosticError: all errors, ONNX0001 to ONNX0503; IO0006 the file cannot be opened.
     """
     if isinstance(source, ModelProto):
         collected = Findings(Source(name or "model"))
@@ -74,10 +73,10 @@ def from_proto(
 
 
 def build(proto: ModelProto, collected: Findings, tensors: Tensors, findings: list[Diagnostic] | None = None) -> Graph:
-    """The graph of a parsed model; `tensors` knows where its numbers are.
+    """Build the graph of a parsed model; `tensors` provides the elements.
 
     Raises:
-        DiagnosticError: everything that is wrong with it.
+        DiagnosticError: all errors.
     """
     with paused_collection():
         graph = ModelBuilder(collected, tensors).build(proto)
@@ -108,7 +107,7 @@ def _read(file: MappedFile | Bytes, collected: Findings, outside: External, find
     try:
         skeleton = wire.scan(data)
         if len(skeleton.data) > MOST_BYTES:
-            message = f"{len(skeleton.data)} bytes besides the numbers of large tensors, at most {MOST_BYTES} are read"
+            message = f"{len(skeleton.data)} bytes without the data of large tensors, the limit is {MOST_BYTES}"
             collected.error("ONNX0002", message, "graph")
             collected.raise_errors()
         proto = parsed(bytes(skeleton.data))
@@ -122,7 +121,7 @@ def _corrupt_error(data: memoryview, collected: Findings, error: Exception) -> N
     found = find_corruption(data)
     remedy = "the file is damaged, cut short, or no ONNX model; fetch or export it again"
     if found is not None:
-        collected.error("ONNX0001", found.message, found.place, remedy)
+        collected.error("ONNX0001", found.message, found.location, remedy)
     else:
         place = f"byte {error.offset}" if isinstance(error, wire.CorruptFileError) else ""
         collected.error("ONNX0001", "the bytes are no ONNX model", place, remedy)

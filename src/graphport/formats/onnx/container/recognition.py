@@ -41,7 +41,7 @@ _ENCODINGS = {
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is an ONNX model: its first fields are those of one; failing that, it is called `.onnx`."""
+    """Whether a file is an ONNX model by its first fields, or else by the extension `.onnx`."""
     return _begins_as_model(memoryview(head)) or path.suffix.lower() == ".onnx"
 
 

@@ -1,4 +1,4 @@
-"""What ONNX's own schemas say of an operator at a version of its domain, and what our page adds."""
+"""ONNX's schema of an operator at a version of its domain, combined with our operator definition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 JUDGED = 28
-"""The newest opset whose changes have been read: which of them change a meaning is what the schemas show."""
+"""The newest opset whose changes were reviewed for changes of meaning."""
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _SINGLE = onnx.defs.OpSchema.FormalParameterOption.Single
@@ -26,7 +26,7 @@ _SINGLE = onnx.defs.OpSchema.FormalParameterOption.Single
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator at one version; where no schema is known, `is_known` is false and everything is allowed."""
+    """One operator at one version; `is_known` is false without a schema, and then everything is allowed."""
 
     dialect: str
     name: str
@@ -41,11 +41,11 @@ class Operator:
     """Least and greatest number of operands."""
     outputs: tuple[int, int] = (0, sys.maxsize)
     newer: frozenset[str] = frozenset()
-    """Attributes that came after the pinned opset: a node that has one means something that no page says."""
+    """Attributes added after the supported opset, which no operator definition covers."""
     has_open_end: bool = False
-    """Whether the number of results means something, so that a last one nobody wants still counts."""
+    """Whether the number of results matters, so that unused last results count."""
 
-    def takes(self, operands: int, results: int) -> bool:
+    def accepts(self, operands: int, results: int) -> bool:
         """Whether it may have so many operands and results."""
         return self.inputs[0] <= operands <= self.inputs[1] and self.outputs[0] <= results <= self.outputs[1]
 
@@ -57,7 +57,7 @@ def newest() -> int:
 
 @cache
 def operator(domain: str, name: str, version: int | None) -> Operator:
-    """The operator `name` of an ONNX domain at a version; `None` where the file does not say one."""
+    """Return the operator `name` of an ONNX domain at a version; `None` if the file declares no version."""
     dialect = domains.dialect_of(domain)
     is_default = dialect == domains.DEFAULT
     if is_default and version is not None and version > newest():
@@ -73,7 +73,7 @@ def operator(domain: str, name: str, version: int | None) -> Operator:
         name=name,
         is_known=True,
         is_deprecated=schema.deprecated,
-        kinds={key: _number(attribute.type) for key, attribute in schema.attributes.items()},
+        kinds={key: _type_code(attribute.type) for key, attribute in schema.attributes.items()},
         required=tuple(key for key, attribute in schema.attributes.items() if attribute.required),
         dtypes=_dtypes(name) if is_default and not is_future else frozenset(),
         inputs=(schema.min_input, schema.max_input),
@@ -85,10 +85,10 @@ def operator(domain: str, name: str, version: int | None) -> Operator:
 
 
 def _is_equivalent(pinned: onnx.defs.OpSchema, later: onnx.defs.OpSchema) -> bool:
-    """Whether a node without newer attributes is at a later opset what it is at the pinned one.
+    """Whether a node without newer attributes has the same meaning at a later opset and the supported one.
 
-    Element types come and go without a change of meaning. What the text of a schema says otherwise, nobody can compare:
-    so nothing newer than `JUDGED` is the same.
+    Changes of element types do not change the meaning. Changes in the text of a schema cannot be compared, so versions
+    after `JUDGED` are not equivalent.
     """
     if pinned.since_version == later.since_version:
         return True
@@ -105,14 +105,14 @@ def _is_equivalent(pinned: onnx.defs.OpSchema, later: onnx.defs.OpSchema) -> boo
 
 
 def _attributes(attributes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    return {key: (_number(each.type), each.required, str(each.default_value)) for key, each in attributes.items()}
+    return {key: (_type_code(each.type), each.required, str(each.default_value)) for key, each in attributes.items()}
 
 
 @cache
 def versions(name: str, version: int) -> tuple[int, int]:
-    """First and last version of the default domain in which `name` is what it is at `version`.
+    """Return the first and last version of the default domain with the meaning of `name` at `version`.
 
-    Of an operator that has no schema, only `version` itself is known.
+    For an operator without schema, only `version` itself.
     """
     schema = _schema("", name, version)
     if schema is None:
@@ -126,10 +126,10 @@ def versions(name: str, version: int) -> tuple[int, int]:
 
 
 def misfit(name: str, version: int, types: Sequence[str | None], operands: int) -> str | None:
-    """Why the default domain's `name` at a version does not take values of these types, `None` if it does.
+    """Return why operator `name` of the default domain does not accept values of these types, or `None`.
 
-    The first `operands` types are those of the operands, then come those of the results. A type is empty where it is
-    not known, and `None` where there is no value.
+    The first `operands` types are those of operands, the others of results. A type is empty if unknown, and `None` for
+    an absent value.
     """
     inputs, outputs = _parameters(name, version)
     for place, found in enumerate(types):
@@ -164,7 +164,7 @@ def _parameters(name: str, version: int) -> tuple[tuple[_Parameter, ...], tuple[
 
 
 def ir_version(opset: int) -> int:
-    """The oldest version of the file format that an opset of the default domain may stand in."""
+    """Return the oldest file format version for an opset of the default domain."""
     import onnx.helper
 
     table: Any = onnx.helper.OP_SET_ID_VERSION_MAP
@@ -182,7 +182,7 @@ def _schema(domain: str, name: str, version: int | None) -> onnx.defs.OpSchema |
         return None
 
 
-def _number(kind: Any) -> int:
+def _type_code(kind: Any) -> int:
     """The number of a type of attributes; the enumeration of the C++ library has no declared values."""
     return int(kind.value)
 

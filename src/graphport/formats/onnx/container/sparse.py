@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class SparseStorage(Storage):
-    """The numbers of a sparse tensor, as a dense one; zeros come into being when somebody asks for them.
+    """A sparse tensor as a dense storage, expanded on access.
 
-    `values` [n] holds the entries, `indices` [n] or [n, rank] their places in row-major order, each greater than the
-    one before. Whoever makes one has checked them with `misplaced`.
+    `values` [n] are the entries, `indices` [n] or [n, rank] their positions, strictly increasing in row-major order.
+    The creator must check them with `misplaced`.
     """
 
     __slots__ = ("indices", "values")
@@ -56,7 +56,7 @@ def flat_indices(indices: Storage, shape: Sequence[int]) -> np.ndarray[Any, Any]
 
 
 def misplaced(indices: Storage, shape: Sequence[int]) -> str | None:
-    """What is wrong with the places of entries in a tensor of `shape`; `None` if nothing."""
+    """Return the error in the indices for a tensor of `shape`; `None` if they are valid."""
     array = indices.numpy()
     limits = [prod(shape)] if array.ndim == 1 else shape
     wrong = (array < 0) | (array >= np.array(limits, np.int64))

@@ -1,4 +1,4 @@
-"""What nodes say besides their names: operator, attributes, texts; and what they said before is not read again."""
+"""Node contents besides names: operator, attributes, strings; equal contents are read once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphport.ir.attributes import Attribute
 
 Key = tuple[bytes, int, int]
-"""What a node says besides its names, as it is written, and how many operands and results it has."""
+"""Encoded content of a node without names, and its numbers of operands and results."""
 
 _MOST_KNOWN = 4096
 """Statements that are remembered: networks repeat themselves, and what never comes again should not pile up."""
@@ -36,17 +36,17 @@ _LONGEST = 1024
 """Bytes of a statement that is remembered."""
 
 _SHORT = 128
-"""From here on, the length of a text takes two bytes."""
+"""Length from which a length prefix takes two bytes."""
 
 _METADATA = 9
-"""The field of a node's metadata; but for that of its devices, none is behind it."""
+"""The field of a node's metadata; only device configurations follow it."""
 
 _NO_NOTES: Mapping[str, AttributeNotes] = MappingProxyType({})
 _IMMUTABLE = PLAIN | {DType}
 
 
 class Statement(NamedTuple):
-    """What a node says besides its name, operands and results."""
+    """Content of a node besides its name, operands and results."""
 
     operator: Operator
     attributes: Mapping[str, Attribute]
@@ -63,7 +63,7 @@ class Statement(NamedTuple):
 
 
 class NodeLocations:
-    """The places of the nodes of one graph: their numbers and names."""
+    """Locations of the nodes of one graph: their indices and names."""
 
     def __init__(self, source: Source, prefix: str, names: Sequence[str]) -> None:
         self._source = source
@@ -71,7 +71,7 @@ class NodeLocations:
         self._names = names
 
     def text(self, index: int) -> str:
-        """The place of node `index` in words."""
+        """Return the location of node `index` as text."""
         return f'{self._prefix}.node[{index}] "{self._names[index]}"'
 
     def span(self, index: int) -> Span:
@@ -107,8 +107,8 @@ class NodeNames(NamedTuple):
         return cls(nodes, inputs, outputs, flat, is_plain)
 
     def keys(self, protos: Sequence[NodeProto]) -> Iterator[Key | None]:
-        """What each of `protos` says besides these names; `None` where that is long, or a name is no text."""
-        # A message is written in the order of its fields, and these three are the first.
+        """Yield the key of each node; `None` if it is long or a name is not a string."""
+        # Messages are encoded in field order, and these three fields come first.
         for proto, name, inputs, outputs in zip(protos, self.nodes, self.inputs, self.outputs, strict=True):
             count = len(inputs) + len(outputs)
             if self.is_plain:
@@ -126,7 +126,7 @@ class NodeNames(NamedTuple):
 
 
 class Statements:
-    """Reads what the nodes of one model, or of one of its functions, say."""
+    """Read the contents of the nodes of a model or function."""
 
     def __init__(
         self,
@@ -144,12 +144,12 @@ class Statements:
         self._operators: dict[tuple[str, str], Operator] = {}
         self._missing: set[str] = set()
         self.known: dict[Key | None, Statement] = {}
-        """Statements without findings; who has their key need not read them again."""
+        """Valid contents by key, which need not be read again."""
 
     def read(
         self, proto: NodeProto, key: Key | None, bodies: Bodies, locations: NodeLocations, index: int
     ) -> Statement:
-        """What `proto`, node `index` of its graph, says; remembered under `key`, or what that is without metadata."""
+        """Read `proto`, node `index` of its graph; remember it under `key` without metadata."""
         metadata = proto.metadata_props[:]
         if metadata and key is not None:
             key = None if proto.device_configurations else _without(metadata, key)
@@ -160,7 +160,7 @@ class Statements:
         before = len(findings.diagnostics) + findings.left_out
         operator = self._operator(proto, place)
         _, operands, results = key or (b"", len(proto.input), len(proto.output))
-        if not operator.takes(operands, results):
+        if not operator.accepts(operands, results):
             self._miscounted(operator, operands, results, place)
         attributes, noted = self._read_attributes(proto, operator, bodies, place)
         if operator.newer and not operator.newer.isdisjoint((*attributes, *noted)):
@@ -168,7 +168,7 @@ class Statements:
         notes = None
         if noted or proto.doc_string or proto.overload or proto.device_configurations:
             notes = _node_notes(proto, noted)
-        if not all(map(_is_plain, attributes.values())):
+        if not all(map(_is_shareable, attributes.values())):
             return Statement(operator, attributes, notes).noting(properties(metadata))
         statement = Statement(operator, PlainAttributes(attributes), notes)
         is_clean = before == len(findings.diagnostics) + findings.left_out
@@ -193,7 +193,7 @@ class Statements:
             self._findings.error("ONNX0207", "the node says no operator", place)
         if version is None and dialect not in self._missing:
             self._missing.add(dialect)
-            message = f"no opset_import says the version of the domain {domain or 'ai.onnx'!r}"
+            message = f"no opset_import declares the version of the domain {domain or 'ai.onnx'!r}"
             report = self._findings.error if dialect == domains.DEFAULT else self._findings.warning
             report("ONNX0003", message, place)
         found = schema.operator(domain, name, version)
@@ -240,8 +240,8 @@ class Statements:
                 self._findings.error("ONNX0208", message, place)
 
 
-def _is_plain(attribute: Attribute) -> bool:
-    """Whether many nodes may have it in common: it is no graph, and nothing that a file holds the numbers of."""
+def _is_shareable(attribute: Attribute) -> bool:
+    """Whether nodes may share it: not a graph or a storage."""
     if isinstance(attribute, tuple):
         return _IMMUTABLE.issuperset(map(type, attribute))
     return type(attribute) in _IMMUTABLE

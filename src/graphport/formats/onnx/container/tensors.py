@@ -1,4 +1,4 @@
-"""Tensors of a model as storages: views on the file wherever the numbers lie there as they do in memory."""
+"""Tensors of a model as storages: views of the file if the layout permits."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _FIELD_OF: dict[DType, str] = {
     DType.UINT64: "uint64_data",
     DType.STRING: "string_data",
 }
-"""The field for numbers of a type outside of `raw_data`; for all others it is `int32_data`."""
+"""The field with elements of a type, without `raw_data`; `int32_data` for all other types."""
 
 
 class Tensors:
-    """Reads the tensors of one file.
+    """Reader of the tensors of one file.
 
-    `file` and `cuts` say where payloads are that the wire scan left out.
+    `file` and `cuts` locate the payloads that the wire scan removed.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Tensors:
         self.has_external_data = False
 
     def read(self, proto: TensorProto, place: str) -> Storage | None:
-        """The numbers of a tensor; `None` if there is a finding."""
+        """Return the elements of a tensor; `None` after an error."""
         try:
             dtype = types.dtype_of(proto.data_type)
         except UnknownTypeError as error:
@@ -72,7 +72,7 @@ class Tensors:
         return self._inside(proto, dtype, shape, place)
 
     def read_sparse(self, proto: SparseTensorProto, place: str) -> SparseStorage | None:
-        """A sparse tensor, its places checked; `None` if there is a finding."""
+        """Return a sparse tensor with checked indices; `None` after an error."""
         values = self.read(proto.values, f"{place}.values")
         indices = self.read(proto.indices, f"{place}.indices")
         shape = self._shape(proto.dims, f"{place}.dims")
@@ -119,7 +119,7 @@ class Tensors:
     def _cut(self, proto: TensorProto, dtype: DType, shape: tuple[int, ...], place: str) -> Storage | None:
         index = proto.segment.begin
         if proto.segment.end != wire.CUT or not 0 <= index < len(self._cuts) or self._file is None:
-            message = "the tensor is a segment of a larger one, and nothing says of which"
+            message = "the tensor is a segment of an unspecified larger one"
             self._findings.error("ONNX0306", message, f"{place}.segment", "write it in one piece")
             return None
         cut = self._cuts[index]
@@ -129,7 +129,7 @@ class Tensors:
             self._findings.error("ONNX0304", f"{dtype} stands in {field}, should be in {expected}", place)
             return None
         storage = FileStorage(self._file, cut.start, dtype, shape)
-        return storage if self._fits(storage, cut.length, f"{place}.{field}") else None
+        return storage if self._has_length(storage, cut.length, f"{place}.{field}") else None
 
     def _inside(self, proto: TensorProto, dtype: DType, shape: tuple[int, ...], place: str) -> Storage | None:
         raw = proto.raw_data
@@ -148,16 +148,16 @@ class Tensors:
             self._findings.error("ONNX0304", "texts stand in raw_data, should be in string_data", place)
             return None
         storage = FileStorage(Bytes(raw), 0, dtype, shape)
-        return storage if self._fits(storage, len(raw), f"{place}.raw_data") else None
+        return storage if self._has_length(storage, len(raw), f"{place}.raw_data") else None
 
-    def _fits(self, storage: Storage, length: int, place: str) -> bool:
+    def _has_length(self, storage: Storage, length: int, place: str) -> bool:
         if storage.nbytes != length:
             message = f"{length} bytes, {storage.dtype}{list(storage.shape)} takes {storage.nbytes}"
             self._findings.error("ONNX0302", message, place)
         return storage.nbytes == length
 
     def _typed(self, entries: Any, dtype: DType, shape: tuple[int, ...], place: str) -> Storage | None:
-        """Numbers that stand one by one; entries below four bits stand packed, several to an entry."""
+        """Return elements stored one by one; types below four bits are packed, several per entry."""
         count = prod(shape)
         wanted = dtype.size(count) if 0 < dtype.bits < 8 else count * (2 if dtype.kind == "c" else 1)
         if len(entries) != wanted:
@@ -170,7 +170,7 @@ class Tensors:
             return ArrayStorage(np.array(entries, part).view(dtype.numpy).reshape(shape), dtype)
         if dtype.bits >= 32:
             return self._ranged(np.array(entries), dtype, dtype.numpy, shape, place)
-        # What is no integer stands as its bit pattern; so does a byte of packed elements.
+        # Floats and packed elements are stored as bit patterns.
         width = max(dtype.bits, 8)
         is_pattern = dtype.bits < 8 or dtype.is_floating
         numbers = np.dtype(f"u{width // 8}") if is_pattern else dtype.numpy
@@ -193,7 +193,7 @@ class Tensors:
 
 
 def _texts(entries: Iterable[bytes]) -> np.ndarray[Any, Any]:
-    """Texts as an array of `str`; bytes that are no UTF-8 become lone surrogates, which the writer turns back."""
+    """Decode strings; invalid UTF-8 bytes become lone surrogates, which the writer converts back."""
     decoded = [entry.decode("utf-8", "surrogateescape") for entry in entries]
     array = np.empty(len(decoded), object)
     array[:] = decoded

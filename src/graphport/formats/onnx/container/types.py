@@ -43,7 +43,7 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT2: DType.UINT2,
     TensorProto.INT2: DType.INT2,
 }
-"""Our element types by ONNX's numbers."""
+"""Our dtypes by ONNX's codes."""
 
 CODES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 
@@ -71,12 +71,12 @@ def dtype_of(code: int) -> DType:
 
 
 def read_type(proto: TypeProto) -> tuple[Fact, bool]:
-    """The fact that a type says, and whether that is all that it says.
+    """Return the fact of a type, and whether it is complete.
 
-    Maps and opaque types have no fact: they are `UNKNOWN`. A dim without a usable name is `OPEN`.
+    Maps and opaque types are `UNKNOWN`. A dim without a usable name is `OPEN`.
 
     Raises:
-        UnknownTypeError: an element type that does not exist.
+        UnknownTypeError: an undefined element type.
     """
     around: list[type[SequenceFact | OptionalFact]] = []
     is_all = True
@@ -105,7 +105,7 @@ def read_type(proto: TypeProto) -> tuple[Fact, bool]:
 
 
 def write_type(fact: Fact, name: str = "") -> TypeProto:
-    """The type that says `fact`; dims that only we have a name for have none: open ones, and `NAME.0`, `NAME.1`, …."""
+    """Return the type of `fact`; dims with internal names (`NAME.0`, `NAME.1`, …) and open dims have none."""
     outermost = proto = TypeProto()
     while not isinstance(fact, TensorFact):
         around = proto.sequence_type if isinstance(fact, SequenceFact) else proto.optional_type
@@ -140,8 +140,8 @@ def has_type(fact: Fact) -> bool:
     return fact.dtype is not None
 
 
-def is_same(declared: Fact, fact: Fact) -> bool:
-    """Whether both say one type; elements are no part of it."""
+def is_same_type(declared: Fact, fact: Fact) -> bool:
+    """Whether two facts have the same type, ignoring elements."""
     if isinstance(fact, TensorFact) and fact.elements is not None:
         fact = fact.with_elements(None)
     return declared == fact
@@ -176,7 +176,7 @@ def _dim(proto: TensorShapeProto.Dimension) -> tuple[Dim, bool]:
 
 @lru_cache(maxsize=4096)
 def _named_dim(text: str | bytes) -> Dim:
-    """The dim called `text`. Exporters write `?` for several dims that differ, so what is no word names nothing."""
+    """Return the dim named `text`. Exporters write `?` for different dims, so a text without letters is `OPEN`."""
     if isinstance(text, bytes) or not any(character.isalnum() for character in text) or text[0] in _OURS:
         return OPEN
     if text.startswith("-") and text[1:].isdigit():

@@ -1,4 +1,4 @@
-"""Python values of attributes as what ONNX's attributes hold."""
+"""Conversion of Python values to ONNX attributes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute
 
 _GREATEST = (2 - 2**-24) * 2.0**127
-"""From here on, what is rounded to 32 bits becomes infinite."""
+"""Smallest number that rounds to infinity in float32."""
 
 
 class AttributeMismatchError(Exception):
-    """A value that an attribute of ONNX cannot be; the text says why."""
+    """A value that an ONNX attribute cannot hold; the message is the reason."""
 
 
-def kind_of(value: Attribute) -> int:
-    """The type, by number, of an attribute of which nobody says it.
+def attribute_kind(value: Attribute) -> int:
+    """Return the type code of an attribute by its value.
 
     Raises:
-        AttributeMismatchError: ONNX has no type for such a value.
+        AttributeMismatchError: ONNX has no type for the value.
     """
     match value:
         case bool() | int() | DType():
@@ -54,27 +54,27 @@ def kind_of(value: Attribute) -> int:
 
 
 def set_value(proto: AttributeProto, kind: int, value: Attribute) -> None:
-    """Let a message hold numbers or texts.
+    """Store numbers or strings in a message.
 
     Raises:
-        AttributeMismatchError: the value is none of `kind`.
+        AttributeMismatchError: the value does not match `kind`.
     """
     proto.type = cast("AttributeProto.AttributeType", kind)
     if kind == kinds.INT:
         proto.i = _integer(value)
     elif kind == kinds.FLOAT:
-        proto.f = _real(value)
+        proto.f = _as_float(value)
     elif kind == kinds.STRING:
         proto.s = to_bytes(value)
     elif kind == kinds.INTS:
-        proto.ints.extend(map(_integer, items(value)))
+        proto.ints.extend(map(_integer, list_items(value)))
     elif kind == kinds.FLOATS:
-        proto.floats.extend(map(_real, items(value)))
+        proto.floats.extend(map(_as_float, list_items(value)))
     else:
-        proto.strings.extend(map(to_bytes, items(value)))
+        proto.strings.extend(map(to_bytes, list_items(value)))
 
 
-def items(value: Attribute) -> tuple[Attribute, ...]:
+def list_items(value: Attribute) -> tuple[Attribute, ...]:
     """The entries of a list.
 
     Raises:
@@ -88,7 +88,7 @@ def items(value: Attribute) -> tuple[Attribute, ...]:
 def _kind_of_list(value: tuple[Attribute, ...]) -> int:
     if not value:
         raise AttributeMismatchError("the list is empty, and nothing says of what")
-    found = {kind_of(item) if not isinstance(item, tuple) else 0 for item in value}
+    found = {attribute_kind(item) if not isinstance(item, tuple) else 0 for item in value}
     if found == {kinds.INT, kinds.FLOAT}:
         return kinds.FLOATS
     if len(found) > 1 or 0 in found:
@@ -104,7 +104,7 @@ def _integer(value: Attribute) -> int:
     return int(value)
 
 
-def _real(value: Attribute) -> float:
+def _as_float(value: Attribute) -> float:
     if not isinstance(value, int | float):
         raise AttributeMismatchError(f"{value!r} is no number")
     if isfinite(value) and abs(value) >= _GREATEST:
@@ -113,10 +113,10 @@ def _real(value: Attribute) -> float:
 
 
 def to_bytes(value: object) -> bytes:
-    """A text as ONNX stores it: UTF-8, and bytes that are none as they are.
+    """Encode a string for ONNX: UTF-8, with invalid bytes restored.
 
     Raises:
-        AttributeMismatchError: it is no text.
+        AttributeMismatchError: it is not a string.
     """
     if isinstance(value, bytes):
         return value

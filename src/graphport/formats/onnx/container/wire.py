@@ -1,9 +1,8 @@
-"""The wire format of protobuf, as far as models need it: finding the numbers of tensors without reading them.
+"""Protobuf wire format: locate tensor payloads without reading them.
 
-A model file is mostly weights. The scan below looks at the heads of fields only, leaves out the payload of large
-tensors wherever they stand (initializers, attributes, bodies), and gives the rest as a small *skeleton* that the
-protobuf library parses. A tensor whose payload was left out says so in its `segment` field, which ONNX has for tensors
-in several pieces and nobody writes.
+A model file is mostly weights. The scan reads field headers only, removes the payloads of large tensors at any depth
+(initializers, attributes, bodies), and returns the rest as a small *skeleton* for the protobuf library. A tensor
+without its payload is marked in its `segment` field, which is otherwise unused.
 """
 
 from __future__ import annotations
@@ -20,10 +19,12 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 """Wire types in use; 3 and 4 were groups, which ONNX has none of."""
 
 CUT = -1
-"""`segment.end` of a tensor whose payload is `cuts[segment.begin]`; a real segment ends behind its begin."""
+"""`segment.end` of a tensor whose payload is `cuts[segment.begin]`; a real segment ends after its begin."""
 
 _SEGMENT = 3
-_PAYLOADS = frozenset({4, 9, 10})  # float_data, raw_data, double_data: in all three, numbers lie as they do in memory
+_PAYLOADS = frozenset(
+    {4, 9, 10}
+)  # float_data, raw_data, double_data: the memory layout of all three is that of the elements
 _TENSOR = "TensorProto"
 _NESTED: Mapping[str, Mapping[int, str]] = {
     "ModelProto": {7: "GraphProto", 25: "FunctionProto"},
@@ -52,7 +53,7 @@ class CorruptFileError(Exception):
 
 
 class Cut(NamedTuple):
-    """The payload of a tensor that was left out: `length` bytes from `start` on, of the field numbered `field`."""
+    """A removed tensor payload: `length` bytes from `start`, of the field number `field`."""
 
     start: int
     length: int
@@ -133,15 +134,15 @@ def to_varint(number: int) -> bytes:
 
 
 def head(field: int, length: int) -> bytes:
-    """What stands before the bytes of a message, text or other field with a length."""
+    """Return the header of a length-delimited field."""
     return to_varint(field << 3 | LENGTH) + to_varint(length)
 
 
 def skip(data: memoryview, tag: int, position: int, start: int) -> int:
-    """Where the field ends whose tag, read up to `position`, is `tag`; it may lie behind the end of the data.
+    """Return the end of the field with header `tag`, read up to `position`; it may exceed the data.
 
     Raises:
-        CorruptFileError: there is no such type of field.
+        CorruptFileError: unknown wire type.
     """
     match tag & 7:
         case 0:
@@ -159,7 +160,7 @@ def skip(data: memoryview, tag: int, position: int, start: int) -> int:
 
 def _next_large(data: memoryview, frame: _Frame, position: int) -> _Frame | None:
     """The next field of the frame's message that may hold tensors and is large; `None` at the end."""
-    # Every node of a model passes through this loop: the short forms of tag and length come first, without a call.
+    # Every node of a model passes through this loop, so short tags and lengths are handled without a call.
     stop, nested = frame.stop, frame.nested
     while position < stop:
         start = position
@@ -188,7 +189,7 @@ def _next_large(data: memoryview, frame: _Frame, position: int) -> _Frame | None
 
 
 def _cut_tensor(data: memoryview, frame: _Frame, cuts: list[Cut]) -> None:
-    """Leave out the payload of a tensor if it is large and stands in one piece."""
+    """Remove the payload of a tensor if it is large and contiguous."""
     payloads: list[tuple[int, int, Cut]] = []
     position = frame.start
     while position < frame.stop:
@@ -213,13 +214,13 @@ def _cut_tensor(data: memoryview, frame: _Frame, cuts: list[Cut]) -> None:
 
 
 def _marker(index: int) -> bytes:
-    end = CUT & (1 << 64) - 1  # negative numbers are written as unsigned ones of 64 bits
+    end = CUT & (1 << 64) - 1  # negative numbers are encoded as 64-bit unsigned ones
     content = to_varint(1 << 3) + to_varint(index) + to_varint(2 << 3) + to_varint(end)
     return head(_SEGMENT, len(content)) + content
 
 
 def _close(data: memoryview, frame: _Frame, parent: _Frame) -> None:
-    """Put what is left of a message into the one around it, under its new length."""
+    """Append the remainder of a message to its parent, with its new length."""
     if not frame.parts:
         return
     frame.parts.append(data[frame.run : frame.stop])

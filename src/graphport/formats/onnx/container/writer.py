@@ -13,8 +13,8 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import identifier
 from graphport.core.replacing import Replacing, together
 from graphport.formats.onnx.container import domains, older, opsets, schema
-from graphport.formats.onnx.container.encode import Encoder, entries
-from graphport.formats.onnx.container.encoded import Encoded, numbers
+from graphport.formats.onnx.container.encode import Encoder, encode_properties
+from graphport.formats.onnx.container.encoded import Encoded, packed_elements
 from graphport.formats.onnx.container.findings import Findings
 from graphport.formats.onnx.container.notes import MODEL, GraphNotes, ModelNotes, noted
 from graphport.formats.onnx.container.placement import DataFile, Inside
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 MOST_BYTES = (1 << 31) - 1
-"""What readers of ONNX take in one message; numbers beyond it stand in a file beside."""
+"""Limit of ONNX readers for one message; larger weights are external."""
 
 _FIRST_FREE_CONSTANTS = 4
 """The version of the file format from which on an initializer need not be an input, too."""
@@ -45,22 +45,22 @@ def write(
     external_data: bool | str | None = None,
     findings: list[Diagnostic] | None = None,
 ) -> None:
-    """Write a raw or canonical graph as an ONNX file; nothing is changed in it.
+    """Write a raw or canonical graph as an ONNX file; the graph is not changed.
 
-    The file is made beside its place and moved there when it is whole, weights are streamed. A raw graph of a file
-    comes out with all that the file said; a second round changes no byte any more.
+    The file is renamed to its path when it is complete; weights are streamed. An unmodified raw graph keeps all content
+    of its file; a second round trip is byte-identical.
 
     Args:
-        graph: what to write, in the words of ONNX.
+        graph: of an ONNX dialect.
         path: the file.
-        opset: version of the default domain, which a canonical graph is said in word for word or by rules; by default
-            that of the file that was read, where it can say all nodes, else the least from 17 on that can.
-        external_data: whether weights stand in a file beside, by the name of that file or `NAME.onnx.data`. By default
-            where the file would be too large for its readers, and where it was so before.
-        findings: takes the warnings.
+        opset: version of the default domain; by default that of the original file if it supports all nodes, else the
+            lowest from 17 on that does. Nodes of a canonical graph are converted if necessary.
+        external_data: whether weights are in an external file, of that name or `NAME.onnx.data`. By default if the file
+            would be too large for readers, or if it was so before.
+        findings: receives the warnings.
 
     Raises:
-        DiagnosticError: ONNX0601 to ONNX0608, everything that cannot be said or written.
+        DiagnosticError: ONNX0601 to ONNX0608, everything that cannot be represented or written.
     """
     target = Path(path)
     collected = Findings(Source(os.fspath(path)))
@@ -74,8 +74,8 @@ def write(
     _check_size(encoded, collected)
     with _together(collected, target) as files:
         if data is not None and data.placed:
-            _write_data(data.placed, _opened(files, target.with_name(data.location), collected))
-        file = _opened(files, target, collected)
+            _write_data(data.placed, _open_file(files, target.with_name(data.location), collected))
+        file = _open_file(files, target, collected)
         for chunk in encoded.chunks():
             file.write(chunk)
 
@@ -101,17 +101,17 @@ def encode(
     *,
     with_sparse: bool = True,
 ) -> Encoded:
-    """The content of a `ModelProto`; `placement` decides where numbers go, and sparse ones may be written densely.
+    """Return the content of a `ModelProto`; `placement` decides where elements are stored.
 
     Raises:
-        DiagnosticError: everything that cannot be said.
+        DiagnosticError: everything that cannot be represented.
     """
     try:
         return _encoded(
             _with_valid_names(_sorted(graph)), placement, opset, collected, findings, with_sparse=with_sparse
         )
     except UnicodeEncodeError as error:
-        message = f"{error.object[:80]!r} is no text that UTF-8 can spell"
+        message = f"{error.object[:80]!r} cannot be encoded in UTF-8"
         collected.error("ONNX0610", message, "graph", "correct the name or text")
         raise DiagnosticError(*collected.diagnostics) from error
 
@@ -127,13 +127,13 @@ def _encoded(
 ) -> Encoded:
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
     is_raw = domains.CANONICAL not in graph.opsets
-    used = opsets.words(walk(graph))
+    used = opsets.count_op_types(walk(graph))
     if is_raw:
-        version = opsets.choose(graph, used, opset, collected)
+        version = opsets.choose_opset(graph, used, opset, collected)
     else:
         graph, version = older.emitted(graph, used, opset, collected)
     graphs = list(walk(graph))
-    imports = opsets.imports(graph, opsets.words(graphs), version, collected)
+    imports = opsets.imports(graph, opsets.count_op_types(graphs), version, collected)
     collected.raise_errors()
     taken = {value.name for each in graphs for value in each.values()}
     encoder = Encoder(
@@ -162,7 +162,7 @@ def _encoded(
 
 
 def _sorted(graph: Graph) -> Graph:
-    """The graph, or a copy of it with its nodes in order: runtimes refuse any other."""
+    """Return the graph, or a copy with sorted nodes, as runtimes require."""
     graphs = list(walk(graph))
     if all(_is_sorted(each, has_bodies=len(graphs) > 1) for each in graphs):
         return graph
@@ -173,7 +173,7 @@ def _sorted(graph: Graph) -> Graph:
 
 
 def _with_valid_names(graph: Graph) -> Graph:
-    """The graph, or a copy of it in which values have names that ONNX can spell."""
+    """Return the graph, or a copy whose value names are valid in ONNX."""
     taken = {value.name for each in walk(graph) for value in each.values()}
     if all(map(_is_valid_name, taken)):
         return graph
@@ -187,7 +187,7 @@ def _with_valid_names(graph: Graph) -> Graph:
 
 
 def _is_valid_name(name: str) -> bool:
-    """Whether it is UTF-8, and not empty: an empty name stands for an absent value."""
+    """Whether a name is not empty (which means absent) and encodable in UTF-8."""
     try:
         return bool(name.encode())
     except UnicodeEncodeError:
@@ -215,7 +215,7 @@ def _head(notes: ModelNotes, ir_version: int) -> ModelProto:
 
 def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected: Findings) -> ModelProto:
     versions = [OperatorSetIdProto(domain=domains.domain_of(d), version=v) for d, v in imports.items()]
-    proto = ModelProto(opset_import=versions, metadata_props=entries(notes.metadata))
+    proto = ModelProto(opset_import=versions, metadata_props=encode_properties(notes.metadata))
     constants = {value.name for value in graph.constants}
     for each in notes.training:
         training = TrainingInfoProto.FromString(each)
@@ -250,7 +250,7 @@ def _data_file(graph: Graph, target: Path, collected: Findings, *, external_data
         return None
     name = f"{target.name}.data" if external_data is True else external_data
     if not name or name != Path(name).name or name in (target.name, ".", "..") or "\\" in name or ":" in name:
-        message = f"{name!r} is no name of a file beside {target.name}"
+        message = f"{name!r} is not a valid file name next to {target.name}"
         collected.error("ONNX0607", message, "external_data", "give a name without folders")
         collected.raise_errors()
     return DataFile(name)
@@ -267,14 +267,14 @@ def _write_data(placed: Iterable[tuple[int, Storage]], file: Sink) -> None:
     position = 0
     for offset, storage in placed:
         file.write(bytes(offset - position))
-        for chunk in numbers(storage):
+        for chunk in packed_elements(storage):
             file.write(chunk)
         position = offset + storage.nbytes
 
 
 @contextmanager
 def _together(collected: Findings, target: Path) -> Generator[Replacing]:
-    """Files that are there together when the block ends; what is in their way is told."""
+    """Write several files that are renamed together at the end; report obstacles."""
     try:
         with together(target) as files:
             yield files
@@ -283,7 +283,7 @@ def _together(collected: Findings, target: Path) -> Generator[Replacing]:
         raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source))) from error
 
 
-def _opened(files: Replacing, target: Path, collected: Findings) -> Sink:
+def _open_file(files: Replacing, target: Path, collected: Findings) -> Sink:
     if target.exists() and not target.is_file():
         collected.error("ONNX0607", f"{target} is no regular file, and cannot be replaced by one", "")
         collected.raise_errors()

@@ -1,4 +1,4 @@
-"""ONNX models define functions, and call them like operators; what no kernel takes is said otherwise."""
+"""Graph passes of ONNX: inline model functions, and avoid operators without kernel in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COORDINATES, _OF_TENSORFLOW = "coordinate_transformation_mode", "tf_half_pixel_
 
 
 def before(graph: Graph) -> None:
-    """Put the content of each function in the place of its calls, and say what has left the standard otherwise."""
+    """Inline functions, and replace coordinate modes that were removed from the standard."""
     inline_functions(graph)
     for inner in walk(graph):
         for node in inner:
@@ -31,10 +31,10 @@ def before(graph: Graph) -> None:
 
 
 def after(graph: Graph) -> None:
-    """Write otherwise what ONNX Runtime has no kernel for, or computes otherwise by itself."""
+    """Rewrite nodes that ONNX Runtime does not support or computes incorrectly."""
     for inner in walk(graph):
         for node in inner:
-            # Asked here, for there are many nodes and few of these.
+            # Matched by name first: there are many nodes and few of these.
             match node.word:
                 case "Conv":
                     _state_pads(node)
@@ -47,13 +47,13 @@ def after(graph: Graph) -> None:
 
 
 def _move_half_pixels(node: Node) -> None:
-    """Say TensorFlow's own coordinates by half pixels.
+    """Replace TensorFlow's coordinate mode by half pixels.
 
     Before  Resize(x, …, coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor")
     After   Resize(x, …, coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil")
 
-    They left with opset 13; tf2onnx goes on to write them, and ONNX Runtime to compute them. floor((x + 0.5) / scale)
-    is the nearest entry to (x + 0.5) / scale - 0.5, halves upward. Leaves alone: other modes, which are refused.
+    The mode was removed in opset 13; tf2onnx still writes it, and ONNX Runtime supports it. floor((x + 0.5) / scale) is
+    the nearest index to (x + 0.5) / scale - 0.5, ties upward. Does not apply to other modes, which are refused.
     """
     modes = node.attributes.get("mode", "nearest"), node.attributes.get("nearest_mode")
     if node.dialect == "onnx" and modes == ("nearest", "floor"):
@@ -62,13 +62,13 @@ def _move_half_pixels(node: Node) -> None:
 
 
 def _state_pads(node: Node) -> None:
-    """State the padding of convolutions with dilation that leave it to `auto_pad`.
+    """Replace `auto_pad` of dilated convolutions by explicit pads.
 
     Before  Conv(x, w[…, 3, 3], auto_pad="SAME_UPPER", dilations=[2, 2])
     After   Conv(x, w, pads=[2, 2, 2, 2], dilations=[2, 2])
 
-    PyTorch's exporter writes them for `padding="same"`, and ONNX Runtime has no kernel that takes both. Leaves alone:
-    padding that depends on an extent that is open.
+    PyTorch's exporter writes such nodes for `padding="same"`, and ONNX Runtime has no kernel for them. Does not apply
+    to padding that depends on a dynamic dim.
     """
     if pads := _stated_pads(node):
         node.set_attribute("pads", pads)
@@ -86,13 +86,13 @@ def _pads_a_choice(node: Node) -> bool:
 
 
 def _pad_below_zero(graph: Graph, node: Node) -> None:
-    """Pad with zeros that are negative.
+    """Pad with negative zeros.
 
     Before  MaxPool(Pad(x, pads))
     After   MaxPool(Pad(x, pads, -0.0))
 
-    The optimizer of ONNX Runtime 1.31 takes zeros in front of a MaxPool for padding that is never chosen, but not
-    negative ones. Leaves alone: integers, which have none.
+    The optimizer of ONNX Runtime 1.31 fuses zero padding into a MaxPool as padding that is never selected, but not
+    negative zeros. Does not apply to integers, which have none.
     """
     fact = node.operands[0].fact
     if isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_floating:
@@ -101,7 +101,7 @@ def _pad_below_zero(graph: Graph, node: Node) -> None:
 
 
 def _stated_pads(node: Node) -> tuple[int, ...]:
-    """What `auto_pad` comes to beside dilation; nothing where it says nothing, or is not known."""
+    """Return the explicit pads of `auto_pad` with dilations; empty if there are none or they are not static."""
     dilations = node.attributes.get("dilations")
     if node.op != "Conv" or not isinstance(dilations, tuple) or set(dilations) <= {1}:
         return ()

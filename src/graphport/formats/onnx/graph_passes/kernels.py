@@ -23,13 +23,13 @@ _COMMON = frozenset((DType.FLOAT32, DType.INT64, DType.FLOAT16, None))
 
 
 def compute_as_others(graph: Graph, opset: int) -> None:
-    """Put conversions around what has no kernel.
+    """Insert Casts around operators without a kernel for their type.
 
     Before  y = Where(c, a: int16, b)
     After   y = Cast(Where(c, Cast(a, to=int32), Cast(b, to=int32)), to=int16)
 
-    Of operators that are exact, so that what is wider loses nothing. Leaves alone: several results, types for which
-    there is nothing wider.
+    Applies to operators that are exact in the wider type. Does not apply to several results or types without a wider
+    one.
     """
     kernels = _kernels()
     for node in graph:
@@ -48,7 +48,7 @@ def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
         return
     (dtype,) = own
     taken = [types for first, last, types in versions if first <= opset <= (last or opset)]
-    other = None if dtype is None or not taken or str(dtype) in taken[-1] else _other(dtype, taken[-1])
+    other = None if dtype is None or not taken or str(dtype) in taken[-1] else _wider_type(dtype, taken[-1])
     result = page.signature.results[0] if node.outputs[0] is not None else None
     if other is None or dtype is None or result is None or (result.name != variable and len(result.dtypes) != 1):
         return
@@ -88,13 +88,13 @@ def _cast(graph: Graph, place: Node, value: Value | None, dtype: DType) -> Value
     return graph.insert_before(place, Node("Cast", [value], [made], {"to": dtype}, dialect=place.dialect)).output
 
 
-def _other(dtype: DType, names: list[str]) -> DType | None:
-    """The narrowest type of some that holds all numbers of another."""
-    wider = [each for each in DType if str(each) in names and _holds(each, dtype)]
+def _wider_type(dtype: DType, names: list[str]) -> DType | None:
+    """Return the narrowest supported type that represents all values of another."""
+    wider = [each for each in DType if str(each) in names and _represents(each, dtype)]
     return min(wider, key=lambda each: (each.bits, each.kind), default=None)
 
 
-def _holds(wide: DType, dtype: DType) -> bool:
+def _represents(wide: DType, dtype: DType) -> bool:
     if dtype.kind == "b":
         return wide.is_integer
     return dtype.is_integer and wide.bits > dtype.bits and wide.kind in ("i", dtype.kind)

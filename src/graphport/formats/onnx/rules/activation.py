@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.formats.onnx.rules.older import ROWS, number, unsupported
+from graphport.formats.onnx.rules.older import ROWS, constant_number, unsupported
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.pages.activation import (
     Clip,
@@ -95,7 +95,7 @@ def clip_6(
     max: float | None = None,
     consumed_inputs: tuple[int, ...] | None = None,
 ) -> Value:
-    """Bounds were attributes; an absent one stays absent."""
+    """Clip-6: bounds are attributes."""
     del consumed_inputs
     dtype = input.dtype
     low, high = (None if bound is None else b.constant(bound, dtype) for bound in (min, max))
@@ -111,7 +111,7 @@ def dropout_1(
     ratio: float = 0.5,
     consumed_inputs: tuple[int, ...] | None = None,
 ) -> tuple[Value, ...]:
-    """An attribute, not an operand, told training from use; the mask had the type of the data."""
+    """Dropout-1: an attribute selects training; the mask has the type of the data."""
     del consumed_inputs
     trains = None if is_test else b.constant(np.array(True))
     return _dropped(b, data, ratio, trains)
@@ -161,10 +161,10 @@ for _page in (Softmax, LogSoftmax, Hardmax):
 
 @Clip.lift("onnx", until=10)
 def clip_with_attributes(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
-    """Limits were attributes; those that only a run tells are said with `Max` and `Min`."""
+    """Export Clip to attributes; bounds known only at run time become `Max` and `Min`."""
     limits = {"min": min, "max": max}
     try:
-        known = {name: number(value, name) for name, value in limits.items() if value is not None}
+        known = {name: constant_number(value, name) for name, value in limits.items() if value is not None}
     except UnsupportedError:
         above = input if min is None else b(Max, input, min)
         return above if max is None else b(Min, above, max)
@@ -180,12 +180,15 @@ def dropout_with_attributes(
     *,
     seed: int | None = None,
 ) -> tuple[Value, ...]:
-    """Whether it was in training was not said by an operand."""
+    """Export Dropout without the operand training_mode."""
     del seed
     unsupported(
-        (training_mode is not None and number(training_mode, "training_mode") != 0, "it dropped nothing in use")
+        (
+            training_mode is not None and constant_number(training_mode, "training_mode") != 0,
+            "it dropped nothing in use",
+        )
     )
-    share = 0.5 if ratio is None else number(ratio, "ratio")
+    share = 0.5 if ratio is None else constant_number(ratio, "ratio")
     in_use = {"is_test": 1} if (b.version or 0) < 7 else {}
     stated = b.word("Dropout", data, facts=[data.fact], ratio=share, **in_use)
     if not b.wants(1):

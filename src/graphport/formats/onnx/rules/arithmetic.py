@@ -34,7 +34,7 @@ _FIRST_NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
 
 @Cast.lower("onnx", until=5)
 def cast_1(b: Builder, input: Value, *, to: str) -> Value:
-    """The element type was spelled out (`FLOAT`)."""
+    """Cast-1: the element type is a string (`FLOAT`)."""
     try:
         dtype = _FIRST_NAMES.get(to) or DType.of(to.lower())
     except (ValueError, TypeError):
@@ -45,7 +45,7 @@ def cast_1(b: Builder, input: Value, *, to: str) -> Value:
 
 @CastLike.lift("onnx", until=14)
 def cast_like_with_attribute(b: Builder, input: Value, target_type: Value, **attributes: Attribute) -> Value:
-    """The type that the other operand has."""
+    """Export CastLike as Cast to the other operand's type."""
     dtype = target_type.dtype
     if dtype is None:
         raise Unknown

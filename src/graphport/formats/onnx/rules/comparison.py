@@ -1,4 +1,4 @@
-"""Older forms of comparison and logic: broadcasting was asked for, and aligned by an axis."""
+"""Comparison and logic of older opsets, with explicit broadcasting along an axis."""
 
 from __future__ import annotations
 

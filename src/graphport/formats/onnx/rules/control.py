@@ -33,9 +33,9 @@ def scan_8(
     num_scan_inputs: int,
     directions: tuple[int, ...] | None = None,
 ) -> tuple[Value, ...]:
-    """Every operand had a batch axis, and scanned ones their steps behind it: a scan of scans.
+    """Scan-8: every operand has a batch axis, and scanned ones a step axis after it: nested scans.
 
-    Where the samples have lengths of their own, the rest of their stacked values is 0.
+    With sequence lengths, stacked values are zero-padded.
     """
     states = len(operands) - num_scan_inputs
     if states < 0:
@@ -83,7 +83,7 @@ def _one_sample(
     attributes: dict[str, Any],
     count: int,
 ) -> list[Value]:
-    cut = [*entries[:states], *(x if length is None else _first(b, x, length) for x in entries[states:])]
+    cut = [*entries[:states], *(x if length is None else _take_first(b, x, length) for x in entries[states:])]
     results = b.results(Scan, count, *cut, body=rewrite.copy(body), **attributes)
     if length is None:
         return list(results)
@@ -96,13 +96,13 @@ def _vector(b: Builder, number: Value) -> Value:
     return b(Unsqueeze, number, b.constant(np.zeros(1, np.int64)))
 
 
-def _first(b: Builder, x: Value, length: Value) -> Value:
+def _take_first(b: Builder, x: Value, length: Value) -> Value:
     zero = b.constant(np.zeros(1, np.int64))
     return b(Slice, x, zero, _vector(b, length), zero)
 
 
 def _zero_padded(b: Builder, y: Value, missing: Value) -> Value:
-    """`y` with zeros behind its last step."""
+    """Zero-pad `y` after its last step."""
     rank = len(b.dims(y))
     zeros = [b.constant(np.zeros(n, np.int64)) for n in (rank, rank - 1)]
     return b(Pad, y, b(Concat, zeros[0], missing, zeros[1], axis=0))

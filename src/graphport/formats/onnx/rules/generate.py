@@ -1,4 +1,4 @@
-"""Older forms of what makes tensors."""
+"""Constant and random operators of older opsets."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def slice_1(
     b: Builder, data: Value, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
 ) -> Value:
-    """Positions were attributes, and there were no steps."""
+    """Slice-1: bounds are attributes, without steps."""
     operands = [b.constant(np.array(numbers, np.int64)) for numbers in (starts, ends)]
     return b(Slice, data, *operands, None if axes is None else b.constant(np.array(axes, np.int64)))
 

@@ -24,7 +24,7 @@ Gemm(a, b, c, *, alpha=1.0, beta=1.0, broadcast: ignored = 0, transA=0, transB=0
 
 @GemmView.lift("onnx", until=10)
 def gemm_with_summand(b: Builder, op: GemmView) -> Value | None:
-    """There was always a summand; up to opset 6 it had to be told to broadcast."""
+    """Export Gemm with the summand that older opsets require, and up to opset 6 with explicit broadcasting."""
     is_new = (b.version or 0) >= 7
     if op.c is not None and is_new:
         return None

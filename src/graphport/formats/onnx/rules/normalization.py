@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(Attributes):
-    """What every form says of the statistics."""
+    """Attributes of the statistics."""
 
     epsilon: float = 1e-5
     momentum: float = 0.9
@@ -70,7 +70,7 @@ def batch_normalization_8(
     """Statistics per channel or, with `spatial` 0, per entry of a sample."""
     if spatial:
         return batch_normalization_13(b, op, x, scale, shift, mean, var)
-    # Every entry of a sample becomes a channel.
+    # Every element of a sample becomes a channel.
     vectors = [b(Reshape, value, b.constant([-1])) for value in (scale, shift, mean, var)]
     y, *running = batch_normalization_13(b, op, b(Flatten, x), *vectors)
     return (b(Reshape, y, b(Shape, x)), *(b(Reshape, found, b(Shape, mean)) for found in running))
@@ -129,7 +129,7 @@ LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1)
 def simplified_layer_normalization(
     b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
-    """What ONNX Runtime, in the default domain, calls RMSNormalization."""
+    """RMSNormalization under ONNX Runtime's name in the default domain."""
     if b.wants(1):
         message = "the inverse of the root as a second result has no canonical form"
         raise UnsupportedError(message)
@@ -181,7 +181,7 @@ def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
 
 @GroupNormalizationView.lift("onnx", until=20)
 def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Value:
-    """Groups as samples of their own, normalized, then scale and bias of each channel."""
+    """Export GroupNormalization: normalize groups as samples, then scale and shift each channel."""
     scale, bias = op.scale, op.bias
     unsupported((op.stash_type != 1, "statistics had the type of x"))
     rank = len(b.dims(op.x))

@@ -1,4 +1,4 @@
-"""What is known of the numbers of an operand, where an older form of an operator wants them as attributes."""
+"""Constant values of operands that were attributes in older opsets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ROWS = Rows("onnx")
 OLD_WORDS = Rows("onnx", emit=lambda b, word, _is_last, x, given: b.word(word, *x, **given)[0], has_pages=False)
 """Rows of older forms on the way back, which are called as the operators."""
 OLD_BROADCAST = ROWS.having(from_axis=align_from_axis)
-"""Rows of operators that broadcast where they were told to, from an axis on."""
+"""Rules of operators with explicit broadcasting along an axis."""
 
 
 def integers(value: Value, what: str) -> tuple[int, ...]:
-    """The integers that `value` holds.
+    """Return the integers of `value`.
 
     Raises:
-        UnsupportedError: only a run tells them; `what` names them.
+        UnsupportedError: they are known only at run time; `what` names them.
     """
     try:
         return value.fact.numbers if isinstance(value.fact, TensorFact) else ()
@@ -34,11 +34,11 @@ def integers(value: Value, what: str) -> tuple[int, ...]:
         raise UnsupportedError(message) from None
 
 
-def number(value: Value, what: str) -> float:
-    """The one number that `value` holds, integer or not.
+def constant_number(value: Value, what: str) -> float:
+    """Return the single number of `value`.
 
     Raises:
-        UnsupportedError: only a run tells it; `what` names it.
+        UnsupportedError: it is known only at run time; `what` names it.
     """
     fact = value.fact if isinstance(value.fact, TensorFact) else None
     if fact is not None and fact.reals is not None and len(fact.reals) == 1:
@@ -50,7 +50,7 @@ def number(value: Value, what: str) -> float:
 
 
 _FROM_BEHIND = 11
-"""The opset from which on axes may be counted from behind everywhere."""
+"""The opset from which on negative axes are supported everywhere."""
 
 
 def from_front(b: Builder, axes: tuple[int, ...], x: Value, more: int = 0) -> tuple[int, ...]:

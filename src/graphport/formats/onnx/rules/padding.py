@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.onnx.rules.older import ROWS, integers, number, unsupported
+from graphport.formats.onnx.rules.older import ROWS, constant_number, integers, unsupported
 from graphport.ops.views.padding import PadView
 
 if TYPE_CHECKING:
@@ -50,6 +50,6 @@ def pad_on_all_axes(b: Builder, op: PadView) -> Value | None:
         amounts = whole
     if is_new:
         return b.word("Pad", op.data, b.constant(amounts), op.constant_value, mode=op.mode)[0]
-    value = 0.0 if op.constant_value is None else number(op.constant_value, "value")
+    value = 0.0 if op.constant_value is None else constant_number(op.constant_value, "value")
     name = "paddings" if b.version is not None and b.version < 2 else "pads"
     return b.word("Pad", op.data, facts=[UNKNOWN], mode=op.mode, value=float(value), **{name: tuple(amounts)})[0]

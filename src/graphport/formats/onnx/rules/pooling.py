@@ -29,7 +29,7 @@ def lp_pool_1(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> Value:
-    """The exponent was a real number, and the kernel could be left out, although nothing else said it."""
+    """LpPool-1: the exponent is a float, and the kernel may be missing."""
     if kernel_shape is None:
         message = "kernel_shape is missing"
         raise ShapeError(message, "the window's extent on each spatial axis")

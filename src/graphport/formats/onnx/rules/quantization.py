@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @QuantizeLinearView.lift("onnx", until=22)
 def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
-    """The zero point said the type."""
+    """Export QuantizeLinear whose zero point determines the type."""
     y_zero_point = op.y_zero_point
     version = b.version or 0
     unsupported((op.precision is not None, "the quotient had the type of the scale"))
@@ -37,7 +37,7 @@ def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
 
 @DequantizeLinearView.lift("onnx", until=22)
 def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
-    """The scale said the type."""
+    """Export DequantizeLinear whose scale determines the type."""
     unsupported((op.output_dtype is not None, "the result had the type of the scale"))
     if (b.version or 0) >= 21:
         return None

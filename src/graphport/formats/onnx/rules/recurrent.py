@@ -22,7 +22,7 @@ def _without_output_sequence(page: Page) -> None:
         direction: str = "forward",
         **attributes: Attribute,
     ) -> tuple[Value, ...]:
-        """`output_sequence` allowed to leave out the results of all steps."""
+        """Recurrent layers of older opsets; `output_sequence` is ignored."""
         del output_sequence
         # The schema of GRU-1 misspells its default.
         way = "forward" if direction == "foward" else direction

@@ -83,7 +83,7 @@ def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
 def split_into_sizes(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...]:
-    """Sizes were said, or all alike; up to opset 12 by an attribute."""
+    """Export Split with explicit sizes or equal parts; up to opset 12 as an attribute."""
     place = from_front(b, (axis,), input)[0]
     facts = [UNKNOWN] * b.count
     if split is not None and b.version is not None and b.version >= 13:
@@ -101,7 +101,7 @@ def split_into_sizes(
 
 @Reshape.lift("onnx", until=13)
 def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
-    """A 0 always copied: where the target has none, that is the same."""
+    """Export Reshape to opsets where 0 always copies, if the target has no literal 0."""
     if not allowzero:
         return None
     asked = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -128,7 +128,7 @@ def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
 
 @Shape.lift("onnx", until=14)
 def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
-    """The whole shape, of which a part is taken."""
+    """Export Shape as a slice of the full shape."""
     if start == 0 and end is None:
         return None
     rank = len(b.dims(data))

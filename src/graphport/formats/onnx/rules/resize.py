@@ -38,7 +38,7 @@ def resize_12(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Value:
-    """An empty tensor stood for an operand that is not there; there was a coordinate mode of TensorFlow's own."""
+    """Resize-11: an empty tensor is an absent operand; TensorFlow's coordinate mode is supported."""
     if coordinate_transformation_mode == "tf_half_pixel_for_nn":
         message = f"tf_half_pixel_for_nn with mode {mode} and nearest_mode {nearest_mode}"
         raise UnsupportedError(message)
@@ -60,7 +60,7 @@ def resize_12(
 
 @Resize.lower("onnx", until=10)
 def resize_10(b: Builder, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Places were plain quotients, the nearest entry the one before, or behind where an axis got shorter."""
+    """Resize-10: asymmetric coordinates; nearest rounds down, or up when downsampling."""
     if mode != "nearest":
         return b(Resize, x, None, scales, coordinate_transformation_mode="asymmetric", mode=mode)
     reals = scales.fact.reals if isinstance(scales.fact, TensorFact) else None
@@ -158,7 +158,7 @@ def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) ->
     if scales is not None:
         reals = scales.fact.reals if isinstance(scales.fact, TensorFact) else None
         if reals is None:
-            message = "scales that only a run tells"
+            message = "scales known only at run time"
             raise UnsupportedError(message)
         return reals
     lengths = [n for n in b.dims(x) if isinstance(n, int)]

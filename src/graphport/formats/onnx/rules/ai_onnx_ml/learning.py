@@ -1,4 +1,4 @@
-"""The meaning of words of `ai.onnx.ml`: linear models, encoders, scalers.  Source: ONNX ai.onnx.ml 1 to 3."""
+"""Import rules of `ai.onnx.ml`: linear models, encoders, scalers.  Source: ONNX ai.onnx.ml 1 to 3."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 word = partial(meaning, "ai.onnx.ml")
 
 
-def _numbers(given: Sequence[float]) -> Any:
+def _as_array(given: Sequence[float]) -> Any:
     return np.asarray(given, np.float32)
 
 
-def _real(x: Any) -> Any:
+def _as_float32(x: Any) -> Any:
     return x if x.dtype == np.float64 else x.astype(np.float32)
 
 
 @word("Scaler")
 def scaler(x: Any, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)) -> Any:
     """`(x - offset) * scale`, for all columns or each.  Shapes: x [*s, c] → [*s, c]."""
-    return ((x.astype(np.float32) - _numbers(offset)) * _numbers(scale)).astype(np.float32)
+    return ((x.astype(np.float32) - _as_array(offset)) * _as_array(scale)).astype(np.float32)
 
 
 @word("Normalizer")
@@ -61,7 +61,7 @@ def imputer(
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Any:
-    """`x` with another number, for all columns or each, where there is the one that stands for none."""
+    """Imputer: replace missing values, with one number or one per column."""
     is_real = x.dtype.kind == "f"
     stand_in = np.asarray(imputed_value_floats if is_real else imputed_value_int64s, x.dtype)
     missing = replaced_value_float if is_real else replaced_value_int64
@@ -71,14 +71,14 @@ def imputer(
 
 @word("ArrayFeatureExtractor")
 def array_feature_extractor(x: Any, y: Any) -> Any:
-    """The entries of the last axis at places `y`.  Shapes: x [*s, c], y [*t] → [*s, prod t], of a vector [1, t]."""
+    """Select the entries `y` of the last axis.  Shapes: x [*s, c], y [*t] → [*s, prod t], for a vector [1, t]."""
     found = x[..., y.reshape(-1)]
     return found.reshape(1, -1) if x.ndim == 1 else found
 
 
 @word("FeatureVectorizer")
 def feature_vectorizer(*x: Any, inputdimensions: Sequence[int] = ()) -> Any:
-    """Columns side by side, of each operand so many as are said, zeros where it has fewer."""
+    """Concatenate the columns of the operands, each cut or zero-padded to its dimension."""
     parts = [each.reshape(len(each), -1).astype(np.float32)[:, :n] for each, n in zip(x, inputdimensions, strict=True)]
     padded = [np.pad(part, ((0, 0), (0, n - part.shape[1]))) for part, n in zip(parts, inputdimensions, strict=True)]
     return np.concatenate(padded, axis=1)
@@ -88,10 +88,10 @@ def feature_vectorizer(*x: Any, inputdimensions: Sequence[int] = ()) -> Any:
 def one_hot_encoder(
     x: Any, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Any:
-    """1 at the place of each entry among the categories.  Shapes: x [*s] → [*s, categories].
+    """One-hot encode by category.  Shapes: x [*s] → [*s, categories].
 
     Raises:
-        ValueError: an entry is none of them, and `zeros` does not say that it is all zeros then.
+        ValueError: an entry is no category, and `zeros` is 0.
     """
     found = [x == each for each in cats_strings] if cats_strings else [x.astype(np.int64) == n for n in cats_int64s]
     hot = np.stack(found, axis=-1).astype(np.float32)
@@ -104,7 +104,7 @@ def one_hot_encoder(
 @word("LabelEncoder")
 def label_encoder(x: Any, *, classes_strings: Sequence[str] = (), **stated: Any) -> Any:
     """The value of each entry, which is a key; a default where it is none."""
-    if classes_strings:  # the first version: texts to their places, and back
+    if classes_strings:  # version 1: strings to indices, and back
         indices = range(len(classes_strings))
         is_place = x.dtype.kind in "iu"
         keys, values = (indices, classes_strings) if is_place else (classes_strings, indices)
@@ -128,7 +128,7 @@ _VALUES: dict[str, tuple[Any, str, Any]] = {
     "floats": (np.float32, "default_float", -0.0),
     "tensor": (None, "default_tensor", 0),
 }
-"""Of lists of keys and values: the element type, the attribute that is the default, and what that is by default."""
+"""For each kind of list: element type, default attribute, and its default."""
 
 
 @word("LinearRegressor")
@@ -141,8 +141,8 @@ def linear_regressor(
     post_transform: str = "NONE",
 ) -> Any:
     """Sums of weighted columns.  Shapes: x [n, c] → [n, targets]."""
-    weights = _numbers(coefficients).reshape(targets, -1)
-    y = _real(x) @ weights.T + (_numbers(intercepts) if intercepts else np.float32(0))
+    weights = _as_array(coefficients).reshape(targets, -1)
+    y = _as_float32(x) @ weights.T + (_as_array(intercepts) if intercepts else np.float32(0))
     return transformed(y.astype(np.float32), post_transform)
 
 
@@ -157,15 +157,15 @@ def linear_classifier(
     multi_class: int = 0,
     post_transform: str = "NONE",
 ) -> Any:
-    """The label whose sum of weighted columns is the largest, and what becomes of these sums.
+    """Linear classifier: the label with the largest score, and the transformed scores.
 
     Shapes: x [n, c] → [n], [n, classes].
     """
     del multi_class
     labels = classlabels_strings or classlabels_ints
-    scores = _real(np.atleast_2d(x)) @ _numbers(coefficients).reshape(-1, x.shape[-1]).T
+    scores = _as_float32(np.atleast_2d(x)) @ _as_array(coefficients).reshape(-1, x.shape[-1]).T
     if intercepts:
-        scores = scores + _numbers(intercepts)
+        scores = scores + _as_array(intercepts)
     if scores.shape[1] == 1 and len(labels) == 2:
         scores = np.concatenate([-scores, scores], axis=1)
     y = transformed(scores.astype(np.float32), post_transform)
@@ -178,7 +178,7 @@ def linear_classifier(
 
 @word("ZipMap")
 def zip_map(x: Any, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()) -> Any:
-    """A map from labels to numbers for each row.  Shapes: x [n, labels] → n maps."""
+    """Return a map from labels to scores for each row.  Shapes: x [n, labels] → n maps."""
     labels = classlabels_strings or classlabels_int64s
     return [dict(zip(labels, row.tolist(), strict=True)) for row in np.atleast_2d(x)]
 
@@ -197,9 +197,9 @@ def svm_regressor(
     post_transform: str = "NONE",
 ) -> Any:
     """A weighted sum of likenesses to support vectors.  Shapes: x [n, c] → [n, 1]."""
-    real, weights = x.astype(np.float32), _numbers(coefficients)
+    real, weights = x.astype(np.float32), _as_array(coefficients)
     if n_supports:
-        real = _kernel(real, _numbers(support_vectors).reshape(n_supports, -1), kernel_type, kernel_params)
+        real = _kernel(real, _as_array(support_vectors).reshape(n_supports, -1), kernel_type, kernel_params)
     y = (real @ weights + np.float32(rho[0])).reshape(-1, 1)
     if one_class:
         return np.where(y > 0, np.float32(1), np.float32(-1))

@@ -1,4 +1,4 @@
-"""Ensembles of trees of `ai.onnx.ml`: all rows go down a tree side by side."""
+"""Tree ensembles of `ai.onnx.ml`, evaluated for all rows at once."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _either(stated: Mapping[str, Any], name: str) -> Any:
 
 
 def _leaves(x: Any, stated: Mapping[str, Any]) -> tuple[Any, list[tuple[int, int]]]:
-    """The leaf where each row ends in each tree, and what nodes are called.  Shapes: x [n, c] → [n, trees].
+    """Return the leaf of each row in each tree, and the node identifiers.  Shapes: x [n, c] → [n, trees].
 
     Raises:
-        ValueError: a tree does not end, or a node compares in a way that there is not.
+        ValueError: a tree has a cycle, or an unknown comparison.
     """
     names = list(zip(stated["nodes_treeids"], stated["nodes_nodeids"], strict=True))
     modes = np.asarray(stated["nodes_modes"], object)
@@ -69,13 +69,13 @@ def _leaves(x: Any, stated: Mapping[str, Any]) -> tuple[Any, list[tuple[int, int
 
 
 def _targets(nodes: Sequence[int], names: Sequence[tuple[int, int]], is_leaf: Any) -> Any:
-    """Where each node leads, by the numbers of nodes; a leaf stays."""
+    """Return the target index of each node; a leaf points to itself."""
     number = {name: place for place, name in enumerate(names)}
     return np.array([at if is_leaf[at] else number[names[at][0], node] for at, node in enumerate(nodes)])
 
 
 def _votes(x: Any, stated: Mapping[str, Any], kind: str, count: int, function: str) -> Any:
-    """What the leaves say of each class or target, put together.  Shapes: x [n, c] → [n, count]."""
+    """Aggregate the leaf weights by class or target.  Shapes: x [n, c] → [n, count]."""
     x = x if x.dtype == np.float64 else x.astype(np.float32)
     at, names = _leaves(x, stated)
     weights = _either(stated, f"{kind}_weights")
@@ -104,7 +104,7 @@ def _votes(x: Any, stated: Mapping[str, Any], kind: str, count: int, function: s
 def tree_ensemble_regressor(
     x: Any, *, n_targets: int = 1, aggregate_function: str = "SUM", post_transform: str = "NONE", **stated: Any
 ) -> Any:
-    """What the leaves say that each row ends in, put together.  Shapes: x [n, c] → [n, targets]."""
+    """Tree ensemble regressor: aggregated leaf weights.  Shapes: x [n, c] → [n, targets]."""
     return transformed(_votes(x, stated, "target", n_targets, aggregate_function), post_transform)
 
 
@@ -117,9 +117,9 @@ def tree_ensemble_classifier(
     post_transform: str = "NONE",
     **stated: Any,
 ) -> Any:
-    """The label that most is said for, and what is said.  Shapes: x [n, c] → [n], [n, classes].
+    """Tree ensemble classifier: the best label, and the scores.  Shapes: x [n, c] → [n], [n, classes].
 
-    Where the leaves speak of one class of two, the other one has the rest, or the opposite.
+    If leaves vote for one of two classes, the other one has the complement or the negated score.
     """
     labels = classlabels_strings or classlabels_int64s
     is_binary = len(labels) == 2 and len(set(stated["class_ids"])) == 1
@@ -132,7 +132,7 @@ def tree_ensemble_classifier(
         y = transformed(scores, post_transform)
         return labelled(y.argmax(1), labels), y
     one = scores[:, stated["class_ids"][0]]
-    # ONNX Runtime takes weights without a negative one for shares.
+    # ONNX Runtime treats weights without a negative one as probabilities.
     is_share = min(_either(stated, "class_weights")) >= 0
     other = 1 - one if is_share and post_transform == "NONE" else -one
     y = transformed(np.stack([other, one], axis=1), post_transform)

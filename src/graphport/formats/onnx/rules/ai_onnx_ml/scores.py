@@ -1,4 +1,4 @@
-"""What classifiers and regressors of `ai.onnx.ml` make of their sums."""
+"""Post transforms of classifiers and regressors of `ai.onnx.ml`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NO_SCORE = 1e-7
-"""What `SOFTMAX_ZERO` takes for 0."""
+"""Scores that `SOFTMAX_ZERO` treats as 0."""
 
 
 def transformed(scores: Any, name: str) -> Any:

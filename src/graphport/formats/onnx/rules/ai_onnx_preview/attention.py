@@ -44,7 +44,7 @@ def flex_attention(
     for name, x in (("Q", q), ("K", k), ("V", v)):
         if len(b.dims(x)) != _RANK:
             message = f"{name} has rank {len(b.dims(x))}"
-            raise ShapeError(message, "batch, heads, time, numbers: 4")
+            raise ShapeError(message, "rank 4: batch, heads, time, size")
     own = dtype_of(q)
     if softmax_precision is not None and softmax_precision not in PRECISIONS:
         message = f"softmax_precision is {softmax_precision}"
@@ -80,7 +80,7 @@ def _changed(b: Builder, x: Value, body: Graph | None, name: str) -> Value:
         message = f"{name} has {len(body.inputs)} inputs and {len(body.outputs)} outputs"
         raise ShapeError(message, "one of each")
     (y,) = inlined(b, body, [x])
-    # It is to return what it is given, in shape and type, whether its own graph says so or not.
+    # The body must preserve shape and type, whether its graph declares them or not.
     if not isinstance(y.fact, TensorFact) or y.fact.shape is None or y.fact.dtype is None:
         y.fact = x.fact
     return y

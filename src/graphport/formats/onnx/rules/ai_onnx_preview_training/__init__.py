@@ -5,4 +5,4 @@ from graphport.ops.declare import Dialect
 RECORD = Dialect(is_domain=True)
 DIALECT = "ai.onnx.preview.training"
 JUDGED = 1
-"""The last version that has been read: what comes later may mean another thing."""
+"""The last reviewed version of the domain."""

@@ -1,7 +1,7 @@
-"""Steps of optimizers.  Source: ONNX ai.onnx.preview.training 1.
+"""Optimizer steps.  Source: ONNX ai.onnx.preview.training 1.
 
-Operands are a rate, the number of the step, and then all tensors, all of their gradients, and all of what is remembered
-of each; results are the new tensors, and what is remembered of them.
+Operands are the learning rate, the step count, then all tensors, all gradients, and all states of each kind; results
+are the new tensors and states.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Step: TypeAlias = "Callable[..., tuple[Value, ...]]"
-"""From a tensor, its gradient and what is remembered of it: what they are after the step, without the gradient."""
+"""Function of a tensor, its gradient and its states that returns their new values, without the gradient."""
 
 
-def _each(operands: tuple[Value, ...], parts: int, step: Step) -> tuple[Value, ...]:
-    """What all tensors and what is remembered of them are after the step; `parts` operands belong to each."""
+def _apply_to_all(operands: tuple[Value, ...], parts: int, step: Step) -> tuple[Value, ...]:
+    """Apply a step to all tensors; `parts` operands belong to each."""
     count, rest = divmod(len(operands), parts)
     if rest or not count:
-        message = f"{len(operands)} operands behind the rate and the number of the step"
+        message = f"{len(operands)} operands after the learning rate and the step count"
         raise ShapeError(message, f"{parts} for each tensor")
     stepped = [step(*operands[place::count]) for place in range(count)]
     return tuple(value for kind in zip(*stepped, strict=True) for value in kind)
@@ -38,7 +38,7 @@ def _times(b: Builder, number: float, x: Value) -> Value:
 
 
 def _pulled(b: Builder, x: Value, gradient: Value, coefficient: float) -> Value:
-    """The gradient with that of the squares of the tensor's numbers."""
+    """Add the gradient of the L2 penalty."""
     return b(Add, _times(b, coefficient, x), gradient) if coefficient else gradient
 
 
@@ -66,7 +66,7 @@ def adagrad(
         moved = b(Mul, cast(b, shorter, dtype_of(x)), gradient)
         return b(Sub, x, b(Div, moved, _rooted(b, squares, epsilon))), squares
 
-    return _each(operands, 3, step)
+    return _apply_to_all(operands, 3, step)
 
 
 @lower(DIALECT, "Adam", until=JUDGED)
@@ -95,7 +95,7 @@ def adam(
         x = b(Sub, x, b(Div, moved, _rooted(b, squares, epsilon)))
         return _times(b, 1 - norm_coefficient_post, x) if norm_coefficient_post else x, mean, squares
 
-    return _each(operands, 4, step)
+    return _apply_to_all(operands, 4, step)
 
 
 @lower(DIALECT, "Momentum", until=JUDGED)
@@ -109,7 +109,7 @@ def momentum(
     norm_coefficient: float,
     mode: str,
 ) -> tuple[Value, ...]:
-    """Steps along a sum of gradients that forgets; with `nesterov`, along what it will be after the next one."""
+    """Momentum: steps along an exponentially decaying sum of gradients, or with `nesterov`."""
     if mode not in ("standard", "nesterov"):
         message = f"mode is {mode!r}"
         raise ShapeError(message, "standard or nesterov")
@@ -122,4 +122,4 @@ def momentum(
         along = b(Add, gradient, _times(b, alpha, velocity)) if mode == "nesterov" else velocity
         return b(Sub, x, b(Mul, cast(b, rate, dtype_of(x)), along)), velocity
 
-    return _each(operands, 3, step)
+    return _apply_to_all(operands, 3, step)

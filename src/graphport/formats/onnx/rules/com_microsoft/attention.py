@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.formats.onnx.rules.com_microsoft.binding import dtype_of, only, word
+from graphport.formats.onnx.rules.com_microsoft.binding import dtype_of, import_rule, only
 from graphport.formats.onnx.rules.com_microsoft.matmul import matmul_integer_to_float
 from graphport.ops.pages.arithmetic import Add, Cast, Max, Sub
 from graphport.ops.pages.attention.attention import Attention
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 _HIDDEN = -10000.0
-"""What is added to scores that a mask hides, by default."""
+"""Default number added to masked scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Settings:
     hidden: float = _HIDDEN
 
 
-@word("Attention")
+@import_rule("Attention")
 def attention(
     b: Builder,
     x: Value,
@@ -61,7 +61,7 @@ def attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> tuple[Value | None, ...]:
-    """Attention of projections of one tensor: queries, keys and values stand side by side in the product."""
+    """Attention: one projection of the input contains queries, keys and values."""
     del rotary_embedding_dim
     is_plain = not do_rotary and not past_present_share_buffer and past_sequence_length is None
     only("attention without rotation and shared caches", holds=is_plain)
@@ -71,7 +71,7 @@ def attention(
     return _of_itself(b, settings, projected, qkv_hidden_sizes, mask_index, past, attention_bias)
 
 
-@word("QAttention")
+@import_rule("QAttention")
 def quantized_attention(
     b: Builder,
     x: Value,
@@ -110,12 +110,12 @@ def _of_itself(
     q, k, v = _thirds(b, projected, sizes)
     caches: list[Value | None] = [None, None]
     if past is not None:
-        caches = [b(Squeeze, half, _numbers(b, 0)) for half in b.results(Split, 2, past, axis=0, num_outputs=2)]
+        caches = [b(Squeeze, half, _int64_vector(b, 0)) for half in b.results(Split, 2, past, axis=0, num_outputs=2)]
     bias = _bias(b, settings, q, k, mask_index, attention_bias, caches[0])
     y, *present = _attended(b, settings, [q, k, v, bias, *caches], 3 if b.wants(1) else 1)
     if not present:
         return (y,)
-    return y, b(Concat, *(b(Unsqueeze, half, _numbers(b, 0)) for half in present), axis=0)
+    return y, b(Concat, *(b(Unsqueeze, half, _int64_vector(b, 0)) for half in present), axis=0)
 
 
 def _thirds(b: Builder, projected: Value, sizes: Sequence[int] | None) -> tuple[Value, ...]:
@@ -124,7 +124,7 @@ def _thirds(b: Builder, projected: Value, sizes: Sequence[int] | None) -> tuple[
         each = width // 3 if isinstance(width, int) and width % 3 == 0 else 0
         only("a projection of known width", holds=each > 0)
         sizes = [each] * 3
-    return b.results(Split, 3, projected, _numbers(b, *sizes), axis=2)
+    return b.results(Split, 3, projected, _int64_vector(b, *sizes), axis=2)
 
 
 def _attended(b: Builder, settings: _Settings, operands: Sequence[Value | None], count: int) -> tuple[Value, ...]:
@@ -141,7 +141,7 @@ def _attended(b: Builder, settings: _Settings, operands: Sequence[Value | None],
     )
 
 
-def _numbers(b: Builder, *numbers: int) -> Value:
+def _int64_vector(b: Builder, *numbers: int) -> Value:
     return b.constant(np.array(numbers, np.int64))
 
 
@@ -154,22 +154,22 @@ def _bias(
     bias: Value | None,
     past: Value | None,
 ) -> Value | None:
-    """What is added to the scores for the sake of a mask of 1 and 0, or of lengths, besides `bias`."""
+    """Return the number added to the scores for a mask of 0 and 1 or lengths, plus `bias`."""
     if mask is None:
         return bias
     # ONNX Runtime's kernel of Attention wants a row for each query.
-    one = _numbers(b, 1)
+    one = _int64_vector(b, 1)
     rows = b(Concat, one, one, b(Shape, queries, start=1, end=2), one, axis=0)
-    seen = b(Expand, _seen(b, mask, keys, past), rows)
+    seen = b(Expand, _key_mask(b, mask, keys, past), rows)
     hidden = b(Where, seen, b.like(keys, 0), b.like(keys, settings.hidden))
     return hidden if bias is None else b(Add, hidden, bias)
 
 
-def _seen(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value:
+def _key_mask(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value:
     """Which keys take part, so that it broadcasts to batch, heads, queries, keys."""
     dims = b.dims(mask)
     if len(dims) in (2, 3):
-        return b(Unsqueeze, b(Cast, mask, to=DType.BOOL), _numbers(b, *((1, 2) if len(dims) == 2 else (1,))))
+        return b(Unsqueeze, b(Cast, mask, to=DType.BOOL), _int64_vector(b, *((1, 2) if len(dims) == 2 else (1,))))
     is_one_each = len(dims) == 1 and decide_equal(dims[0], b.dims(keys, at_least=1)[0]) is True
     only("a mask of keys, of queries and keys, or of a length for each sample", holds=is_one_each)
     axis = 1 if len(b.dims(keys)) == 3 else 2
@@ -178,11 +178,11 @@ def _seen(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value:
         total = b(Add, total, b(Shape, past, start=2, end=3))
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     positions = b(Range, zero, b(Squeeze, total), one)
-    lengths = b(Cast, b(Unsqueeze, mask, _numbers(b, 1, 2, 3)), to=DType.INT64)
+    lengths = b(Cast, b(Unsqueeze, mask, _int64_vector(b, 1, 2, 3)), to=DType.INT64)
     return b(Less, positions, lengths)
 
 
-@word("MultiHeadAttention")
+@import_rule("MultiHeadAttention")
 def multi_head_attention(
     b: Builder,
     query: Value,
@@ -201,7 +201,7 @@ def multi_head_attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> tuple[Value | None, ...]:
-    """Attention of projected tensors, which may stand side by side, or have their heads apart."""
+    """MultiHeadAttention of projected tensors, packed or separate, or with separate head axes."""
     is_plain = past_sequence_length is None and cache_indirection is None and not b.wants(3)
     only("caches that grow and no scores as a result", holds=is_plain)
     settings = _Settings(num_heads, scale, unidirectional, mask_filter_value)
@@ -215,23 +215,23 @@ def multi_head_attention(
 
 
 def _unpacked(b: Builder, query: Value, key: Value | None, value: Value | None) -> tuple[Value, Value, Value]:
-    """Queries, keys and values of rank 3, or keys and values of rank 4 with their heads apart."""
+    """Unpack queries, keys and values of rank 3, or keys and values of rank 4 with separate heads."""
     if key is None:
         only("queries, keys and values in one tensor of rank 5", holds=len(b.dims(query)) == 5 and value is None)
-        q, k, v = _parts(b, query, 3)
+        q, k, v = _split_packed(b, query, 3)
         return q, k, v
     if value is None:
         only("keys and values in one tensor of rank 5", holds=len(b.dims(key)) == 5)
-        k, v = _parts(b, key, 2)
+        k, v = _split_packed(b, key, 2)
         return query, k, v
     only("queries, keys and values of rank 3", holds=len(b.dims(query)) == 3 and len(b.dims(key)) in (3, 4))
     return query, key, value
 
 
-def _parts(b: Builder, packed: Value, count: int) -> list[Value]:
-    """[batch, length, heads, count, size] as so many tensors with their heads side by side."""
+def _split_packed(b: Builder, packed: Value, count: int) -> list[Value]:
+    """Split [batch, length, heads, count, size] into `count` tensors with merged heads."""
     parts = b.results(Split, count, packed, axis=3, num_outputs=count)
-    return [b(Reshape, part, _numbers(b, 0, 0, -1)) for part in parts]
+    return [b(Reshape, part, _int64_vector(b, 0, 0, -1)) for part in parts]
 
 
 def _with_bias(b: Builder, q: Value, k: Value, v: Value, bias: Value | None) -> tuple[Value, Value, Value]:
@@ -240,20 +240,20 @@ def _with_bias(b: Builder, q: Value, k: Value, v: Value, bias: Value | None) -> 
     widths = [b.dims(x, at_least=1)[-1] for x in (q, k, v)]
     known = [width for width in widths if isinstance(width, int)]
     only("a bias of three tensors of known width", holds=len(known) == 3 and len(b.dims(k)) == 3)
-    summands = b.results(Split, 3, bias, _numbers(b, *known), axis=0)
+    summands = b.results(Split, 3, bias, _int64_vector(b, *known), axis=0)
     first, second, third = (b(Add, x, summand) for x, summand in zip((q, k, v), summands, strict=True))
     return first, second, third
 
 
 def _split_heads(b: Builder, x: Value, heads: int) -> Value:
-    return b(Transpose, b(Reshape, x, _numbers(b, 0, 0, heads, -1)), perm=(0, 2, 1, 3))
+    return b(Transpose, b(Reshape, x, _int64_vector(b, 0, 0, heads, -1)), perm=(0, 2, 1, 3))
 
 
 def _heads_together(b: Builder, x: Value) -> Value:
-    return b(Reshape, b(Transpose, x, perm=(0, 2, 1, 3)), _numbers(b, 0, 0, -1))
+    return b(Reshape, b(Transpose, x, perm=(0, 2, 1, 3)), _int64_vector(b, 0, 0, -1))
 
 
-@word("RotaryEmbedding")
+@import_rule("RotaryEmbedding")
 def rotary_embedding(
     b: Builder,
     x: Value,
@@ -299,7 +299,7 @@ def _counted_from(b: Builder, x: Value, first: Value) -> Value:
     return b(Expand, row, b(Concat, b(Shape, x, start=0, end=1), length, axis=0))
 
 
-@word("GroupQueryAttention")
+@import_rule("GroupQueryAttention")
 def group_query_attention(
     b: Builder,
     query: Value,
@@ -324,16 +324,16 @@ def group_query_attention(
     smooth_softmax: int = -1,
     softcap: float = 0.0,
 ) -> tuple[Value | None, ...]:
-    """Attention with a cache that every sample fills to a length of its own.
+    """GroupQueryAttention with a cache of a separate length per sample.
 
-    `seqlens_k` is one less than the number of keys of a sample, the new ones included; these stand behind the old ones.
+    `seqlens_k` is the number of keys of a sample minus one, including new ones, which follow the old ones.
     """
     only("softmax without a smooth factor, and no scores as a result", holds=smooth_softmax < 1 and not b.wants(3))
     q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
     length = b(Shape, q, start=1, end=2)
-    flat = b(Reshape, b(Cast, seqlens_k, to=DType.INT64), _numbers(b, -1))
-    # Of a prompt that ends in padding the keys behind its end count, too: no query before them sees them.
-    lengths = b(Max, b(Add, flat, _numbers(b, 1)), length)
+    flat = b(Reshape, b(Cast, seqlens_k, to=DType.INT64), _int64_vector(b, -1))
+    # In a padded prompt the keys after its end count, too, but no valid query sees them.
+    lengths = b(Max, b(Add, flat, _int64_vector(b, 1)), length)
     starts = b(Sub, lengths, length)
     if do_rotary:
         positions = _rows(b, starts, length) if position_ids is None else position_ids
@@ -367,12 +367,12 @@ def _window(b: Builder, keys: Value, positions: Value, size: int, bias: Value | 
     """What hides keys that are not among the last `size` up to each query: [batch, 1, queries, keys]."""
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     key_positions = b(Range, zero, b(Squeeze, b(Shape, keys, start=2, end=3)), one)
-    ahead = b(Sub, b(Unsqueeze, positions, _numbers(b, 1, 3)), key_positions)
+    ahead = b(Sub, b(Unsqueeze, positions, _int64_vector(b, 1, 3)), key_positions)
     hidden = b(Where, b(Less, ahead, b.constant(np.array(size, np.int64))), b.like(keys, 0), b.like(keys, -np.inf))
     if bias is None:
         return hidden
     missing = b(Sub, b(Shape, keys, start=2, end=3), b(Shape, bias, start=3, end=4))
-    return b(Add, hidden, b(Pad, bias, b(Concat, _numbers(b, 0), missing, axis=0), None, _numbers(b, 3)))
+    return b(Add, hidden, b(Pad, bias, b(Concat, _int64_vector(b, 0), missing, axis=0), None, _int64_vector(b, 3)))
 
 
 def _grouped(
@@ -383,13 +383,13 @@ def _grouped(
     width = b.dims(query, at_least=3)[2]
     size = width // (heads + 2 * groups) if isinstance(width, int) else 0
     only("queries, keys and values of known width in one tensor", holds=size > 0 and key is None and value is None)
-    q, k, v = b.results(Split, 3, query, _numbers(b, heads * size, groups * size, groups * size), axis=2)
+    q, k, v = b.results(Split, 3, query, _int64_vector(b, heads * size, groups * size, groups * size), axis=2)
     return q, k, v
 
 
 def _rows(b: Builder, starts: Value, length: Value) -> Value:
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    return b(Add, b(Unsqueeze, starts, _numbers(b, 1)), b(Range, zero, b(Squeeze, length), one))
+    return b(Add, b(Unsqueeze, starts, _int64_vector(b, 1)), b(Range, zero, b(Squeeze, length), one))
 
 
 def _rotated(
@@ -410,10 +410,10 @@ def _rotated(
 
 
 def _cached(b: Builder, past: Value, new: Value, starts: Value, total: Value) -> Value:
-    """The cache, made longer where `total` keys need it, with the new entries of each sample behind its old ones."""
+    """Extend the cache to `total` keys if necessary, and write each sample's new entries after its old ones."""
     only("a cache of the type of its keys", holds=dtype_of(past) is dtype_of(new))
     held = b(Shape, past, start=2, end=3)
-    wanted = b(Reshape, b(Cast, total, to=DType.INT64), _numbers(b, 1))
+    wanted = b(Reshape, b(Cast, total, to=DType.INT64), _int64_vector(b, 1))
     added = b(Sub, b(Max, held, wanted), held)
-    longer = b(Pad, past, b(Concat, _numbers(b, 0), added, axis=0), None, _numbers(b, 2))
+    longer = b(Pad, past, b(Concat, _int64_vector(b, 0), added, axis=0), None, _int64_vector(b, 2))
     return b(TensorScatter, longer, new, starts, axis=2)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own domain of ONNX, `com.microsoft`: what its operators share when they are said canonically."""
+"""Shared helpers of the import rules of ONNX Runtime's domain `com.microsoft`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 DIALECT = "com.microsoft"
 
 
-def word(name: str) -> Callable[[Lowering], Lowering]:
-    """Register a function that says an operator of the domain canonically.
+def import_rule(name: str) -> Callable[[Lowering], Lowering]:
+    """Register an import rule for an operator of the domain.
 
-    There is no schema that its files are held against: operands and attributes that the function does not name are a
-    form of the operator that it does not know.
+    The domain has no schema: operands and attributes without a parameter of the function are unsupported forms.
     """
 
     def register(function: Lowering) -> Lowering:
@@ -50,7 +49,7 @@ def word(name: str) -> Callable[[Lowering], Lowering]:
     return register
 
 
-ROWS = Rows(DIALECT, register=word)
+ROWS = Rows(DIALECT, register=import_rule)
 
 
 def only(what: str, *, holds: bool) -> None:
@@ -61,12 +60,12 @@ def only(what: str, *, holds: bool) -> None:
 
 
 def dtype_of(value: Value) -> DType | None:
-    """The element type of a value, where it is known."""
+    """Return the element type of a value, if known."""
     return value.dtype
 
 
-def real(b: Builder, x: Value, scale: Value, zero_point: Value | None) -> Value:
-    """The numbers that one scale and zero point make of integers."""
+def dequantize(b: Builder, x: Value, scale: Value, zero_point: Value | None) -> Value:
+    """Dequantize with one scale and zero point."""
     return b(DequantizeLinear, x, scale, zero_point)
 
 
@@ -79,7 +78,7 @@ def stepped(b: Builder, y: Value, scale: Value, zero_point: Value | None, like: 
 
 
 def activated(b: Builder, x: Value, activation: str | None, parameters: Sequence[float]) -> Value:
-    """`x` behind the activation that another operator was fused with; parameters are in its own order."""
+    """Apply the activation of a fused operator; parameters are in its own order."""
     given = iter(parameters)
     match activation:
         case None | "":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.com_microsoft.binding import activated, channels_first, channels_last, word
+from graphport.formats.onnx.rules.com_microsoft.binding import activated, channels_first, channels_last, import_rule
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv
 from graphport.ops.pages.convolution.quantized import QLinearConv
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("FusedConv")
+@import_rule("FusedConv")
 def fused_conv(
     b: Builder,
     x: Value,
@@ -26,12 +26,12 @@ def fused_conv(
     activation_params: tuple[float, ...] = (),
     **window: Attribute,
 ) -> Value:
-    """A convolution, plus `z`, behind an activation."""
+    """Convolution, plus `z`, followed by an activation."""
     y = b(Conv, x, w, bias, **window)
     return activated(b, y if z is None else b(Add, y, z), activation, activation_params)
 
 
-@word("QLinearConv")
+@import_rule("QLinearConv")
 def qlinear_conv(
     b: Builder,
     x: Value,

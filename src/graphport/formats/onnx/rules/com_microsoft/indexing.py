@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, dtype_of, only, word
+from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, dtype_of, import_rule, only
 from graphport.formats.onnx.rules.com_microsoft.matmul import INTEGERS, read_as
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.indexing.indices import Unique
@@ -25,14 +25,14 @@ Trilu(x, k=None, *, upper=1) -> Trilu(x, k, upper=upper)
 """)
 
 
-@word("Unique")
+@import_rule("Unique")
 def unique(b: Builder, x: Value) -> tuple[Value, ...]:
-    """In the order of first occurrence, with the place of each entry in the result, and the counts."""
+    """Unique entries in order of first occurrence, the inverse indices, and the counts."""
     y, _, inverse, counts = b.results(Unique, 4, x, sorted=0)
     return y, inverse, counts
 
 
-@word("GatherBlockQuantized")
+@import_rule("GatherBlockQuantized")
 def gather_block_quantized(
     b: Builder,
     data: Value,
@@ -45,7 +45,7 @@ def gather_block_quantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> Value:
-    """Entries of numbers that are kept as integers of 2, 4 or 8 bits, packed in bytes or in a type of their own."""
+    """Gather entries of a tensor quantized to 2, 4 or 8 bits in blocks, packed or as narrow integers."""
     dims = b.dims(data)
     axis = axis_index(quantize_axis, len(dims))
     steps, shift = data, zero_points

@@ -8,7 +8,14 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import Bits
-from graphport.formats.onnx.rules.com_microsoft.binding import activated, dtype_of, only, real, stepped, word
+from graphport.formats.onnx.rules.com_microsoft.binding import (
+    activated,
+    dequantize,
+    dtype_of,
+    import_rule,
+    only,
+    stepped,
+)
 from graphport.ops.pages.arithmetic import Add, Cast, Mul
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.matmul import Gemm, MatMul
@@ -22,8 +29,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("FusedMatMul")
-@word("TransposeMatMul")
+@import_rule("FusedMatMul")
+@import_rule("TransposeMatMul")
 def fused_matmul(
     b: Builder,
     x: Value,
@@ -35,7 +42,7 @@ def fused_matmul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Value:
-    """A product of matrices, turned where it says so, times `alpha`."""
+    """Matrix product of optionally transposed factors, times `alpha`."""
     only("matrices in the last two axes", holds=not transBatchA and not transBatchB)
     product = b(MatMul, _transposed(b, x) if transA else x, _transposed(b, y) if transB else y)
     return product if alpha == 1 else b(Mul, product, b.like(product, alpha))
@@ -46,7 +53,7 @@ def _transposed(b: Builder, x: Value) -> Value:
     return x if rank < 2 else b(Transpose, x, perm=(*range(rank - 2), rank - 1, rank - 2))
 
 
-@word("FusedGemm")
+@import_rule("FusedGemm")
 def fused_gemm(
     b: Builder,
     x: Value,
@@ -62,13 +69,13 @@ def fused_gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """Gemm behind an activation."""
+    """Gemm followed by an activation."""
     parameters = [p for p in (activation_alpha, activation_beta, activation_gamma) if p is not None]
     product = b(Gemm, x, y, z, alpha=alpha, beta=beta, transA=transA, transB=transB)
     return activated(b, product, activation, parameters)
 
 
-@word("MatMulIntegerToFloat")
+@import_rule("MatMulIntegerToFloat")
 def matmul_integer_to_float(
     b: Builder,
     x: Value,
@@ -79,13 +86,13 @@ def matmul_integer_to_float(
     y_zero_point: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """The exact product of integers, scaled to numbers, plus a bias."""
+    """Integer matrix product, scaled to floats, plus a bias."""
     product = b(Cast, b(MatMulInteger, x, y, x_zero_point, y_zero_point), to=dtype_of(x_scale) or DType.FLOAT32)
     scaled = b(Mul, product, b(Mul, x_scale, y_scale))
     return scaled if bias is None else b(Add, scaled, bias)
 
 
-@word("DynamicQuantizeMatMul")
+@import_rule("DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(
     b: Builder,
     x: Value,
@@ -94,12 +101,12 @@ def dynamic_quantize_matmul(
     y_zero_point: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """The product with weights of integers, of which the other factor is made one while it runs."""
+    """Matrix product with integer weights and a dynamically quantized factor."""
     steps, scale, zero_point = b.results(DynamicQuantizeLinear, 3, x)
     return matmul_integer_to_float(b, steps, y, scale, y_scale, zero_point, y_zero_point, bias)
 
 
-@word("QGemm")
+@import_rule("QGemm")
 def qgemm(
     b: Builder,
     x: Value,
@@ -116,9 +123,9 @@ def qgemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """Gemm of integers plus a bias in steps of both scales; integers again where there is a scale for them."""
+    """Quantized Gemm with an integer bias; requantized if there is a result scale."""
     only("weights of one scale, or one for each column", holds=len(b.dims(y_scale)) < 2)
-    left = real(b, x, x_scale, x_zero_point)
+    left = dequantize(b, x, x_scale, x_zero_point)
     right = b(DequantizeLinear, y, y_scale, y_zero_point, axis=0 if transB else 1)
     product = b(Gemm, left, right, alpha=alpha, transA=transA, transB=transB)
     if z is not None:
@@ -127,7 +134,7 @@ def qgemm(
     return product if result_scale is None else stepped(b, product, result_scale, result_zero_point, x)
 
 
-@word("MatMulNBits")
+@import_rule("MatMulNBits")
 def matmul_nbits(
     b: Builder,
     x: Value,
@@ -144,9 +151,9 @@ def matmul_nbits(
     block_size: int,
     weight_prepacked: int = 0,
 ) -> Value:
-    """A product with weights of 2, 4 or 8 bits that have a scale for each block of a column.
+    """Matrix product with weights of 2, 4 or 8 bits, scaled per block of a column.
 
-    Their bytes stay as they are: they are read as integers of that width, which DequantizeLinear scales in blocks.
+    The weight bytes are unchanged: they are reinterpreted as narrow integers for a blocked DequantizeLinear.
     """
     del accuracy_level
     only("weights in the order of their columns", holds=g_idx is None and not weight_prepacked)

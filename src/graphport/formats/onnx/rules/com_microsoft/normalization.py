@@ -1,4 +1,4 @@
-"""Normalizations of ONNX Runtime's own domain, most of them of a sum."""
+"""Normalization operators of ONNX Runtime's domain, most with a residual sum."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.storage import storage_of
-from graphport.formats.onnx.rules.com_microsoft.binding import only, word
+from graphport.formats.onnx.rules.com_microsoft.binding import import_rule, only
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.indexing import Gather
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("SkipLayerNormalization")
+@import_rule("SkipLayerNormalization")
 def skip_layer_normalization(
     b: Builder,
     x: Value,
@@ -45,7 +45,7 @@ def _sum(b: Builder, x: Value, skip: Value, bias: Value | None) -> Value:
     return total if bias is None else b(Add, total, bias)
 
 
-@word("SkipSimplifiedLayerNormalization")
+@import_rule("SkipSimplifiedLayerNormalization")
 def skip_simplified_layer_normalization(
     b: Builder, x: Value, skip: Value, gamma: Value, bias: Value | None = None, *, epsilon: float = 1e-12
 ) -> tuple[Value | None, ...]:
@@ -55,7 +55,7 @@ def skip_simplified_layer_normalization(
     return b(RMSNormalization, total, gamma, axis=-1, epsilon=epsilon), None, None, total
 
 
-@word("EmbedLayerNormalization")
+@import_rule("EmbedLayerNormalization")
 def embed_layer_normalization(
     b: Builder,
     input_ids: Value,
@@ -71,9 +71,9 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> tuple[Value | None, ...]:
-    """Layer normalization of the sum of what stands for words, positions and segments; lengths; the sum.
+    """Layer normalization of the sum of word, position and segment embeddings; lengths; the sum.
 
-    Without `position_ids`, places count from 0.
+    Without `position_ids`, positions count from 0.
     """
     del mask_index_type
     total = b(Add, b(Gather, word_embedding, input_ids), _positions(b, input_ids, position_embedding, position_ids))
@@ -91,7 +91,7 @@ def _positions(b: Builder, input_ids: Value, embedding: Value, ids: Value | None
 
 
 def _lengths(b: Builder, input_ids: Value, mask: Value | None) -> Value:
-    """How many words of each text the mask lets pass, 0 without one."""
+    """Count the unmasked tokens of each sample, 0 without a mask."""
     if mask is None:
         return b(ConstantOfShape, b(Shape, input_ids, start=0, end=1), value=storage_of(np.zeros(1, np.int32)))
     return b(ReduceSum, mask, b.constant(np.ones(1, np.int64)), keepdims=0)

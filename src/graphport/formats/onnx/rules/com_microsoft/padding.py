@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.com_microsoft.binding import word
+from graphport.formats.onnx.rules.com_microsoft.binding import import_rule
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Squeeze
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("Pad")
+@import_rule("Pad")
 def pad(b: Builder, data: Value, pads: Value, value: Value | None = None, *, mode: str = "constant") -> Value:
     """As in the default domain; pads may be a row, the value a vector of one."""
     flat = b(Squeeze, pads) if len(b.dims(pads)) == 2 else pads

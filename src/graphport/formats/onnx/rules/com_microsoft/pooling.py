@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.com_microsoft import binding
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, channels_first, real, stepped, word
+from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, channels_first, dequantize, import_rule, stepped
 from graphport.ops.pages.pooling import AveragePool, MaxPool
 
 if TYPE_CHECKING:
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
-@word("NhwcMaxPool")
+@import_rule("NhwcMaxPool")
 def nhwc_max_pool(b: Builder, x: Value, **window: Attribute) -> Value:
     """MaxPool between two transpositions."""
     return binding.channels_last(b, b(MaxPool, channels_first(b, x), **window))
 
 
-@word("QLinearAveragePool")
+@import_rule("QLinearAveragePool")
 def qlinear_average_pool(
     b: Builder,
     x: Value,
@@ -32,8 +32,8 @@ def qlinear_average_pool(
     channels_last: int = 0,
     **window: Attribute,
 ) -> Value:
-    """The mean of the numbers that the integers stand for."""
-    numbers = real(b, x, x_scale, x_zero_point)
+    """Average pooling of dequantized integers, requantized."""
+    numbers = dequantize(b, x, x_scale, x_zero_point)
     return stepped(b, _pooled(b, AveragePool, numbers, channels_last, window), y_scale, y_zero_point, x)
 
 
@@ -43,7 +43,9 @@ def _pooled(b: Builder, page: Page, x: Value, channels_last: int, window: dict[s
     return binding.channels_last(b, b(page, channels_first(b, x), **window))
 
 
-ROWS.having(real=real, stepped=stepped, channels_first=channels_first, channels_last=binding.channels_last).lower("""
+ROWS.having(
+    real=dequantize, stepped=stepped, channels_first=channels_first, channels_last=binding.channels_last
+).lower("""
 QLinearGlobalAveragePool(x, x_scale, x_zero_point, y_scale, y_zero_point=None, *, channels_last=0)
     -> numbers = real(x, x_scale, x_zero_point); channels_last == 0:
        stepped(GlobalAveragePool(numbers), y_scale, y_zero_point, x)

@@ -1,7 +1,7 @@
-"""Operators of ONNX Runtime's own domain on integers that stand for numbers.
+"""Quantized operators of ONNX Runtime's domain.
 
-Each is what it says of the numbers: dequantize, compute, quantize. ONNX Runtime computes some of them from tables or in
-fixed point, and may come out one step aside.
+Each is imported as dequantize, compute, quantize. ONNX Runtime computes some with tables or in fixed point, so results
+may differ by one step.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.activation import softmax_12
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, only, real, stepped, word
+from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, dequantize, import_rule, only, stepped
 from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-# Each is what it says of the numbers: dequantized, computed, quantized.
-ROWS.having(real=real, stepped=stepped, softmax_12=softmax_12).lower("""
+# Each is dequantize, compute, quantize.
+ROWS.having(real=dequantize, stepped=stepped, softmax_12=softmax_12).lower("""
 # As in the default domain, of types that it had not at first.
 QuantizeLinear(x, scale, zero_point=None, *, axis=1) -> QuantizeLinear(x, scale, zero_point, axis=axis)
 DequantizeLinear(x, scale, zero_point=None, *, axis=1) -> DequantizeLinear(x, scale, zero_point, axis=axis)
@@ -39,9 +39,9 @@ QLinearWhere(condition, x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_sc
 """)
 
 
-@word("QLinearConcat")
+@import_rule("QLinearConcat")
 def qlinear_concat(b: Builder, scale: Value, zero_point: Value, *parts: Value, axis: int) -> Value:
-    """The numbers of all parts, each with its own scale and zero point, one behind another."""
+    """Concatenate dequantized parts, each with its own scale and zero point."""
     only("parts of three operands", holds=bool(parts) and len(parts) % 3 == 0)
-    numbers = [real(b, *parts[place : place + 3]) for place in range(0, len(parts), 3)]
+    numbers = [dequantize(b, *parts[place : place + 3]) for place in range(0, len(parts), 3)]
     return stepped(b, b(Concat, *numbers, axis=axis), scale, zero_point, parts[0])

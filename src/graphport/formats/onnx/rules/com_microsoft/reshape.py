@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.onnx.rules.com_microsoft.binding import word
+from graphport.formats.onnx.rules.com_microsoft.binding import import_rule
 from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.reshape import Unsqueeze
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@word("ExpandDims")
+@import_rule("ExpandDims")
 def expand_dims(b: Builder, x: Value, axis: Value) -> Value:
-    """A new axis at the one that is named."""
+    """Insert an axis."""
     return b(Unsqueeze, x, b(Cast, axis, to=DType.INT64))

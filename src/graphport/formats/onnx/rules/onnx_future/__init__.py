@@ -1,6 +1,6 @@
-"""Operators of ONNX as opsets after the pinned one have them: of other element types, and new ones.
+"""Operators of opsets after the supported one: new element types and new operators.
 
-Rules name the last opset that has been read (`until=JUDGED`): what comes later may mean another thing.
+Rules declare the last reviewed opset (`until=JUDGED`), because later versions may differ.
 """
 
 from graphport.ops.declare import Dialect

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @lower(DIALECT, "SwiGLU", until=JUDGED)
 def swiglu(b: Builder, gate: Value, linear: Value, *, alpha: float = 1.0) -> Value:
-    """A product with what the Swish function leaves of its gate."""
+    """SwiGLU: swish(gate) * linear."""
     return b(Mul, swish(b, gate, alpha), linear)
 
 

@@ -32,7 +32,7 @@ _HALVES = frozenset((DType.FLOAT16, DType.BFLOAT16))
 
 @BitShift.lower(DIALECT, until=JUDGED)
 def shift_of_signed(b: Builder, x: Value, y: Value, *, direction: str) -> Value:
-    """To the right with copies of the sign; by less than nothing, or by all bits, the sign alone is left."""
+    """Arithmetic shift of signed integers; amounts below 0 or at least the width leave only the sign."""
     own = dtype_of(x)
     is_long = own.bits == _LONG
     wide, plain = (DType.INT64, DType.UINT64) if is_long else (DType.INT32, DType.UINT32)
@@ -41,7 +41,7 @@ def shift_of_signed(b: Builder, x: Value, y: Value, *, direction: str) -> Value:
     is_within = b(And, b(GreaterOrEqual, y, zero), b(Less, y, b.like(y, own.bits)))
     amount = cast(b, b(Where, is_within, y, zero), plain)
     is_below = b(Less, x, zero) if direction == "RIGHT" else None
-    # What is negative is shifted as its complement, which is none.
+    # Negative numbers are shifted as their complement.
     bits = x if is_below is None else b(Where, is_below, b(BitwiseNot, x), x)
     shifted = cast(b, b(BitShift, cast(b, bits, plain), amount, direction=direction), wide)
     found = b(Where, is_within, shifted, zero)
@@ -50,7 +50,7 @@ def shift_of_signed(b: Builder, x: Value, y: Value, *, direction: str) -> Value:
 
 @Mod.lower(DIALECT, until=JUDGED)
 def floored_rest(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Value:
-    """What is left of real numbers has the sign of the divisor."""
+    """Floating-point remainder with the sign of the divisor."""
     if fmod:
         return b(Mod, a, other, fmod=1)
     rest = b(Mod, a, other, fmod=1)
@@ -64,7 +64,7 @@ def floored_rest(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Value:
 
 
 def _in_single(page: Page) -> None:
-    """Halves, for which the page has no words, computed in float32."""
+    """Register a rule that computes 16-bit float types in float32."""
 
     @lower(DIALECT, page.name, until=JUDGED)
     def lowered(b: Builder, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
@@ -73,7 +73,7 @@ def _in_single(page: Page) -> None:
             message = "its element types"
             raise UnsupportedError(message)
         if attributes.pop("stash_type", _SINGLE) != _SINGLE:
-            message = "its numbers are held in another type than float32 on the way"
+            message = "its intermediate results have a type other than float32"
             raise UnsupportedError(message)
         (half,) = halves
         wide = [cast(b, x, DType.FLOAT32) if x is not None and dtype_of(x) is half else x for x in operands]

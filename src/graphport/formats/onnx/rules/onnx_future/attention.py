@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _GATED = {"linear": False, "gated": True, "delta": False, "gated_delta": True}
 """Whether the state fades, by rule."""
 _BESIDE = {"linear": False, "gated": False, "delta": True, "gated_delta": True}
-"""Whether what the state knows of a key is taken from its value, by rule."""
+"""Whether the prediction of the state is subtracted from the value, by rule."""
 _RANK = 3
 
 
@@ -45,16 +45,16 @@ def linear_attention(
     update_rule: str = "gated_delta",
     chunk_size: int = 64,
 ) -> tuple[Value, ...]:
-    """A scan over time of a state S [batch, kv heads, dk, dv] that keys write and queries read, in float32.
+    """Linear attention: a scan over time of a state S [batch, kv heads, dk, dv], in float32.
 
-    `S = exp(decay) S;  S = S + k (v - k S) beta` without what the rule leaves out, `y = scale q S`. Queries of a group
-    read the same state: they are rows of one product.  `chunk_size` says how, not what.
+    `S = exp(decay) S;  S = S + k (v - k S) beta`, without the terms that the rule omits; `y = scale q S`. Queries of a
+    group share the state: they are rows of one product. `chunk_size` does not affect the result.
     """
     del chunk_size
     _check(update_rule, decay, beta, q_num_heads, kv_num_heads)
     dk, dv = _width(b, query, q_num_heads, "query"), _width(b, value, kv_num_heads, "value")
     if _width(b, key, kv_num_heads, "key") != dk:
-        message = f"{b.dims(key, at_least=3)[2]} numbers of a key are not {kv_num_heads} heads of {dk}"
+        message = f"the key size {b.dims(key, at_least=3)[2]} is not {kv_num_heads} heads of {dk}"
         raise ShapeError(message)
     own = dtype_of(query)
     q, k, v = (cast(b, x, DType.FLOAT32) for x in (query, key, value))
@@ -66,7 +66,7 @@ def linear_attention(
         "v": reshaped(b, v, (0, 0, kv_num_heads, 1, dv)),
     }
     if fades is not None:
-        # Of each head, or of each row of its state.
+        # One per head, or one per row of the state.
         parts["decay"] = reshaped(b, b(Exp, fades), (0, 0, kv_num_heads, _width(b, fades, kv_num_heads, "decay"), 1))
     if rate is not None:
         parts["beta"] = reshaped(b, rate, (0, 0, sizes(b.dims(rate)[2:], "beta")[0], 1, 1))
@@ -96,10 +96,10 @@ def _width(b: Builder, x: Value, heads: int, name: str) -> int:
     dims = b.dims(x)
     if len(dims) != _RANK:
         message = f"{name} has rank {len(dims)}"
-        raise ShapeError(message, "batch, time, and the heads' numbers: 3")
+        raise ShapeError(message, "rank 3: batch, time, heads * size")
     (count,) = sizes(dims[2:], f"the last axis of {name}")
     if count % heads:
-        message = f"{count} numbers of {name} are not {heads} heads"
+        message = f"the size {count} of {name} is not divisible by {heads} heads"
         raise ShapeError(message)
     return count // heads
 
@@ -114,7 +114,7 @@ def _nothing(b: Builder, like: Value, tail: tuple[int, ...]) -> Value:
 
 
 def _scanned(b: Builder, start: Value, parts: dict[str, Value]) -> tuple[Value, ...]:
-    """The last state, and what all steps read [batch, time, kv heads, group, dv]."""
+    """Return the last state, and the outputs of all steps [batch, time, kv heads, group, dv]."""
     body = Graph(f"{b.stem}.step")
     if b.graph is not None:
         b.graph.share_names(body)

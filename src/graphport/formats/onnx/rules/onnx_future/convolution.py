@@ -32,7 +32,7 @@ def causal_conv_with_state(
     *,
     activation: str = "none",
 ) -> tuple[Value, ...]:
-    """A convolution of each channel over what has been so far, the last positions of which are handed on."""
+    """Causal depthwise convolution with state: the last positions are returned."""
     if activation not in _ACTIVATIONS:
         message = f"activation is {activation!r}"
         raise ShapeError(message, f"known: {', '.join(_ACTIVATIONS)}")

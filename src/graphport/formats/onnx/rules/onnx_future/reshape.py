@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @lower(DIALECT, "SpaceToDepth", until=JUDGED)
 def space_to_depth(b: Builder, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """The operator as it was; with `CRD` the places of a block are counted within each channel, not before them."""
+    """SpaceToDepth; with mode `CRD` the block axes follow the channels."""
     if mode not in ("DCR", "CRD"):
         message = f"mode is {mode!r}"
         raise ShapeError(message, "DCR or CRD")
