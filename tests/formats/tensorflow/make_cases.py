@@ -855,4 +855,209 @@ case(
     feeds=[{"x": rnd((6, 3)), "i": np.array([4, 0, 2], np.int32)}],
 )
 
+# Complex tensors
+case(
+    "c_spectra",
+    lambda x, y: (
+        tf.math.real(tf.signal.rfft(x)),
+        tf.math.imag(tf.signal.rfft(x)),
+        tf.abs(tf.signal.rfft(x, [12])),
+        tf.abs(tf.signal.rfft(x, [6])),
+        tf.signal.irfft(tf.complex(x, y)),
+        tf.signal.irfft(tf.complex(x, y), [9]),
+        tf.signal.irfft(tf.complex(x, y), [20]),
+        tf.math.real(tf.signal.fft(tf.complex(x, y))),
+        tf.math.imag(tf.signal.ifft(tf.complex(x, y))),
+    ),
+    {"x": (N, 8), "y": (N, 8)},
+)
+case(
+    "c_spectra_of_images",
+    lambda x: (
+        tf.abs(tf.signal.rfft2d(x)),
+        tf.abs(tf.signal.rfft2d(x, [5, 8])),
+        tf.signal.irfft2d(tf.signal.rfft2d(x) * 2.0),
+        tf.math.real(tf.signal.fft2d(tf.cast(x, tf.complex64))),
+        tf.math.imag(tf.signal.fft3d(tf.cast(x, tf.complex64))),
+        tf.math.real(tf.signal.ifft3d(tf.cast(x, tf.complex64))),
+        tf.math.real(tf.signal.ifft2d(tf.cast(x, tf.complex64))),
+        tf.signal.irfft3d(tf.signal.rfft3d(x) * 0.5),
+    ),
+    {"x": (2, 4, 6)},
+)
+
+
+def complex_arithmetic(x, y):
+    c, d = tf.complex(x, y), tf.constant([1 - 2j, 0.5j, 3.0, 1 + 1j], tf.complex64)
+    return [
+        *(
+            f(z)
+            for z in (c * d, c / d, c + d, c - d, -c, tf.exp(c), tf.square(c))
+            for f in (tf.math.real, tf.math.imag)
+        ),
+        *(tf.math.angle(c), tf.abs(c), tf.math.real(tf.math.log(c)), tf.math.imag(tf.math.conj(c)), tf.equal(c, c * 1)),
+        *(tf.math.imag(tf.math.reciprocal(c)), tf.shape(c), tf.math.real(tf.matmul(c, c, transpose_a=True))),
+        tf.math.imag(tf.transpose(tf.concat([c, tf.reverse(c, [1])], 1), conjugate=True)[1:3]),
+        *(
+            tf.math.real(tf.reduce_sum(c, 1)),
+            tf.math.imag(tf.where(x > 0, c, tf.zeros_like(c))),
+            tf.cast(c, tf.float32),
+        ),
+        tf.math.imag(tf.einsum("ij,j->i", c, d)),
+        tf.math.real(tf.stack(tf.split(c, 2, 1))),
+    ]
+
+
+case("c_arithmetic", complex_arithmetic, {"x": (N, 4), "y": (N, 4)}, lo=0.1, hi=1)
+case(
+    "c_audio",
+    lambda x: (
+        tf.abs(tf.signal.stft(x, 16, 8)),
+        tf.signal.inverse_stft(tf.signal.stft(x, 16, 8), 16, 8),
+        tf.signal.dct(x),
+        tf.signal.mdct(x, 8),
+    ),
+    {"x": (2, 40)},
+)
+
+# Images
+case(
+    "i_colors",
+    lambda x: (
+        tf.image.rgb_to_hsv(x),
+        tf.image.hsv_to_rgb(x),
+        tf.image.adjust_hue(x, 0.2),
+        tf.image.adjust_hue(x, -0.4),
+        tf.image.adjust_saturation(x, 1.7),
+        tf.image.adjust_contrast(x, 1.5),
+        tf.image.rgb_to_hsv(x[..., :1] * [1.0, 1.0, 1.0]),
+        tf.image.rgb_to_hsv(x * 0.0),
+    ),
+    {"x": (N, 5, 4, 3)},
+    lo=0,
+    hi=1,
+)
+case(
+    "i_windows",
+    lambda x: (
+        tf.image.extract_patches(x, [1, 3, 2, 1], [1, 2, 1, 1], [1, 1, 1, 1], "SAME"),
+        tf.image.extract_patches(x, [1, 2, 2, 1], [1, 1, 1, 1], [1, 2, 2, 1], "VALID"),
+        tf.image.extract_patches(x, [1, 3, 3, 1], [1, 2, 2, 1], [1, 2, 1, 1], "SAME"),
+        tf.nn.dilation2d(x, tf.constant(rnd((3, 2, 3))), [1, 2, 1, 1], "SAME", "NHWC", [1, 1, 1, 1]),
+        tf.nn.erosion2d(x, tf.constant(rnd((2, 2, 3))), [1, 1, 1, 1], "VALID", "NHWC", [1, 1, 1, 1]),
+        *tf.nn.max_pool_with_argmax(x, 2, 2, "SAME"),
+        *tf.nn.max_pool_with_argmax(x, 3, 1, "VALID", include_batch_in_index=True),
+        *tf.nn.max_pool_with_argmax(x, [3, 2], [2, 1], "SAME", output_dtype=tf.int32),
+    ),
+    {"x": (N, N, N, 3)},
+    feeds=[{"x": rnd((2, 6, 7, 3))}, {"x": rnd((1, 8, 5, 3))}],
+)
+case(
+    "i_filters",
+    lambda x: [
+        *(tf.image.resize(x, [4, 9], kind) for kind in ("lanczos3", "lanczos5", "gaussian", "mitchellcubic")),
+        *(tf.image.resize(x, [3, 4], kind, antialias=True) for kind in ("bilinear", "bicubic", "lanczos3")),
+        tf.raw_ops.ScaleAndTranslate(
+            images=x, size=[6, 8], scale=[1.3, 0.8], translation=[-1.5, 2.0], kernel_type="box", antialias=True
+        ),
+    ],
+    {"x": (N, 6, 7, 2)},
+)
+
+
+def combined(boxes, scores, **options):
+    return tf.image.combined_non_max_suppression(boxes, scores, 3, 6, 0.5, 0.1, **options)
+
+
+corners = rnd((2, 14, 2), lo=0, hi=0.6)
+case(
+    "i_combined_nms",
+    lambda b, s: [
+        *combined(b[:, :, None], s),
+        *combined(b[:, :, None] * 3.0, s, clip_boxes=False),
+        *combined(tf.tile(b[:, :, None], [1, 1, 3, 1]) * tf.constant([1.0, 0.9, 0.8])[:, None], s, pad_per_class=True),
+        *tf.image.combined_non_max_suppression(b[:, :, None], s, 9, 60, 0.4, 0.6),
+    ],
+    {"b": (N, 14, 4), "s": (N, 14, 3)},
+    feeds=[
+        {
+            "b": np.concatenate([corners, corners + rnd((2, 14, 2), seed=9, lo=0.05, hi=0.4)], -1),
+            "s": rnd((2, 14, 3), lo=0, hi=1),
+        }
+    ],
+)
+
+# Matrices
+case(
+    "m_factors",
+    each(
+        [
+            tf.linalg.cholesky,
+            tf.linalg.inv,
+            lambda x: tf.linalg.inv(x, adjoint=True),
+            tf.linalg.det,
+            *(lambda x, i=i: tf.linalg.slogdet(x)[i] for i in range(2)),
+            lambda x: tf.linalg.solve(x, x[..., :2]),
+            lambda x: tf.linalg.solve(x, x[..., :2], adjoint=True),
+            lambda x: tf.linalg.triangular_solve(x, x[..., :2]),
+            lambda x: tf.linalg.triangular_solve(x, x[..., :2], lower=False),
+            lambda x: tf.linalg.triangular_solve(x, x[..., :2], adjoint=True),
+        ]
+    ),
+    {"x": (2, 4, 4)},
+    feeds=[{"x": np.einsum("bij,bkj->bik", rnd((2, 4, 6)), rnd((2, 4, 6))) + 3 * np.eye(4, dtype=np.float32)}],
+)
+case(
+    "m_diagonals",
+    lambda x: [
+        *(tf.linalg.diag_part(x, k=k, padding_value=9.0) for k in ((-1, 1), (0, 2), (-2, -1))),
+        *(tf.linalg.diag_part(x, k=(-1, 2), align=a) for a in ("LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")),
+        tf.linalg.diag(x[:, :3], k=(-1, 1)),
+        tf.linalg.diag(x[:, :2], k=(1, 2), padding_value=7.0, align="LEFT_LEFT"),
+        tf.linalg.diag(x[:, :2, :3], k=(0, 1), num_rows=3, num_cols=5),
+        tf.linalg.set_diag(x, tf.linalg.diag_part(x, k=(-1, 1)) * 2.0, k=(-1, 1)),
+    ],
+    {"x": (2, 3, 4)},
+)
+
+# Sparse and ragged tensors, counts
+case(
+    "s_sparse",
+    lambda x: [
+        tf.sparse.to_dense(tf.sparse.from_dense(x)),
+        tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(x), x, adjoint_b=True),
+        tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(x), x, adjoint_a=True),
+        tf.sparse.reduce_sum(tf.sparse.from_dense(x), 1),
+        tf.RaggedTensor.from_row_splits(x[:, 0], [0, 2, 2, 4]).to_tensor(-1.0),
+        tf.RaggedTensor.from_value_rowids(x, [0, 0, 2, 3], 6).to_tensor(-1.0),
+        tf.RaggedTensor.from_row_lengths(x[:, 0], [3, 0, 1]).to_tensor(0.0, shape=[4, 2]),
+        tf.reduce_sum(tf.RaggedTensor.from_row_splits(x, [0, 2, 2, 4]), 1),
+        tf.raw_ops.InplaceUpdate(x=x + 0.0, i=[0, 2], v=x[1:3]),
+        tf.raw_ops.InplaceSub(x=x * 3.0, i=[0, 2], v=x[1:3]),
+        tf.raw_ops.InplaceAdd(x=x * 2.0, i=[0, 2], v=x[1:3]),
+    ],
+    {"x": (4, 3)},
+)
+case(
+    "s_counts",
+    lambda x, i: [
+        tf.histogram_fixed_width(x, [-1.0, 1.0], 5),
+        tf.histogram_fixed_width(x, [-0.5, 0.5], 7, tf.int64),
+        tf.raw_ops.NthElement(input=x, n=2),
+        tf.raw_ops.NthElement(input=x, n=1, reverse=True),
+        tf.math.bincount(i, minlength=6, maxlength=6, axis=-1),
+        tf.math.bincount(i, minlength=6, maxlength=6, axis=-1, binary_output=True),
+        tf.math.bincount(i, weights=x, minlength=6, maxlength=6, axis=-1),
+        *tf.raw_ops.ListDiff(x=i[0], y=[1, 3]),
+        tf.quantization.quantize_and_dequantize_v2(x, -1.0, 0.7, range_given=True),
+        tf.quantization.quantize_and_dequantize_v2(x, 0.0, 0.7, signed_input=False, range_given=True, num_bits=4),
+        tf.quantization.quantize_and_dequantize_v2(x, -0.5, 0.7, range_given=True, narrow_range=True),
+        tf.raw_ops.QuantizeAndDequantizeV2(input=x, input_min=-1.0, input_max=0.5, range_given=True, num_bits=5),
+        tf.raw_ops.QuantizeAndDequantizeV3(input=x, input_min=-1.0, input_max=0.5, num_bits=6, range_given=True),
+        *(f(x) for f in (tf.math.bessel_i0, tf.math.bessel_i0e, tf.math.bessel_i1, tf.math.bessel_i1e)),
+    ],
+    {"x": (4, 5), "i": ((4, 5), "int32")},
+    feeds=[{"x": rnd((4, 5)), "i": rnd((4, 5), "int32", lo=0, hi=5.99)}],
+)
+
 (FOLDER / "cases.json").write_text(json.dumps(ROWS, indent=1))

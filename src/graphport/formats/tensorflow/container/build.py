@@ -11,10 +11,11 @@ from graphport.core import budget
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact, named
 from graphport.core.storage import ArrayStorage, Storage
-from graphport.formats.tensorflow.container import control_flow, lists, tables
+from graphport.formats.tensorflow.container import complex_pairs, control_flow, lists, tables
 from graphport.formats.tensorflow.container.findings import EXPORT
-from graphport.formats.tensorflow.container.items import DEAD, Dead, Frame, Table, TensorList, Variable
+from graphport.formats.tensorflow.container.items import DEAD, ComplexPair, Dead, Frame, Table, TensorList, Variable
 from graphport.formats.tensorflow.container.records import CALLS, FunctionRef, function_body
+from graphport.formats.tensorflow.container.refusals import refusal
 from graphport.formats.tensorflow.container.tensors import Constant, fact_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
@@ -57,7 +58,6 @@ _CODE = {
     "MatchingFiles": "it lists files",
     "XlaCallModule": "it contains StableHLO code",
 }
-_RANDOM = "the model draws random numbers; export it for inference: layers such as RandomFlip are left out then"
 _ASSIGNMENTS = {
     "AssignVariableOp": "",
     "AssignAddVariableOp": "AddV2",
@@ -285,13 +285,15 @@ class Building:
             return [self.constant(np.ones((), np.bool_))]
         if op_type in _READS:
             given = [self.value(each, record) for each in operands]
-            return self.emit(_READS[op_type], given, self._attributes(record), f"{frame.prefix}{record.name}")
+            return self.emit(_READS[op_type], given, self.node_attributes(record), f"{frame.prefix}{record.name}")
         if op_type in CALLS:
             return self._call(frame, record, operands)
         if op_type in tables.OPERATORS:
             return tables.evaluate(self, frame, record, operands)
         if op_type in lists.OPERATORS:
             return lists.evaluate(self, frame, record, operands)
+        if complex_pairs.is_complex(record, operands, self.findings):
+            return complex_pairs.evaluate(self, frame, record, operands)
         return self.operation(op_type, operands, record, frame.prefix)
 
     def _call(self, frame: Frame, record: Record, operands: list[Any]) -> list[Any]:
@@ -307,13 +309,13 @@ class Building:
             DiagnosticError: TF0206 there is no rule for it.
         """
         if registry.lowering(DIALECT, op_type) is None:
-            reason = _RANDOM if _is_random(op_type) else "see `graphport ops` for the operators that are read"
-            self.refuse("TF0206", f"there is no rule for the operator {op_type}", f"node {record.name}", reason)
+            message, help = refusal(op_type)
+            self.refuse("TF0206", message, f"node {record.name}", help)
         values = [self.value(each, record) for each in operands]
         count = max(record.count(self.findings), 1) if op_type == record.op_type else 1
-        return self.emit(op_type, values, self._attributes(record), f"{prefix}{record.name}", count)
+        return self.emit(op_type, values, self.node_attributes(record), f"{prefix}{record.name}", count)
 
-    def _attributes(self, record: Record) -> dict[str, Any]:
+    def node_attributes(self, record: Record) -> dict[str, Any]:
         """The attributes of a node of the raw graph: no functions, and no lists with unknown entries."""
         return {
             name: each
@@ -350,6 +352,9 @@ class Building:
             return self.read(item)
         if isinstance(item, TensorList):
             return lists.stacked(self, item, record)
+        if isinstance(item, ComplexPair):
+            text = f"{record.op_type} reads a complex tensor"
+            self.refuse("TF0207", text, f"node {record.name}", "read its real and imaginary parts instead")
         kind = "a table" if isinstance(item, Table) else "a result that is not computed"
         return self.refuse("TF0207", f"{record.op_type} reads {kind} as a tensor", f"node {record.name}", EXPORT)
 
@@ -362,7 +367,15 @@ class Building:
         value = Value(self.root.fresh(name), fact, storage=storage)
         return self.root.adopt_constant(value)
 
-    def _constant(self, frame: Frame, record: Record) -> Value:
+    def _complex_constant(self, frame: Frame, record: Record, constant: Constant) -> ComplexPair:
+        if constant.storage is None:
+            help = "split it into real and imaginary parts"
+            self.refuse("TF0202", "a complex constant with one repeated value", f"node {record.name}", help)
+        numbers, name = constant.storage.numpy(), f"{frame.prefix}{record.name}"
+        parts = (self.constant(np.ascontiguousarray(each), name) for each in (numbers.real, numbers.imag))
+        return ComplexPair(*parts)
+
+    def _constant(self, frame: Frame, record: Record) -> Value | ComplexPair:
         key = id(frame.body), record.name
         found = self._constants.get(key)
         if found is not None:
@@ -372,6 +385,8 @@ class Building:
         if message is None:
             self.refuse("TF0202", "a constant has no value", f"node {record.name}", "the graph is damaged")
         constant = Constant(message, self.findings, f"node {record.name}")
+        if constant.dtype.kind == "c":
+            return self._complex_constant(frame, record, constant)
         if constant.storage is not None:
             value = self.constant(constant.storage, f"{frame.prefix}{record.name}")
             self._constants[key] = value
@@ -437,7 +452,3 @@ def _functions(attribute: Any) -> list[FunctionRef]:
         return [attribute]
     elements = cast("tuple[Any, ...]", attribute) if type(attribute) is tuple else ()
     return [element for element in elements if isinstance(element, FunctionRef)]
-
-
-def _is_random(op_type: str) -> bool:
-    return "Random" in op_type or op_type in ("TruncatedNormal", "Multinomial", "StatefulStandardNormalV2")

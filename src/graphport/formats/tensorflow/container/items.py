@@ -1,4 +1,4 @@
-"""Tensors and resources while a graph is built: values of the raw graph, variables, tables, tensor lists."""
+"""Tensors and resources while a graph is built: values, variables, tables, tensor lists, complex tensors."""
 
 from __future__ import annotations
 
@@ -53,12 +53,20 @@ class TensorList:
 
 
 @dataclass(eq=False, slots=True)
+class ComplexPair:
+    """A complex tensor: its real and its imaginary part, of one shape."""
+
+    real: Value
+    imag: Value
+
+
+@dataclass(eq=False, slots=True)
 class Dead:
     """The result of an operator that is not executed."""
 
 
 DEAD = Dead()
-Item: TypeAlias = "Value | Variable | Table | TensorList | Dead"
+Item: TypeAlias = "Value | Variable | Table | TensorList | ComplexPair | Dead"
 
 
 @dataclass(eq=False, slots=True)

@@ -14,7 +14,7 @@ from graphport.formats.tensorflow.container.build import HANDLES, Building
 from graphport.formats.tensorflow.container.bundle import Bundle
 from graphport.formats.tensorflow.container.findings import Findings
 from graphport.formats.tensorflow.container.initializers import Initializers
-from graphport.formats.tensorflow.container.items import Frame, TensorList, Variable
+from graphport.formats.tensorflow.container.items import ComplexPair, Frame, TensorList, Variable
 from graphport.formats.tensorflow.container.recognition import NEAR_MISSES, SAVED_MODEL, is_saved_model
 from graphport.formats.tensorflow.container.records import graph_body, graph_ref
 from graphport.formats.tensorflow.container.schema import dtype_of
@@ -304,6 +304,9 @@ def _set_outputs(building: Building, names: list[str], items: list[Any]) -> None
     graph = building.root
     outputs: list[Value] = []
     for name, item in zip(names, items, strict=True):
+        if isinstance(item, ComplexPair):
+            text, help = f"the output {name} is complex", "return its real and imaginary parts"
+            building.refuse("TF0207", text, f"output {name}", help)
         if not isinstance(item, Value | Variable | TensorList):
             text = f"the output {name} is a resource or is not computed"
             building.refuse("TF0207", text, f"output {name}", "choose another output or signature")

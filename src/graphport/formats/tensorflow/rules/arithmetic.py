@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import CHANNELS_FIRST, ROWS, operator
-from graphport.ops import registry
+from graphport.formats.tensorflow.rules.binding import CHANNELS_FIRST, ROWS, by_pytorch, operator
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped, scalar
 from graphport.ops.pages.arithmetic import (
@@ -31,24 +30,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _of_pytorch(b: Builder, op_type: str, *operands: Value) -> Value:
-    """Return the result of the equivalent operator of PyTorch.
-
-    Raises:
-        UnsupportedError: there is none.
-    """
-    rule = registry.lowering("pytorch", op_type)
-    if rule is None:
-        message = f"there is no rule for {op_type}"
-        raise UnsupportedError(message)
-    found = registry.results(rule(b, *operands))[0]
-    if found is None:
-        message = f"{op_type} has no result"
-        raise UnsupportedError(message)
-    return found
-
-
-_ROWS = ROWS.having(pytorch=_of_pytorch)
+_ROWS = ROWS.having(pytorch=lambda b, op_type, *operands: by_pytorch(b, op_type, *operands)[0])
 _ROWS.lower("""
 Abs(x) -> Abs(x)
 Neg(x) -> Neg(x)
@@ -87,6 +69,10 @@ Erfc(x) -> Sub(like(x, 1), Erf(x))
 Lgamma(x) -> pytorch("aten.lgamma.default", x)
 Digamma(x) -> pytorch("aten.digamma.default", x)
 Erfinv(x) -> pytorch("aten.erfinv.default", x)
+BesselI0(x) -> pytorch("aten.i0.default", x)
+BesselI0e(x) -> pytorch("aten.special_i0e.default", x)
+BesselI1(x) -> pytorch("aten.special_i1.default", x)
+BesselI1e(x) -> pytorch("aten.special_i1e.default", x)
 Ndtri(x) -> pytorch("aten.special_ndtri.default", x)
 Add, AddV2(x, y) -> Add(x, y)
 Sub(x, y) -> Sub(x, y)

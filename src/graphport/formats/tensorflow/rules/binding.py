@@ -67,7 +67,22 @@ def by_tflite(b: Builder, op_type: str, *operands: Value | None, count: int = 1,
     Raises:
         UnsupportedError: there is none.
     """
-    rule = registry.lowering("tflite", op_type)
+    return _by_dialect(b, "tflite", op_type, operands, count, options)
+
+
+def by_pytorch(b: Builder, op_type: str, *operands: Value | None, count: int = 1, **options: Any) -> list[Value]:
+    """Return the results of the equivalent operator of PyTorch.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    return _by_dialect(b, "pytorch", op_type, operands, count, options)
+
+
+def _by_dialect(
+    b: Builder, dialect: str, op_type: str, operands: Sequence[Value | None], count: int, options: dict[str, Any]
+) -> list[Value]:
+    rule = registry.lowering(dialect, op_type)
     if rule is None:
         message = f"there is no rule for {op_type}"
         raise UnsupportedError(message)

@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, operator
 from graphport.formats.tensorflow.rules.comparison import select_by_mask
+from graphport.formats.tensorflow.rules.indexing_diagonals import diagonals_of, matrix_with_diagonals
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
@@ -221,16 +222,27 @@ for _name in ("Sum", "Mean", "SqrtN"):
 @operator("Bincount", "DenseBincount")
 def bincount(b: Builder, x: Value, size: Value, weights: Value, *, binary_output: bool = False) -> Value:
     """Count each integer below `size`, or sum its weights."""
-    if len(b.dims(x)) != 1 or binary_output:
-        message = "counts of each row"
-        raise UnsupportedError(message)
     own, total = dtype_of(weights), as_vector(b, size)
+    if len(b.dims(x)) != 1 or binary_output:
+        return _counts_of_rows(b, x, total, weights, is_binary=binary_output)
     at = as_int64(b, x)
     inside = b(And, b(GreaterOrEqual, at, vector(b, [0])), b(Less, at, total))
     at = b(Where, inside, at, vector(b, [-1]))
     has_weights = b.dims(weights) != (0,)
     given = weights if has_weights else b(Expand, scalar(b, 1, own), b(Shape, at))
     return _segments(b, given, at, total, "add", 0)
+
+
+def _counts_of_rows(b: Builder, x: Value, total: Value, weights: Value, *, is_binary: bool) -> Value:
+    """Count each integer in the last axis, or sum its weights, or whether it occurs."""
+    own = dtype_of(weights)
+    is_equal = b(Equal, b(Unsqueeze, as_int64(b, x), vector(b, [-1])), counted(b, total))
+    found = cast(b, is_equal, own)
+    if is_binary:
+        return b(ReduceMax, found, vector(b, [-2]), keepdims=0)
+    if b.dims(weights) != (0,):
+        found = b(Mul, found, b(Unsqueeze, weights, vector(b, [-1])))
+    return b(ReduceSum, found, vector(b, [-2]), keepdims=0)
 
 
 # Choosing elements
@@ -321,12 +333,16 @@ def matrix_diag(
     num_rows: Value | None = None,
     num_cols: Value | None = None,
     padding: Value | None = None,
+    *,
+    align: str = "RIGHT_LEFT",
 ) -> Value:
-    """Vectors as one diagonal of matrices."""
+    """Vectors as diagonals of matrices."""
     low, high = _diagonals(k)
     if low != high:
-        message = "several diagonals at once"
-        raise UnsupportedError(message)
+        (n,) = sizes(b.dims(x)[-1:], "the diagonals")
+        shape = _matrix_shape(n, low, high, _constant_size(num_rows, -1), _constant_size(num_cols, -1))
+        rest = b.like(x, 0) if padding is None else as_scalar(b, padding)
+        return matrix_with_diagonals(b, x, shape, low, high, align, rest)
     (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
     rows, columns = _constant_size(num_rows, -1), _constant_size(num_cols, -1)
     least = n + max(-low, 0), n + max(low, 0)
@@ -340,6 +356,14 @@ def matrix_diag(
     return select_by_mask(b, b.constant(grid), spread, rest)
 
 
+def _matrix_shape(n: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
+    """The shape of a matrix whose longest diagonal of `low` to `high` has `n` elements; -1 is the minimum."""
+    least = n - min(high, 0), n + max(low, 0)
+    if rows == columns == -1:
+        return max(least), max(least)
+    return (least[0] if rows == -1 else rows), (least[1] if columns == -1 else columns)
+
+
 def _constant_size(value: Value | None, default: int) -> int:
     number = default if value is None else needed(value, "a size")[0]
     return default if number == -1 else number
@@ -351,13 +375,13 @@ def _diagonals(k: Value | None) -> tuple[int, int]:
 
 
 @operator("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart")
-def matrix_diag_part(b: Builder, x: Value, k: Value | None = None, padding: Value | None = None) -> Value:
-    """One diagonal of matrices."""
-    del padding
+def matrix_diag_part(
+    b: Builder, x: Value, k: Value | None = None, padding: Value | None = None, *, align: str = "RIGHT_LEFT"
+) -> Value:
+    """Diagonals of matrices."""
     low, high = _diagonals(k)
     if low != high:
-        message = "several diagonals at once"
-        raise UnsupportedError(message)
+        return diagonals_of(b, x, low, high, align, padding)
     rank = len(b.dims(x, at_least=2))
     rows, columns = extent(b, x, rank - 2), extent(b, x, rank - 1)
     down, across = max(-low, 0), max(low, 0)
@@ -369,13 +393,15 @@ def matrix_diag_part(b: Builder, x: Value, k: Value | None = None, padding: Valu
 
 
 @operator("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
-def matrix_set_diag(b: Builder, x: Value, diagonal: Value, k: Value | None = None) -> Value:
-    """Matrices with another diagonal."""
+def matrix_set_diag(
+    b: Builder, x: Value, diagonal: Value, k: Value | None = None, *, align: str = "RIGHT_LEFT"
+) -> Value:
+    """Matrices with other diagonals."""
     low, high = _diagonals(k)
-    if low != high:
-        message = "several diagonals at once"
-        raise UnsupportedError(message)
     rank = len(b.dims(x, at_least=2))
+    if low != high:
+        rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
+        return matrix_with_diagonals(b, diagonal, (rows, columns), low, high, align, x)
     rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), vector(b, [1]))
     columns = counted(b, extent(b, x, rank - 1))
     is_here = b(Equal, b(Sub, columns, rows), scalar(b, low, DType.INT64))

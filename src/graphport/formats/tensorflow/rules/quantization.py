@@ -9,8 +9,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Sub
+from graphport.ops.lowering.operands import needed
+from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Round, Sub
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -71,3 +73,41 @@ def fake_quant_vars(
     ends = _constant(low, "the range"), _constant(high, "the range")
     axis = len(b.dims(x)) - 1 if ends[0].ndim else None
     return _faked(b, x, *ends, num_bits, narrow_range=narrow_range, axis=axis)
+
+
+@operator("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
+def quantize_and_dequantize(
+    b: Builder,
+    x: Value,
+    low: Value | None = None,
+    high: Value | None = None,
+    bits: Value | None = None,
+    *,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    narrow_range: bool = False,
+    axis: int = -1,
+) -> Value:
+    """`x` rounded to integers with a symmetric scale, and back.
+
+    Raises:
+        UnsupportedError: the number of bits or the range is computed when the model runs, or is that of an axis.
+    """
+    num_bits = num_bits if bits is None else needed(bits, "the number of bits")[0]
+    if axis != -1 or not range_given or low is None or high is None:
+        message = "a range that is measured when the model runs, or that of each channel"
+        raise UnsupportedError(message)
+    ends = [float(_constant(each, "the range").reshape(-1)[0]) for each in (low, high)]
+    least = -(1 << (num_bits - 1)) + int(narrow_range) if signed_input else 0
+    most = (1 << (num_bits - int(signed_input))) - 1
+    scales = [n / end for n, end in zip((least, most), ends, strict=True) if n * end > 0]
+    if not scales:
+        return b(Identity, x)
+    scale = np.float32(min(scales))
+    clipped = b(Min, b(Max, x, b.like(x, least / scale)), b.like(x, most / scale))
+    steps = b(Mul, clipped, b.like(x, scale))
+    half_up = round_mode == "HALF_UP"
+    rounded = b(Floor, b(Add, steps, b.like(x, 0.5))) if half_up else b(Round, steps)
+    return b(Mul, rounded, b.like(x, 1 / scale))

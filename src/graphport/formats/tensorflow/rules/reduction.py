@@ -20,11 +20,13 @@ from graphport.ops.lowering.operands import (
     ends_of,
     integers,
     needed,
+    reshaped,
     scalar,
     vector,
 )
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Sub
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Floor, Log, Max, Min, Sub
 from graphport.ops.pages.comparison import And, Equal, IsNaN, Less, LessOrEqual, Where
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.reduction import ReduceMax, ReduceSum
 from graphport.ops.pages.reduction.einsum import Einsum
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
@@ -122,6 +124,27 @@ def top_k(
     del sorted
     values, indices = b.results(TopK, 2, x, vector(b, [k]) if count is None else as_vector(b, count))
     return [values, cast(b, indices, index_type)]
+
+
+@operator("NthElement")
+def nth_element(b: Builder, x: Value, n: Value, *, reverse: bool = False) -> Value:
+    """The element of the last axis that is at position `n` in ascending (`reverse`: descending) order."""
+    count = b(Add, as_vector(b, n), vector(b, [1]))
+    values, _ = b.results(TopK, 2, x, count, largest=int(reverse))
+    return b(Gather, values, scalar(b, -1, DType.INT64), axis=-1)
+
+
+@operator("HistogramFixedWidth")
+def histogram(b: Builder, x: Value, ends: Value, count: Value, *, dtype: DType = DType.INT32) -> Value:
+    """The number of elements in each bin of equal width; elements outside count in the first or last bin."""
+    low, high = (b(Gather, ends, scalar(b, n, DType.INT64), axis=0) for n in (0, 1))
+    bins = as_scalar(b, as_int64(b, count))
+    width = b(Div, b(Sub, high, low), cast(b, bins, dtype_of(x)))
+    place = b(Floor, b(Div, b(Sub, reshaped(b, x, (-1, 1)), low), width))
+    last = cast(b, b(Sub, bins, scalar(b, 1, DType.INT64)), dtype_of(x))
+    at = as_int64(b, b(Min, b(Max, place, b.like(x, 0)), last))
+    is_here = b(Equal, at, counted(b, reshaped(b, bins, (1,))))
+    return b(ReduceSum, cast(b, is_here, dtype), vector(b, [0]), keepdims=0)
 
 
 @operator("InTopKV2", "InTopK")

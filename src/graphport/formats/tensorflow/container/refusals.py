@@ -1,0 +1,40 @@
+"""The reasons why operators without an import rule are refused."""
+
+from __future__ import annotations
+
+import re
+
+_RANDOM = re.compile(r"Random|^(TruncatedNormal|Multinomial|StatefulStandardNormal|StatelessTruncatedNormal)|RngSkip")
+_REASONS = (
+    (_RANDOM, "the model draws random numbers", "export it for inference: layers such as RandomFlip are left out then"),
+    (
+        re.compile(r"^(String|Strings|Static?Regex|Regex|Unicode|AsString|Substr|ReduceJoin|UnsortedSegmentJoin)"),
+        "it computes with strings",
+        "compute it before the model runs, and pass numbers to the model",
+    ),
+    (
+        re.compile(r"^(Decode|Encode|Parse|ExtractJpeg|ExtractGlimpse|Serialize|Deserialize|Example)"),
+        "it decodes or encodes bytes",
+        "decode the data before the model runs, and pass a tensor to the model",
+    ),
+    (
+        re.compile(r"^(Sparse|Ragged|Deserialize|TakeManySparse)"),
+        "it computes with sparse or ragged tensors",
+        "convert them to dense tensors before this operator",
+    ),
+    (
+        re.compile(r"^(Svd|SelfAdjointEig|Eig|MatrixLogarithm|MatrixSquareRoot|BatchSvd|Lu$|Schur)"),
+        "it factors matrices by iteration",
+        "compute it outside of the model: ONNX has no such operator",
+    ),
+)
+"""Operators by name: the reason, and the remedy."""
+
+
+def refusal(op_type: str) -> tuple[str, str]:
+    """Return the message and the remedy for an operator without an import rule."""
+    message = f"there is no rule for the operator {op_type}"
+    for names, reason, help in _REASONS:
+        if names.search(op_type):
+            return f"{message}: {reason}", help
+    return message, "see `graphport ops` for the operators that are read"
