@@ -24,8 +24,17 @@ def rearranged(
     """Nodes, results and constants of what is done along an axis.
 
     It is put behind itself (c), looked up (g), averaged (m), split (v), or shuffled (w): parted, turned, joined. Or there
-    is one more in front of it (u), which goes again in the middle of something else.
+    is one more in front of it (u), which goes again in the middle of something else. Or a reduction removes it, and it is
+    added again with length 1 (d).
     """
+    if kind == "d":
+        made = [
+            node("ReduceMax", f"{x} {name}axes", f"{name}narrow", keepdims=0),
+            node("Tanh", f"{name}narrow", f"{name}plain"),
+            node("Unsqueeze", f"{name}plain {name}axes", name),
+        ]
+        axes = np.array([axis - draw(st.sampled_from([0, 4]))])
+        return made, {name: [*shape[:axis], 1, *shape[axis + 1 :]]}, {f"{name}axes": axes}
     if kind == "u":
         wide = [*shape[:axis], 1, *shape[axis:]]
         perm = draw(st.permutations(range(5)))
@@ -87,7 +96,7 @@ def nets(draw: st.DrawFn) -> Any:
         name = draw(st.sampled_from(list(values)[-2:]))
         shape = values[name]
         axis = draw(st.integers(-4, 3))
-        match draw(st.sampled_from("tttrkcmpszagvwwuu")):
+        match draw(st.sampled_from("tttrkcmpszagvwwuudd")):
             case "t":
                 perm = draw(st.permutations(range(4)))
                 add("Transpose", [name], [shape[i] for i in perm], perm=perm)
@@ -106,7 +115,7 @@ def nets(draw: st.DrawFn) -> Any:
                 padded = [n + pads[i] + pads[i + 4] for i, n in enumerate(shape)]
                 if prod(padded) < 3000:
                     add("Pad", [name, constant(np.array(pads))], padded)
-            case "c" | "g" | "m" | "u" | "v" | "w" as kind if kind in "cgmu" or shape[axis] % 2 == 0:
+            case "c" | "d" | "g" | "m" | "u" | "v" | "w" as kind if kind in "cdgmu" or shape[axis] % 2 == 0:
                 more, results, told = rearranged(draw, kind, name, shape, axis % 4, f"t{len(values)}")
                 nodes += more
                 constants |= told

@@ -16,6 +16,8 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.layout_reshapes import meets_inverse_transpose, move_transpose_after_reshape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ops.layout_language import Language
 
 _MOST_ROUNDS = 8
@@ -36,6 +38,8 @@ def settle(graph: Graph, language: Language) -> None:
                 changed |= _merge(graph, node, language)
             elif language.shape(node) is not None:
                 changed |= _pass_by_reshape(graph, node, language)
+            elif (axes := language.removed_axes(node)) is not None:
+                changed |= _pass_by_reduction(graph, node, axes, language)
             elif (order := _order_before(node, language)) is not None and not _grows(node, order, language):
                 changed |= _pass_by(graph, node, order, language)
         for node in reversed(graph):
@@ -128,6 +132,23 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
     language.reorder(graph, node, order)
     for old in node.results:
         _turn_back(graph, old, order, language)
+    return True
+
+
+def _pass_by_reduction(graph: Graph, node: Node, axes: Sequence[int], language: Language) -> bool:
+    """Let a reduction that removes axes read the operand of the Transpose before it, if the others keep their order."""
+    before = node.inputs[0]
+    transpose = None if before is None else before.producer
+    order = None if transpose is None else language.order(transpose)
+    source = None if transpose is None or order is None else transpose.inputs[0]
+    if order is None or source is None:
+        return False
+    removed = {axis % len(order) for axis in axes}
+    kept = [place for axis, place in enumerate(order) if axis not in removed]
+    if not removed or kept != sorted(kept):
+        return False
+    node.set_input(0, source)
+    language.reorder(graph, node, order)
     return True
 
 

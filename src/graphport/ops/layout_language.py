@@ -30,6 +30,10 @@ class Language(Protocol):
         """Return the indices of the operands that may be permuted together; empty if the node depends on the order."""
         ...
 
+    def removed_axes(self, node: Node) -> Sequence[int] | None:
+        """Return the axes that a reduction removes if they are constant; `None` for other nodes."""
+        ...
+
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
         """Adapt the axis attributes of a node to operands whose axis `order[i]` was axis `i`."""
         ...

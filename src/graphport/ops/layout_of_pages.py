@@ -61,6 +61,12 @@ class Pages:
         is_known = axes is None or (axes.is_constant and axes.storage is not None)
         return (0,) if is_known else ()
 
+    def removed_axes(self, node: Node) -> Sequence[int] | None:
+        page = None if node.dialect else registry.pages().get(node.word)
+        if page is None or page.turns != "reduced" or node.attributes.get("keepdims", 1):
+            return None
+        return _listed_axes(node, page)
+
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
         page = registry.pages()[node.word]
         if page.turns == "axis":
@@ -115,14 +121,18 @@ def _num_ordered_axes(node: Node, rank: int) -> int:
     return min(length, rank) if isinstance(length, int) and length else rank
 
 
-def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) -> None:
-    given, place = _axes(node, page), _axes_operand(page)
-    listed: list[int] | None = None
-    attribute = node.attributes.get("axes")
+def _listed_axes(node: Node, page: Page) -> list[int] | None:
+    """Return the axes that an operand or an attribute lists; `None` if there is none, or it is computed."""
+    given, attribute = _axes(node, page), node.attributes.get("axes")
     if given is not None and given.storage is not None:
-        listed = [int(axis) for axis in given.storage.numpy().reshape(-1)]
-    elif place is None and isinstance(attribute, tuple):
-        listed = [axis for axis in attribute if isinstance(axis, int)]
+        return [int(axis) for axis in given.storage.numpy().reshape(-1)]
+    if _axes_operand(page) is None and isinstance(attribute, tuple):
+        return [axis for axis in attribute if isinstance(axis, int)]
+    return None
+
+
+def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) -> None:
+    place, listed = _axes_operand(page), _listed_axes(node, page)
     if not listed:
         if page.turns == "reduced":
             return

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops.layout import settle
+from graphport.ops.layout_constants import fold_layouts, merge_into_reshapes
 from graphport.ops.layout_of_pages import Pages
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 
 def after(graph: Graph) -> None:
-    """Cancel the Transposes around convolutions and poolings: the operators between them change to channels-first."""
+    """Cancel the Transposes around convolutions and poolings: convert the operators between them to channels-first."""
     for inner in walk(graph):
+        fold_layouts(inner)
         settle(inner, Pages())
+        merge_into_reshapes(inner)
+    rewrite.remove_dead(graph)

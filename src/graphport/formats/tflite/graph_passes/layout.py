@@ -68,6 +68,10 @@ class _TfliteLayout:
             return (0,) if all(_constant_elements(value) is not None for value in node.inputs[1:]) else ()
         return range(len(node.inputs)) if kind else ()
 
+    def removed_axes(self, node: Node) -> Sequence[int] | None:
+        del node
+        return None
+
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
         kind, axis = _layout(node), node.attributes.get("axis")
         if kind in ("axis", _PICKS):
