@@ -1,7 +1,7 @@
 """Operators on complex tensors, as operators on pairs of real tensors.
 
-A raw graph has no complex values. A transform such as `RFFT` is a node with two results, the real and the imaginary
-part; a node of a transform of a complex tensor has two operands in place of one.
+A raw graph has no complex values. A transform, for example `RFFT`, is a node with two results, the real and the
+imaginary part; a node of a transform of a complex tensor has two operands in place of one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BY_PARTS = frozenset(
         *("SpaceToBatchND", "BatchToSpaceND", "UnsortedSegmentSum", "MatrixDiagV3", "MatrixDiagPartV3", "BiasAdd"),
     }
 )
-"""Operators that compute each part of their result from the same part of their operands."""
+"""Operators that compute the real part of their result from the real parts of operands, and likewise the imaginary."""
 _OF_SHAPE = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 _PRODUCTS = frozenset({"Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum"})
 _REAL_TYPE = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
@@ -69,22 +69,22 @@ class _Operation:
     def results(self) -> Sequence[Any]:
         op_type = self.record.op_type
         if op_type == "Complex":
-            return [ComplexPair(*map(self._real, self.operands))]
+            return [ComplexPair(*map(self._tensor, self.operands))]
         if op_type == "Cast":
             return [self._cast()]
         if op_type in _REAL_TRANSFORMS:
-            return [ComplexPair(*self._emit(op_type, *map(self._real, self.operands), count=2))]
+            return [ComplexPair(*self._emit(op_type, *map(self._tensor, self.operands), count=2))]
         if op_type in _TRANSFORMS:
             x = self._pair(0)
             return [ComplexPair(*self._emit(op_type, x.real, x.imag, count=2))]
         if op_type in _INVERSE_REAL_TRANSFORMS:
             x = self._pair(0)
-            return self._emit(op_type, x.real, x.imag, *map(self._real, self.operands[1:]))
+            return self._emit(op_type, x.real, x.imag, *map(self._tensor, self.operands[1:]))
         if op_type in _OF_SHAPE:
             parts = [each.real if isinstance(each, ComplexPair) else each for each in self.operands]
             return self._emit(op_type, *parts, count=len(parts) if op_type == "ShapeN" else 1)
         if op_type in _BY_PARTS:
-            return self._by_parts()
+            return self._map_components()
         formula = _FORMULAS.get("Mul" if op_type in _PRODUCTS else op_type)
         if formula is None:
             text = f"{op_type} of complex tensors"
@@ -104,14 +104,14 @@ class _Operation:
     def _emit(self, op_type: str, *operands: Value, count: int = 1) -> list[Value]:
         return self.building.emit(op_type, operands, self.attributes, self.name, count)
 
-    def _real(self, item: Any) -> Value:
+    def _tensor(self, item: Any) -> Value:
         return self.building.value(item, self.record)
 
     def _pair(self, index: int) -> ComplexPair:
         item = self.operands[index]
         if isinstance(item, ComplexPair):
             return item
-        real = self._real(item)
+        real = self._tensor(item)
         return ComplexPair(real, self.call("ZerosLike", real))
 
     def _cast(self) -> Any:
@@ -120,31 +120,31 @@ class _Operation:
             return self.call("Cast", self._pair(0).real)
         if isinstance(x, ComplexPair):
             return ComplexPair(self.call("Cast", x.real), self.call("Cast", x.imag))
-        real = self.call("Cast", self._real(x))
+        real = self.call("Cast", self._tensor(x))
         return ComplexPair(real, self.call("ZerosLike", real))
 
-    def _by_parts(self) -> list[ComplexPair]:
+    def _map_components(self) -> list[ComplexPair]:
         count = max(self.record.count(self.building.findings), 1)
         real, imag = (
             self._emit(
                 self.record.op_type,
-                *(self._part(each, name) for each in self.operands),
+                *(self._component(each, name) for each in self.operands),
                 count=count,
             )
             for name in ("real", "imag")
         )
         return [ComplexPair(*parts) for parts in zip(real, imag, strict=True)]
 
-    def _part(self, item: Any, name: str) -> Value:
-        return getattr(item, name) if isinstance(item, ComplexPair) else self._real(item)
+    def _component(self, item: Any, name: str) -> Value:
+        return getattr(item, name) if isinstance(item, ComplexPair) else self._tensor(item)
 
 
-def _real(op: _Operation, x: ComplexPair) -> Value:
+def _real_component(op: _Operation, x: ComplexPair) -> Value:
     del op
     return x.real
 
 
-def _imag(op: _Operation, x: ComplexPair) -> Value:
+def _imaginary_component(op: _Operation, x: ComplexPair) -> Value:
     del op
     return x.imag
 
@@ -213,8 +213,8 @@ def _not_equal(op: _Operation, x: ComplexPair, y: ComplexPair) -> Value:
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
-    "Real": _real,
-    "Imag": _imag,
+    "Real": _real_component,
+    "Imag": _imaginary_component,
     "Conj": _conjugate,
     "ConjugateTranspose": _transpose_conjugate,
     "ComplexAbs": _magnitude,

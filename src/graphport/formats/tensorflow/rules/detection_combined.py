@@ -37,7 +37,7 @@ def combined_nms(
     pad_per_class: bool = False,
     clip_boxes: bool = True,
 ) -> list[Value]:
-    """The best boxes of each image: corners, scores, classes, and how many there are; the others are zeros.
+    """The best boxes of each image: corners, scores, classes and their count, padded with zeros.
 
     Operands: boxes [b, n, q, 4] with q = 1 or the number of classes, scores [b, n, c].
     """

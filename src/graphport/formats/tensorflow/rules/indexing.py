@@ -273,7 +273,7 @@ def dynamic_partition(b: Builder, x: Value, numbers: Value, *, num_partitions: i
 
 @operator("DynamicStitch", "ParallelDynamicStitch")
 def dynamic_stitch(b: Builder, *operands: Value) -> Value:
-    """Place rows at indices; the last row of an index overwrites the others."""
+    """Place rows at indices; a later row overwrites an earlier row of equal index."""
     half = len(operands) // 2
     rows, places = [], []
     for indices, x in zip(operands[:half], operands[half:], strict=True):
@@ -346,7 +346,7 @@ def matrix_diag(
     (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
     rows, columns = _constant_size(num_rows, -1), _constant_size(num_cols, -1)
     least = n + max(-low, 0), n + max(low, 0)
-    # Without sizes the matrices are square; if only one size is set, the other is the minimum for the diagonal.
+    # Without sizes the matrices are square; a single missing size is the minimum for the diagonal.
     whole = (max(least), max(least)) if rows == columns == -1 else least
     rows, columns = (whole[0] if rows == -1 else rows), (whole[1] if columns == -1 else columns)
     grid = np.arange(columns)[None, :] - np.arange(rows)[:, None] == low

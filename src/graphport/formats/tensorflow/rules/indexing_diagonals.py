@@ -23,7 +23,7 @@ def _layout(rows: int, columns: int, low: int, high: int, align: str) -> tuple[I
     """The row and column of the matrix for each element of the diagonals, and whether it has an element.
 
     Raises:
-        ShapeError: the matrix has no such diagonals.
+        ShapeError: the diagonals are outside of the matrix.
     """
     if not -rows < low <= high < columns:
         message = f"diagonals {low} to {high} of a matrix of {rows} rows and {columns} columns"
@@ -53,7 +53,7 @@ def diagonals_of(b: Builder, x: Value, low: int, high: int, align: str, padding:
 def matrix_with_diagonals(
     b: Builder, x: Value, shape: tuple[int, int], low: int, high: int, align: str, rest: Value
 ) -> Value:
-    """Matrices of a shape with the diagonals `low` to `high`; their other elements are those of `rest`."""
+    """Matrices of a shape with the diagonals `low` to `high`, and elements of `rest` outside of them."""
     rows, columns = shape
     row, column, is_there = _layout(rows, columns, low, high, align)
     at, grid = np.zeros((rows, columns), np.int64), np.zeros((rows, columns), np.bool_)

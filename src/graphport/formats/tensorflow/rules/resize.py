@@ -62,7 +62,7 @@ def resize_nearest(
 def resize_bicubic(
     b: Builder, x: Value, size: Value, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Value:
-    """Cubic between the nearest pixels, with weights of a table of 1024 steps.
+    """Cubic between the nearest pixels, with weights from a table of 1024 entries.
 
     With half-pixel centers, pixels outside have weight 0, and the weights are scaled to a sum of 1.
     """

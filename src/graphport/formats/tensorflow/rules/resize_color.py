@@ -87,7 +87,7 @@ def adjust_saturation(b: Builder, x: Value, scale: Value) -> Value:
 
 @operator("AdjustHue")
 def adjust_hue(b: Builder, x: Value, delta: Value) -> Value:
-    """Colors with the hue turned by a part of the circle."""
+    """Colors with `delta` added to the hue, modulo 1."""
     hue, value, width = _hue_value_width(b, x)
     turned = b(Add, hue, cast(b, as_scalar(b, delta), dtype_of(x)))
     turned = b(Sub, turned, b(Floor, turned))

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _joined(b: Builder, *parts: Value) -> Value:
+def _join_complex(b: Builder, *parts: Value) -> Value:
     """The parts of a complex tensor along a new last axis."""
     wide = [b(Unsqueeze, each, vector(b, [-1])) for each in parts]
     return wide[0] if len(wide) == 1 else b(Concat, *wide, axis=-1)
 
 
-def _parts(b: Builder, x: Value) -> list[Value]:
+def _split_complex(b: Builder, x: Value) -> list[Value]:
     return [b(Gather, x, index(b, part), axis=-1) for part in (0, 1)]
 
 
@@ -51,34 +51,34 @@ def _register(suffix: str, rank: int) -> None:
         return _complex(b, real, imag, inverse=1)
 
     def _complex(b: Builder, real: Value, imag: Value, inverse: int) -> list[Value]:
-        x = _joined(b, real, imag)
+        x = _join_complex(b, real, imag)
         for axis in range(-1, -rank - 1, -1):
             x = _transformed(b, x, axis, inverse=inverse)
-        return _parts(b, x)
+        return _split_complex(b, x)
 
     @operator(f"RFFT{suffix}")
     def rfft(b: Builder, x: Value, lengths: Value) -> list[Value]:
         """The first half of the spectrum of a real tensor, cropped or padded with zeros to the lengths."""
-        y = _transformed(b, _joined(b, x), -1, _length(b, lengths, rank - 1), onesided=1)
+        y = _transformed(b, _join_complex(b, x), -1, _length(b, lengths, rank - 1), onesided=1)
         for axis in range(-2, -rank - 1, -1):
             y = _transformed(b, y, axis, _length(b, lengths, rank + axis))
-        return _parts(b, y)
+        return _split_complex(b, y)
 
     @operator(f"IRFFT{suffix}")
     def irfft(b: Builder, real: Value, imag: Value, lengths: Value) -> Value:
         """The real tensor of the first half of its spectrum."""
-        x = _joined(b, real, imag)
+        x = _join_complex(b, real, imag)
         for axis in range(-rank, -1):
             x = _transformed(b, x, axis, _length(b, lengths, rank + axis), inverse=1)
         length = _length(b, lengths, rank - 1)
-        whole = _transformed(b, _whole_spectrum(b, x, length), -1, inverse=1)
-        return _parts(b, whole)[0]
+        whole = _transformed(b, _two_sided_spectrum(b, x, length), -1, inverse=1)
+        return _split_complex(b, whole)[0]
 
     del fft, ifft, rfft, irfft
 
 
-def _whole_spectrum(b: Builder, x: Value, length: Value) -> Value:
-    """The spectrum of a real tensor of a length, of its first half: the other half has conjugate values."""
+def _two_sided_spectrum(b: Builder, x: Value, length: Value) -> Value:
+    """The two-sided spectrum of a real tensor from its one-sided spectrum: negative frequencies are conjugate."""
     place = len(b.dims(x)) - 2
     axes, zero, one = vector(b, [place]), vector(b, [0]), vector(b, [1])
     count = b(Unsqueeze, length, zero)
@@ -88,8 +88,8 @@ def _whole_spectrum(b: Builder, x: Value, length: Value) -> Value:
     first = b(Slice, padded, zero, kept, axes)
     end = b(Sub, count, kept)
     mirrored = b(Slice, first, end, zero, axes, vector(b, [-1]))
-    real, imag = _parts(b, mirrored)
-    return b(Concat, first, _joined(b, real, b(Neg, imag)), axis=place)
+    real, imag = _split_complex(b, mirrored)
+    return b(Concat, first, _join_complex(b, real, b(Neg, imag)), axis=place)
 
 
 for _suffix, _rank in (("", 1), ("2D", 2), ("3D", 3)):
