@@ -1,6 +1,7 @@
 """Write the folders in `models/` with transformers, and the logits that transformers computes (float32).
 
 python make_models.py        needs torch 2.14 and transformers 5.24; weights are random (public domain)
+python make_models.py NAME…  writes these models alone
 python make_models.py blocks needs gguf 0.19: random blocks of each format and their values
 """
 
@@ -26,6 +27,7 @@ COMMON = {
 }
 GPT = {"n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 32, "vocab_size": 24}
 FALCON = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 24}
+DEFAULT = {"rope_type": "default", "rope_theta": 1e4}
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 8}
 MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "llama": ("llama", {**COMMON, "rope_parameters": YARN}),
@@ -43,15 +45,24 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "falcon_grouped": ("falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
     "olmo2": ("olmo2", COMMON),
     "smollm3": ("smollm3", {**COMMON, "no_rope_layers": [1, 0]}),
+    # OLMoE clips after the norms, other families before; Llama ignores partial rotation.
+    "olmoe": (
+        "olmoe",
+        {**COMMON, "num_experts": 3, "num_experts_per_tok": 2, "norm_topk_prob": True, "clip_qkv": 0.8},
+    ),
+    "llama_partial": ("llama", {**COMMON, "rope_parameters": {**DEFAULT, "partial_rotary_factor": 0.5}}),
+    "phi3_partial": ("phi3", {**COMMON, "head_dim": 8, "rope_parameters": {**DEFAULT, "partial_rotary_factor": 0.75}}),
     "cohere": ("cohere", {**COMMON, "use_qk_norm": True}),
 }
 
 
-def write_models() -> None:
+def write_models(names: list[str]) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     for name, (kind, values) in MODELS.items():
+        if names and name not in names:
+            continue
         torch.manual_seed(7)
         config = AutoConfig.for_model(kind, **values)
         # The eager attention of Falcon adds ALiBi twice; Gemma 2 has no other one.
@@ -107,4 +118,4 @@ def write_blocks() -> None:
 
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
-    write_blocks() if sys.argv[1:] == ["blocks"] else write_models()
+    write_blocks() if sys.argv[1:] == ["blocks"] else write_models(sys.argv[1:])

@@ -137,6 +137,12 @@ def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder):
         gp.load(folder)
 
 
+def test_a_decoder_that_attends_to_later_tokens_is_refused(folder):
+    change_config(folder, use_bidirectional_attention=True)
+    with pytest.raises(gp.DiagnosticError, match=r"CKPT0005.*later tokens"):
+        gp.load(folder)
+
+
 def test_the_language_model_of_several_modalities_is_read_with_a_warning(folder):
     path = folder / "config.json"
     text = {**json.loads(path.read_text()), "model_type": "llama"}

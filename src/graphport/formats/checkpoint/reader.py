@@ -69,6 +69,7 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
         architecture = (config.list_value("architectures") or ["of no architecture"])[0]
         message = f"models of the type {kind[:60]!r} ({str(architecture)[:80]})"
         raise config.unsupported("model_type", message, f"read are: {', '.join(sorted([*FAMILIES, *ENCODERS]))}")
+    _refuse_bidirectional(config)
     family = FAMILIES[kind]
     decoder = resolve(family, config)
     tensors = read_tensors(folder)
@@ -99,6 +100,12 @@ def _refuse_quantized(config: Config) -> None:
     message = f"checkpoints quantized with {method[:60]!r}"
     help_ = "take the checkpoint in float16 or bfloat16 and quantize it with graphport quantize"
     raise config.unsupported("quantization_config", message, help_)
+
+
+def _refuse_bidirectional(config: Config) -> None:
+    name = "use_bidirectional_attention"
+    if config.values.get(name) not in {None, False}:
+        raise config.unsupported(name, "attention to later tokens in a decoder", "read are causal decoders")
 
 
 def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:

@@ -135,6 +135,8 @@ class Decoder:
     """Falcon: biases are rounded to bfloat16 and scaled like the scores."""
     interleaved: bool = False
     rotary_factor: float = 1.0
+    has_rotary_factor: bool = False
+    """Whether the configuration may set `rotary_factor`; transformers ignores it for other families."""
     rotary_size: int = 0
     theta: float = 10000.0
     rope_default: str = "default"

@@ -186,6 +186,7 @@ _GLM = {
     "mlp": "joined",
     "interleaved": True,
     "rotary_factor": 0.5,
+    "has_rotary_factor": True,
     "window_layers": "none",
 }
 
@@ -226,6 +227,7 @@ FAMILIES: dict[str, Family] = {
             "mlp": "plain",
             "act": key("hidden_act", default="gelu_new"),
             "rotary_factor": 0.5,
+            "has_rotary_factor": True,
             "qk_norm": "head",
             "qk_norm_on": key("qk_layernorm", default=False),
             "head_bias": True,
@@ -241,7 +243,7 @@ FAMILIES: dict[str, Family] = {
             "k_norm": "self_attn.k_layernorm",
         },
     ),
-    "phi3": Family({"qkv": "blocks", "mlp": "joined", "window": _WINDOW}, LLAMA_NAMES),
+    "phi3": Family({"qkv": "blocks", "mlp": "joined", "window": _WINDOW, "has_rotary_factor": True}, LLAMA_NAMES),
     "gemma": Family({**_GEMMA, "act": "gelu_pytorch_tanh"}, LLAMA_NAMES),
     "gemma2": Family(_GEMMA2, _BOTH_NORMS),
     "gemma3_text": Family(
@@ -266,6 +268,7 @@ FAMILIES: dict[str, Family] = {
             "mlp": "plain",
             "act": key("hidden_act", default="gelu"),
             "rotary_factor": 0.25,
+            "has_rotary_factor": True,
             "window_layers": "none",
         },
         {
@@ -354,6 +357,7 @@ FAMILIES: dict[str, Family] = {
             **_LAYER_NORM,
             "qkv_bias": key("use_qkv_bias", default=False),
             "rotary_factor": 0.25,
+            "has_rotary_factor": True,
             "qk_norm": "heads",
             "qk_norm_on": key("qk_layernorm", default=False),
             "window_layers": "none",
@@ -516,6 +520,7 @@ FAMILIES: dict[str, Family] = {
             "mlp": "plain",
             "act": key("hidden_act", default="relu2"),
             "rotary_factor": 0.5,
+            "has_rotary_factor": True,
         },
         LLAMA_NAMES,
     ),

@@ -58,7 +58,8 @@ class GgufFamily:
         """Return the declaration with the names and layouts of GGUF."""
         base = FAMILIES[self.model_type]
         layouts = {"expert_layout": "parts"} if base.values.get("experts") else {}
-        return replace(base, values={**base.values, **layouts, **self.values}, names=NAMES, prefix="", variants=())
+        values = {**base.values, **layouts, "has_rotary_factor": True, **self.values}
+        return replace(base, values=values, names=NAMES, prefix="", variants=())
 
 
 _PERMUTED = {"interleaved": True}

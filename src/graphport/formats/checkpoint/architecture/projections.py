@@ -78,11 +78,11 @@ class Projections:
         parts: list[Value] = []
         for role, (weight, bias) in zip("qkv", weights, strict=True):
             y = net.linear(x, weight, bias, self.name(role, layer) if role in decoder.names else f"layer{layer}.{role}")
-            if decoder.clip_qkv:
-                y = net.op(Clip, y, net.floats(-decoder.clip_qkv), net.floats(decoder.clip_qkv))
             if decoder.qk_norm == "width" and decoder.qk_norm_on and role != "v":
                 size = self._heads(role) * decoder.head_size
                 y = self.norm(y, self.name(f"{role}_norm", layer), width=size)
+            if decoder.clip_qkv:
+                y = net.op(Clip, y, net.floats(-decoder.clip_qkv), net.floats(decoder.clip_qkv))
             parts.append(net.split_heads(y, self._heads(role), decoder.head_size))
         q, k, v = parts
         if decoder.qk_norm in {"head", "heads"} and decoder.qk_norm_on and not decoder.qk_norm_after_rotation:

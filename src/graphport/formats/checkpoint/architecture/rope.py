@@ -110,7 +110,9 @@ def rotary_width(section: Config, decoder: Decoder) -> int:
     if decoder.rotary_size:
         width = decoder.rotary_size
     else:
-        factor = section.finite_float("partial_rotary_factor", default=decoder.rotary_factor)
+        factor = decoder.rotary_factor
+        if decoder.has_rotary_factor:
+            factor = section.finite_float("partial_rotary_factor", default=factor)
         width = int(decoder.head_size * factor)
     if not 1 <= width <= decoder.head_size or (width % 2 and width + 1 > decoder.head_size):
         message = f"the rotated part has {width} channels, a head has {decoder.head_size}"
