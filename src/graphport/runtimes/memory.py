@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from graphport.core import budget
 from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
-from graphport.core.storage import Bits, FileStorage, MappedFile, View
+from graphport.core.storage import MappedFile, Storage
 from graphport.core.system import free_memory
 from graphport.ir.graph import walk
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphport.core.dims import Dim
-    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Value
 
 _BYTES = 8
@@ -120,9 +119,10 @@ def _constants(graph: Graph) -> Iterator[Storage]:
 
 
 def _file(storage: Storage) -> MappedFile | None:
-    while isinstance(storage, View | Bits):
-        storage = storage.of
-    file = storage.file if isinstance(storage, FileStorage) else None
+    # Storages of formats that convert another storage while it is read have it in `of`, as views do.
+    while isinstance(of := getattr(storage, "of", None), Storage):
+        storage = of
+    file = getattr(storage, "file", None)
     return file if isinstance(file, MappedFile) else None
 
 
