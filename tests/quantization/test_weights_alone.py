@@ -25,6 +25,27 @@ from tests.quantization import nets
 TOKENS = 40
 
 
+def test_weights_of_few_bits_share_a_scale_by_32_unless_asked_otherwise():
+    sizes = {}
+    for asked in (None, 0, 16):
+        changes = {} if asked is None else {"weight_block": asked}
+        made = gp.quantize(decoder(), weights_only=True, weight_bits=4, **changes)
+        sizes[asked] = {n.attributes.get("block_size", 0) for n in made.graph if n.op == "DequantizeLinear"}
+    assert sizes == {None: {32}, 0: {0}, 16: {16}}
+
+
+def test_a_large_model_without_samples_keeps_the_nearest_codes_of_one_scale_per_block(monkeypatch):
+    """Its signal is at most 0.5 dB below that of many scales per block, and layers report the noise of their weight."""
+    slow = gp.quantize(decoder(), weights_only=True, weight_bits=4, preset="fast")
+    monkeypatch.setattr("graphport.quantization.layer.LARGE_UNSEEN", 1)
+    quick = gp.quantize(decoder(), weights_only=True, weight_bits=4)
+    assert quick.report.snr_db > slow.report.snr_db - 0.5
+    assert [step.name for step in quick.report.steps] == ["round layer by layer"]
+    assert all(20 < layer.own_db < 24 for layer in quick.report.layers if layer.is_quantized)
+    best = gp.quantize(decoder(), weights_only=True, weight_bits=4, preset="best")
+    assert len(best.report.steps) > 1
+
+
 def decoder(outliers=0.0, seed=0):
     """Tokens, a table, twice a normalization with gain and a gated product around a shortcut, and scores of tokens."""
     r = np.random.default_rng(seed)

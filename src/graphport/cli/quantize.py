@@ -74,7 +74,9 @@ def _targets() -> Iterable[str]:
 @click.option("--bits", type=Choice(["8", "16"]), help="Bits of activations.")
 @click.option("--weight-bits", type=Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as float16.")
 @click.option(
-    "--block", type=click.IntRange(0), help="Number of consecutive weights that share a scale; 0: per channel."
+    "--block",
+    type=click.IntRange(0),
+    help="Consecutive weights that share a scale; 0: per channel (default: 32 for weights only of 2 or 4 bits).",
 )
 @click.option(
     "--tables/--no-tables",

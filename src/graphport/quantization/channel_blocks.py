@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
+from graphport.core.storage import ArrayStorage, FileStorage, View
 from graphport.ir.graph import Value
 from graphport.quantization.insert_qdq import Weight
 
@@ -45,6 +45,15 @@ def split_channels(layer: Layer) -> list[slice]:
 def along(layer: Layer, part: slice) -> tuple[slice, ...]:
     """Return the index of these channels in the weight of a product."""
     return (slice(None), part) if layer.out_axis else (part,)
+
+
+def layer_in_memory(layer: Layer) -> Layer:
+    """Return `layer` with a weight that is an array: some storages convert the whole tensor at every access."""
+    if isinstance(layer.weight.storage, ArrayStorage | FileStorage | View):
+        return layer
+    weight = Value(layer.weight.name, layer.weight.fact)
+    weight.storage = ArrayStorage(layer.numbers())
+    return replace(layer, weight=weight)
 
 
 def layer_channels(layer: Layer, part: slice) -> Layer:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from graphport.runtimes.target import Target
 
 _NO_BLOCK = "leave the setting 'weight_block' out (--block)"
+DEFAULT_BLOCK = 32
+"""Weights of few bits that share a scale by default: one scale per channel loses 3 dB and more."""
 _SUMMED = 0.1
 """Fraction of products whose sums may stay unrounded: in small layers, such kernels are slower than float kernels."""
 
@@ -38,12 +40,14 @@ class Choices:
     searches: bool
     refines: bool
     summed: float
+    is_quick: bool = False
+    """Whether one scale is tried per block, instead of the best of many."""
 
     @classmethod
     def of(cls, settings: Settings) -> Choices:
         """Decide everything that does not depend on the graph."""
         target = find_target(settings.target)
-        settings = replace(settings, weight_block=settings.weight_block or target.block)
+        settings = replace(settings, weight_block=_block(settings, target))
         eager = settings.preset != "fast"
         activation = _dtype(settings.activation_type, target.activation, settings.activation_bits, "activation_type")
         is_half = settings.weight_type == "float16"
@@ -80,6 +84,14 @@ class Choices:
             settings.preset == "best" if settings.refine is None else settings.refine,
             _summed(settings) if (activation, weight) == (DType.UINT8, DType.INT8) else 0.0,
         )
+
+
+def _block(settings: Settings, target: Target) -> int:
+    """Return the number of weights that share a scale; 0 for a scale per channel."""
+    is_narrow = settings.weights_only and settings.weight_type is None and settings.weight_bits < DType.INT8.bits
+    if settings.weight_block is None and is_narrow and target.has_blocks:
+        return target.block or DEFAULT_BLOCK
+    return settings.weight_block or target.block
 
 
 def _refuse_halves(settings: Settings, target: Target) -> None:

@@ -21,6 +21,8 @@ Kind = Literal["convolution", "transposed", "product"]
 
 LARGE = 1 << 30
 """Bytes of float weights from which a model is large."""
+LARGE_UNSEEN = 1 << 28
+"""The same if there are no samples: weights are not adjusted to anything then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,10 +170,11 @@ class _Window:
         return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(indices), -1)
 
 
-def is_large(graph: Graph) -> bool:
-    """Whether the weights of `graph` are so large that layers are quantized one at a time."""
+def is_large(graph: Graph, *, is_unseen: bool = False) -> bool:
+    """Whether `graph` has so many bytes of weights that layers are quantized one at a time."""
+    limit = LARGE_UNSEEN if is_unseen else LARGE
     stored = (found.weight.storage for node in graph if (found := layer_of(node)) is not None)
-    return sum(each.nbytes for each in stored if each is not None) >= LARGE
+    return sum(each.nbytes for each in stored if each is not None) >= limit
 
 
 def layer_of(node: Node) -> Layer | None:

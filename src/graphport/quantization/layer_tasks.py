@@ -42,7 +42,8 @@ def nearest_weight(choices: Choices, node: Node, layer: Layer, source: Quantizat
         # Only products have integer sums with 2-bit weights.
         DType.INT4 if choices.weight is DType.INT2 and layer.kind != "product" else choices.weight,
         per_channel=node.op in choices.target.per_channel if settings.per_channel is None else settings.per_channel,
-        block=settings.weight_block,
+        block=settings.weight_block or 0,
+        is_quick=choices.is_quick,
         reach=choices.reach,
         power_of_two=choices.power_of_two,
         half_scales=choices.target.half_scales,

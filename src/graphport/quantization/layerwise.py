@@ -15,7 +15,14 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.quantization import round as rounding
-from graphport.quantization.channel_blocks import along, layer_channels, mapped, split_channels, weight_channels
+from graphport.quantization.channel_blocks import (
+    along,
+    layer_channels,
+    layer_in_memory,
+    mapped,
+    split_channels,
+    weight_channels,
+)
 from graphport.quantization.engine import Subgraph
 from graphport.quantization.insert_qdq import Weight
 from graphport.quantization.placement import is_float32
@@ -141,7 +148,11 @@ class Follower:
         source = dict(rounded)
         if layer is not None:
             source[layer.input] = self._inputs_of(layer, rounded)
+            # A converted weight takes memory of its own, and adjusting the layer converts it again.
+            constants.pop(layer.weight, None)
             constants |= self._adjust_layer(layer, real[layer.input], source[layer.input])
+            if layer.weight not in constants and layer.weight.storage is not None:
+                constants[layer.weight] = layer.weight.storage.numpy()
         found = _runs(piece, source, constants)
         real.update(exact)
         rounded.update(found)
@@ -181,7 +192,11 @@ class Follower:
         if given is None:
             return {}
         weight = given
-        if known is None and layer.kind != "transposed" and all(x.size for x in real):
+        if not self.adjusts and not self.corrects and layer.kind == "product":
+            own = _weight_noise(layer, weight)
+            self.noise[layer.node] = LayerNoise(own, own, own, "nearest")
+        elif known is None and layer.kind != "transposed" and all(x.size for x in real):
+            layer = layer_in_memory(layer)
             rows = self.rows_of(layer, *self._limit_runs(real, rounded))
             weight, self.noise[layer.node] = self.best_of_rows(layer, given, rows, self.second_of(layer, rows))
             self.quantization.weights[layer.node] = weight
@@ -290,6 +305,17 @@ class Follower:
             offsets = rounding.offsets(layer, matrix, real, rows) if can_correct else layer.offsets()
             found.append((means, real, offsets))
         return found
+
+
+def _weight_noise(layer: Layer, weight: Weight) -> float:
+    """Return the noise-to-signal ratio of a weight, which is that of the result for inputs without correlation."""
+    numbers, parts = layer.numbers(), split_channels(layer)
+    noise = signal = 0.0
+    for part in parts:
+        rounded, given = weight_channels(layer, weight, part), numbers[along(layer, part)]
+        noise += power(rounded.qparams.values(rounded.codes) - given)
+        signal += power(given)
+    return noise / max(signal, 1e-30)
 
 
 def mean_noise(noises: Sequence[LayerNoise]) -> LayerNoise:

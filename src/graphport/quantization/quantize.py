@@ -59,6 +59,8 @@ _MAX_HELD_OUT = {"fast": 32, "balanced": 64, "best": 64}
 _FOLLOWED = {"fast": 8, "balanced": 48, "best": 96}
 """Samples that are followed through the graph to adjust layers, or to measure their noise at least."""
 _BYTE = 8
+_FEW_LARGE = 2
+"""Random inputs that a large model is measured with; its weights are not adjusted to them."""
 _LENGTHS = (1, 128)
 """Row counts of the runs that few-bit weights are timed with if no samples are given."""
 _MAX_NAMED_LAYERS = 3
@@ -115,12 +117,12 @@ def quantize(
     _refuse_quantized(graph)
     is_random = data is None
     if is_random:
-        data, is_likely = _random_inputs(graph, settings)
-        choices = replace(choices, corrects=False) if is_likely else _unseen(choices)
+        data, choices = _random_inputs(graph, choices, is_planned=is_planned)
     samples = gather(graph, data)
     graph = canonicalize(graph)
     refuse_wide(graph, settings, choices.target)
-    is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic) and is_large(graph)
+    is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic)
+    is_streamed = is_streamed and is_large(graph, is_unseen=choices.is_quick)
     session = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
     session.observer, session.source = observer, source
     if is_half:
@@ -264,17 +266,24 @@ def _report(
     )
 
 
-def _random_inputs(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bool]:
-    """Return random inputs to measure with if there are no samples, and whether they resemble real ones.
+def _random_inputs(graph: Graph, choices: Choices, *, is_planned: bool) -> tuple[list[dict[str, Any]], Choices]:
+    """Return random inputs to measure with if there are no samples, and `choices` without what they cannot decide.
+
+    Weights of a large model are not adjusted to them, unless the preset is `best`.
 
     Raises:
         DiagnosticError: QUANT0001 activations cannot be quantized without samples.
     """
+    settings = choices.settings
     if not settings.weights_only:
         message = "without samples the ranges of activations are unknown, and only weights can be quantized"
         remedy = "give samples (--calibration), or leave activations real (--weights-only)"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
-    return random_samples(graph)
+    inputs, is_likely = random_samples(graph)
+    may_adjust = settings.preset == "best" or settings.dynamic or is_planned
+    if not may_adjust and is_large(graph, is_unseen=True):
+        return inputs[:_FEW_LARGE], replace(_unseen(choices), is_quick=True)
+    return inputs, replace(choices, corrects=False) if is_likely else _unseen(choices)
 
 
 def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ class Settings:
         percentile: for the method of that name, in percent.
         activation_bits: 8 or 16.
         weight_bits: 8 or 4, and 2 for weight-only blocks.
-        weight_block: elements along the summed axis that share a scale; 0 for one scale per channel.
+        weight_block: elements along the summed axis that share a scale; 0 for one scale per channel; unset: 32 for
+            weights alone of less than 8 bits, if the target has blocks, else 0.
         activation_type: an element type by name, such as `float8_e4m3fn`.
         weight_type: likewise for weights.
         per_channel: whether each channel of a weight has a scale.
@@ -86,7 +87,7 @@ class Settings:
     percentile: float = PERCENTILE
     activation_bits: int = 8
     weight_bits: int = 8
-    weight_block: int = 0
+    weight_block: int | None = None
     activation_type: str | None = None
     weight_type: str | None = None
     per_channel: bool | None = None
@@ -226,7 +227,11 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("percentile", _is_finite(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
         ("activation_bits", _is_choice(settings.activation_bits, (8, 16)), "8 or 16"),
         ("weight_bits", _is_choice(settings.weight_bits, (2, 4, 8)), "2, 4 or 8: no runtime here reads 3 bits"),
-        ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
+        (
+            "weight_block",
+            settings.weight_block is None or _is_count(settings.weight_block, 0),
+            "0, or entries that share a scale",
+        ),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
         ("form", settings.form in get_args(Form), ", ".join(get_args(Form))),
         ("processor", settings.processor in get_args(Processor), ", ".join(get_args(Processor))),

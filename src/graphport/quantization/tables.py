@@ -114,7 +114,7 @@ def asked_tables(choices: Choices, graph: Graph) -> dict[Node, Weight]:
     settings, target = choices.settings, choices.target
     if not settings.tables or target.table is None:
         return {}
-    block, zeros, halves = settings.weight_block, target.has_zeros, target.half_scales
+    block, zeros, halves = settings.weight_block or 0, target.has_zeros, target.half_scales
     found = {
         node: table_codes(node, target.table, block, has_zeros=zeros, half_scales=halves)
         for node in tables(graph, block)

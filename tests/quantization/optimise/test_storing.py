@@ -199,7 +199,7 @@ def test_two_bits_are_said_in_the_operator_that_runtimes_have_them_in():
     "changes",
     [
         {"weight_bits": 2},
-        {"weight_bits": 2, "weights_only": True},
+        {"weight_bits": 2, "weights_only": True, "weight_block": 0},
         {"weight_bits": 2, "weights_only": True, "weight_block": 16, "target": "openvino"},
         {"weight_bits": 3, "weights_only": True, "weight_block": 16},
         {"tables": True},
