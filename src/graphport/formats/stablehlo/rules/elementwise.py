@@ -179,16 +179,31 @@ def _is_plain_divisor(e: Emitter, y: Value) -> bool:
 
 @elementwise("remainder")
 def remainder(e: Emitter, x: Value, y: Value) -> Value:
-    """The remainder with the sign of the dividend; of integers by zero, the dividend."""
+    """The remainder with the sign of the dividend; of integers by zero, the dividend.
+
+    XLA on CPU reads subnormal divisors as zero, so that the remainder is NaN.
+    """
     dtype = e.dtype(x)
     if not dtype.is_integer:
-        return e("Mod", x, y, fmod=1)
+        return e("Mod", x, _flushed(e, y), fmod=1)
     if _is_plain_divisor(e, y):
         return e("Mod", x, y, fmod=1)
     zero = e("Equal", y, 0)
     bad = e("Or", zero, e("Equal", y, -1)) if dtype.kind == "i" else zero
     found = e("Mod", x, e("Where", bad, e.constant(1, dtype), y), fmod=1)
     return e("Where", zero, x, found)
+
+
+def _flushed(e: Emitter, y: Value) -> Value:
+    """Replace subnormal floats by zero."""
+    dtype = e.dtype(y)
+    if dtype not in (DType.FLOAT32, DType.FLOAT64):
+        return y
+    smallest = float(np.finfo(dtype.numpy).tiny)
+    known = e.constant_elements(y)
+    if known is not None and not bool((np.abs(known) < smallest).any()):
+        return y
+    return e("Where", e("Less", e("Abs", y), smallest), e.constant(0.0, dtype), y)
 
 
 @elementwise("sign")
@@ -268,10 +283,11 @@ def integer_power(e: Emitter, x: Value, y: Value) -> Value:
     """Raise integers by squaring, modulo 2^bits."""
     dtype = e.dtype(x)
     one = e.constant(1, dtype)
-    steps = dtype.bits if e.scalar(y) is None else max(int(e.scalar(y)).bit_length(), 1)
+    most = dtype.bits - (dtype.kind == "i")
+    steps = most if e.scalar(y) is None else min(max(int(e.scalar(y)).bit_length(), 1), most)
     exponent = y if dtype.kind == "u" else e("Max", y, 0)
     result, base = one, x
-    for step in range(min(steps, 63 if dtype.kind == "i" else 64)):
+    for step in range(steps):
         bit = e("Equal", e("BitwiseAnd", exponent, e.constant(1 << step, dtype)), 0)
         result = e("Where", bit, result, e("Mul", result, base))
         if step + 1 < steps:

@@ -76,20 +76,37 @@ def as_results(found: Held | list[Held]) -> list[Held]:
     return found if isinstance(found, list) else [found]
 
 
-_AS_SIGNED: dict[DType | None, DType] = {
-    DType.INT8: DType.INT32,
-    DType.INT16: DType.INT32,
-    DType.UINT16: DType.INT32,
-    DType.UINT32: DType.INT64,
-    DType.UINT64: DType.INT64,
+_NARROW: dict[DType | None, DType] = {
+    DType.INT2: DType.INT8,
+    DType.INT4: DType.INT8,
+    DType.UINT2: DType.UINT8,
+    DType.UINT4: DType.UINT8,
+    **dict.fromkeys(
+        (
+            *(DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ, DType.FLOAT8E8M0),
+            DType.FLOAT4E2M1,
+        ),
+        DType.FLOAT32,
+    ),
 }
-_WRAPPING: dict[str, dict[DType | None, DType]] = {
-    "Where": _AS_SIGNED,
-    "Add": {DType.UINT64: DType.INT64},
-    "Sub": {DType.UINT64: DType.INT64},
-    "Mul": {DType.UINT64: DType.INT64},
+_BFLOAT16: dict[DType | None, DType] = {DType.BFLOAT16: DType.FLOAT32}
+_INTEGERS16: dict[DType | None, DType] = {DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
+_UINT64: dict[DType | None, DType] = {DType.UINT64: DType.INT64}
+_COMPUTED_IN: dict[str, dict[DType | None, DType]] = {
+    **dict.fromkeys(("Reshape", "Transpose", "Slice", "Concat", "Gather", "GatherND", "GatherElements"), _NARROW),
+    **dict.fromkeys(("ScatterND", "Unsqueeze", "Squeeze", "Tile"), _NARROW),
+    "Expand": _NARROW | _BFLOAT16,
+    "Pad": _NARROW | _BFLOAT16 | _INTEGERS16,
+    "Where": _NARROW | _BFLOAT16 | _INTEGERS16 | _UINT64 | {DType.INT8: DType.INT32, DType.UINT32: DType.INT64},
+    **dict.fromkeys(("Max", "Min"), _INTEGERS16),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _INTEGERS16 | _UINT64),
+    "BitShift": {DType.UINT16: DType.UINT32},
+    **dict.fromkeys(("Add", "Sub", "Mul", "ReduceSum", "ReduceProd"), _UINT64),
 }
-"""Operators on integers for which the runtime has no kernel, and the type that has the same low bits."""
+"""Element types for which an operator is not defined or the runtime has no kernel, and the type that replaces each.
+
+The replacement holds every element of the type, or has the same low bits.
+"""
 
 
 class Emitter:
@@ -101,6 +118,8 @@ class Emitter:
         self.inference = Inference()
         self.inference.meet(graph)
         self.values: dict[int, Held] = {}
+        self.counting_axes: dict[Value, int] = {}
+        """Results of `iota` that are no constants, with the axis along which they count."""
         self.is_vectorized = False
         """Whether a body of scalars is applied to whole tensors, so that its declared shapes do not hold."""
         self.last_offset: int | None = None
@@ -124,17 +143,45 @@ class Emitter:
         like = next((x for x in reversed(operands) if isinstance(x, Value) and x.dtype is not DType.BOOL), None)
         dtype = DType.INT64 if like is None else like.dtype
         values = [x if isinstance(x, Value) or x is None else self.constant(x, dtype) for x in operands]
-        if op_type in _WRAPPING and dtype in _WRAPPING[op_type]:
-            other = _WRAPPING[op_type][dtype]
-            given = [x if x is None or x.dtype is not dtype else self.cast(x, other) for x in values]
-            result = self(op_type, *given, **attributes)
-            return (result if dtype is None else self.cast(result, dtype),)
+        if op_type in _COMPUTED_IN:
+            replaced = self._computed_in(op_type, values, attributes)
+            if replaced is not None:
+                return (replaced,)
         try:
             return self._builder.results(self._pages[op_type], count, *values, **attributes)
         except Unknown:
             refuse("SH0009", f"{op_type}: its operands are not known well enough when the file is read")
         except (ShapeError, UnsupportedError) as error:
             refuse("SH0007", f"{op_type}: {error}")
+
+    def _computed_in(
+        self, op_type: str, values: Sequence[Value | None], attributes: dict[str, Attribute]
+    ) -> Value | None:
+        """The result computed in another element type, or `None` if the operands' own type is supported."""
+        if op_type == "Where" and values[1] is not None and values[1].dtype is DType.BOOL:
+            condition, x, y = values
+            return self("Or", self("And", condition, x), self("And", self("Not", condition), y))
+        if op_type in ("ReduceMax", "ReduceMin"):
+            return self._extreme_uint64(op_type, values, attributes)
+        replacements = _COMPUTED_IN[op_type]
+        dtype = next((x.dtype for x in values if x is not None and x.dtype in replacements), None)
+        if dtype is None:
+            return None
+        other = replacements[dtype]
+        given = [x if x is None or x.dtype is not dtype else self.cast(x, other) for x in values]
+        return self.cast(self(op_type, *given, **attributes), dtype)
+
+    def _extreme_uint64(
+        self, op_type: str, values: Sequence[Value | None], attributes: dict[str, Attribute]
+    ) -> Value | None:
+        """The extreme of uint64 elements, as int64 with the highest bit inverted, which has the same order."""
+        x, *axes = values
+        if x is None or x.dtype is not DType.UINT64:
+            return None
+        highest = self.constant(1 << 63, DType.UINT64)
+        signed = self.cast(self("BitwiseXor", x, highest), DType.INT64)
+        found = self.cast(self(op_type, signed, *axes, **attributes), DType.UINT64)
+        return self("BitwiseXor", found, highest)
 
     def opaque(self, op_type: str, facts: Sequence[TensorFact], *operands: Value) -> tuple[Value, ...]:
         """The results of an operator of StableHLO that has no canonical form."""
@@ -239,6 +286,14 @@ class Emitter:
         """The only element of a known tensor, as a Python number; `None` where it is not known."""
         found = self.constant_elements(x)
         return found.reshape(()).item() if found is not None and found.size == 1 else None
+
+    def known_sizes(self, x: Held) -> list[Dim] | None:
+        """The integers of an operand, of which some may be symbolic; `None` if a run computes them otherwise."""
+        known = self.constant_elements(x)
+        if known is not None:
+            return [int(n) for n in known.reshape(-1)]
+        fact = x.fact if isinstance(x, Value) else None
+        return None if not isinstance(fact, TensorFact) or fact.elements is None else list(fact.elements)
 
     def must_know(self, x: Held, name: str) -> list[int]:
         """The integers of an operand that must be constant.
@@ -434,7 +489,10 @@ class Emitter:
         pairs = list(zip(wanted, dims, strict=True))
         if any(a is not None and isinstance(b, Symbolic) for a, b in pairs):
             parts = [self.dim(value, axis) if a is None else a for axis, (a, _) in enumerate(pairs)]
-            return self("Reshape", value, self.shape(parts))
+            shaped = self("Reshape", value, self.shape(parts))
+            if value in self.counting_axes:
+                self.counting_axes[shaped] = self.counting_axes[value]
+            return shaped
         return value
 
     # Constants and quantized tensors

@@ -133,7 +133,7 @@ def lgamma(e: Emitter, x: Value) -> Value:
 
 @elementwise("chlo.digamma")
 def digamma(e: Emitter, x: Value) -> Value:
-    """The derivative of log gamma by Lanczos' series, below 1/2 by reflection; NaN at poles, -inf at 0."""
+    """The derivative of log gamma by Lanczos' series, below 1/2 by reflection; NaN at poles."""
     half = e.constant(0.5, x.dtype)
     reflects = e("Less", x, half)
     z = e("Where", reflects, e("Neg", x), e("Sub", x, 1.0))
@@ -150,8 +150,7 @@ def digamma(e: Emitter, x: Value) -> Value:
     reflected = e("Sub", value, e("Div", e("Mul", e("Cos", turned), pi), e("Sin", turned)))
     found = e("Where", reflects, reflected, value)
     is_pole = e("And", e("LessOrEqual", x, 0.0), e("Equal", x, e("Floor", x)))
-    at_pole = e("Where", e("Equal", x, 0.0), e("Neg", e("Reciprocal", x)), e.constant(np.nan, x.dtype))
-    return e("Where", is_pole, at_pole, found)
+    return e("Where", is_pole, e.constant(np.nan, x.dtype), found)
 
 
 @elementwise("chlo.zeta")
