@@ -40,7 +40,7 @@ _ENUMERATIONS: dict[int, list[str]] = {
     12: ["DEFAULT", "THREE_FRY", "PHILOX"],
     13: ["", "UNIFORM", "NORMAL"],
     16: ["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"],
-    20: ["DEFAULT", "HIGHEST", "TOLERANCE"],
+    19: ["DEFAULT", "HIGHEST", "TOLERANCE"],
 }
 _SCALARS = {
     0: "i1",

@@ -44,6 +44,10 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
             "call_target_name has_side_effect backend_config api_version called_computations operand_layouts"
             " result_layouts output_operand_aliases"
         ),
+        (
+            "call_target_name has_side_effect backend_config api_version called_computations operand_layouts"
+            " result_layouts output_operand_aliases result_tilings"
+        ),
     ),
     "dot": ("precision_config",),
     "dot_general": (
