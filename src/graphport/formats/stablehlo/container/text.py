@@ -105,6 +105,8 @@ class TextReader:
                 self._read_module()
             case "word", "func.func":
                 self._read_function()
+            case "word", "sdy.mesh":
+                self._skip_mesh()
             case "string", _:
                 self._read_generic_top_level()
             case _:
@@ -122,6 +124,17 @@ class TextReader:
             self._skip_location()
         else:
             self._attribute()
+
+    def _skip_mesh(self) -> None:
+        """Skip `sdy.mesh @name = <...>`: the devices of shardings, which do not change results."""
+        lexer = self._lexer
+        lexer.advance()
+        lexer.take_token("symbol")
+        lexer.expect("=")
+        self._skip_angles()
+        if lexer.at("{"):
+            self._dictionary()
+        self._skip_location()
 
     def _skip_type(self) -> None:
         """Skip a type without expanding the aliases in it."""
@@ -234,6 +247,10 @@ class TextReader:
 
     def _read_generic_top_level(self) -> None:
         lexer, offset = self._lexer, self._lexer.start
+        if lexer.string() == "sdy.mesh":
+            self._generic()
+            self._skip_location()
+            return
         name = lexer.take_token("string")
         if name not in ("builtin.module", "func.func"):
             refuse("SH0001", f"expected a module or a function, found {name!r}", offset=offset)
@@ -450,6 +467,15 @@ class TextReader:
             return self._check(name)
         special: Callable[[str], Operation] | None = getattr(self, f"_pretty_{name.replace('.', '_')}", None)
         return self._pretty_default(name) if special is None else special(name)
+
+    def _pretty_sdy_sharding_constraint(self, name: str) -> Operation:
+        """`sdy.sharding_constraint %x <@mesh, [...]> : type`."""
+        operand = self._use()
+        self._skip_angles()
+        if self._lexer.at("{"):
+            self._dictionary()
+        self._lexer.expect(":")
+        return Operation(name, [operand], [], [self._type()], {})
 
     def _check(self, name: str) -> Operation:
         """An operation of StableHLO's own tests: `check.expect_eq_const %x, dense<...> : type`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import pi
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,6 +168,40 @@ class _Complex:
         safe = e("Where", is_zero, e.constant(1.0, size.dtype), size)
         return Pair(e("Div", x.real, safe), e("Div", x.imaginary, safe))
 
+    def asinh(self, x: Pair) -> Pair:
+        """log(z + sqrt(z^2 + 1)), of numbers with a positive real part; the function is odd."""
+        e = self.e
+        flips = e("Less", x.real, 0.0)
+        z = Pair(*[e("Where", flips, e("Neg", v), v) for v in (x.real, x.imaginary)])
+        root = self.sqrt(self.add(self.multiply(z, z), self.constant(z, 1)))
+        found = self.log(self.add(z, root))
+        return Pair(*[e("Where", flips, e("Neg", v), v) for v in (found.real, found.imaginary)])
+
+    def asin(self, x: Pair) -> Pair:
+        """-i asinh(iz)."""
+        found = self.asinh(Pair(self.e("Neg", x.imaginary), x.real))
+        return Pair(found.imaginary, self.e("Neg", found.real))
+
+    def acos(self, x: Pair) -> Pair:
+        """pi / 2 - asin(z)."""
+        return self.subtract(self.constant(x, pi / 2), self.asin(x))
+
+    def acosh(self, x: Pair) -> Pair:
+        """log(z + sqrt(z + 1) sqrt(z - 1))."""
+        one = self.constant(x, 1)
+        roots = self.multiply(self.sqrt(self.add(x, one)), self.sqrt(self.subtract(x, one)))
+        return self.log(self.add(x, roots))
+
+    def atanh(self, x: Pair) -> Pair:
+        """(log(1 + z) - log(1 - z)) / 2."""
+        one = self.constant(x, 1)
+        return self.scale(self.subtract(self.log(self.add(one, x)), self.log(self.subtract(one, x))), 0.5)
+
+    def atan(self, x: Pair) -> Pair:
+        """-i atanh(iz)."""
+        found = self.atanh(Pair(self.e("Neg", x.imaginary), x.real))
+        return Pair(found.imaginary, self.e("Neg", found.real))
+
 
 def _unary(*names: str) -> Callable[[Callable[[_Complex, Pair], Held]], None]:
     def register(formula: Callable[[_Complex, Pair], Held]) -> None:
@@ -213,6 +248,12 @@ _unary("log_plus_one")(lambda c, x: c.log(c.add(x, c.constant(x, 1))))
 _unary("logistic")(lambda c, x: c.divide(c.constant(x, 1), c.add(c.exp(c.negate(x)), c.constant(x, 1))))
 _unary("chlo.square")(lambda c, x: c.multiply(x, x))
 _unary("chlo.conj")(lambda c, x: Pair(x.real, c.e("Neg", x.imaginary)))
+_unary("chlo.asinh")(_Complex.asinh)
+_unary("chlo.asin")(_Complex.asin)
+_unary("chlo.acos")(_Complex.acos)
+_unary("chlo.acosh")(_Complex.acosh)
+_unary("chlo.atanh")(_Complex.atanh)
+_unary("chlo.atan")(_Complex.atan)
 _unary("chlo.sinh")(lambda c, x: c.scale(c.subtract(c.exp(x), c.exp(c.negate(x))), 0.5))
 _unary("chlo.cosh")(lambda c, x: c.scale(c.add(c.exp(x), c.exp(c.negate(x))), 0.5))
 
@@ -226,6 +267,28 @@ def compare(e: Emitter, op: Operation, x: Held, y: Held) -> Value:
     if direction not in ("EQ", "NE"):
         refuse("SH0007", f"compare: complex numbers have no order for {direction}")
     return same if direction == "EQ" else e("Not", same)
+
+
+def _extreme(e: Emitter, x: Held, y: Held, direction: str) -> Pair:
+    """The larger or the smaller number in lexicographic order: by the real parts, then by the imaginary parts."""
+    a, b = _as_pair(e, x), _as_pair(e, y)
+    tie = e("And", e("Equal", a.real, b.real), e(direction, a.imaginary, b.imaginary))
+    takes = e("Or", e(direction, a.real, b.real), tie)
+    return Pair(e("Where", takes, a.real, b.real), e("Where", takes, a.imaginary, b.imaginary))
+
+
+@complex_rule("maximum")
+def maximum(e: Emitter, op: Operation, x: Held, y: Held) -> Pair:
+    """The larger number in lexicographic order."""
+    del op
+    return _extreme(e, x, y, "Greater")
+
+
+@complex_rule("minimum")
+def minimum(e: Emitter, op: Operation, x: Held, y: Held) -> Pair:
+    """The smaller number in lexicographic order."""
+    del op
+    return _extreme(e, x, y, "Less")
 
 
 @complex_rule("atan2")

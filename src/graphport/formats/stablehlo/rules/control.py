@@ -138,6 +138,20 @@ def while_(e: Emitter, op: Operation, *initial: Held) -> list[Held]:
     return [rebuilt(held, found) for held in initial]
 
 
+def counted_loop(
+    e: Emitter, count: Value, initial: Sequence[Value], step: Callable[[Value, list[Value]], list[Held]]
+) -> list[Held]:
+    """Apply `step(index, carried)` for each index from 0 to `count`; return the carried values."""
+    body = Graph("step", opsets={"": OPSET})
+    with e.inside(body):
+        index = body.add_input("iteration", TensorFact(DType.INT64, ()))
+        body.add_input("condition", TensorFact(DType.BOOL, ()))
+        carried = [body.add_input(body.fresh("carried"), _carried_fact(value)) for value in initial]
+        results = step(index, carried)
+        _return(e, body, [e("Identity", e.constant(True, DType.BOOL)), *results])
+    return list(e.results("Loop", len(initial), count, None, *initial, body=body))
+
+
 def _carried_fact(value: Value) -> TensorFact:
     """The fact of a carried value in every iteration: its element type and shape."""
     fact = value.fact
@@ -225,6 +239,13 @@ def collective(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
     if len(members) > (2 if op.name == "collective_permute" else 1) or not alone:
         refuse("SH0006", f"unsupported: {op.shown()} between several devices", help="export for one device")
     return list(xs)
+
+
+@rule("sdy.sharding_constraint", "builtin.unrealized_conversion_cast", moves=True, takes_codes=True)
+def sharding_constraint(e: Emitter, op: Operation, x: Value) -> Value:
+    """How a tensor is divided among devices, which does not change it; in bytecode, with casts of its type around."""
+    del e, op
+    return x
 
 
 @rule("map")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.stablehlo.program import dictionary
 from graphport.formats.stablehlo.refusal import refuse
+from graphport.formats.stablehlo.rules.control import counted_loop
 from graphport.formats.stablehlo.rules.elementwise import wide_type
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, rule
 from graphport.formats.stablehlo.rules.reductions import binary_of
@@ -343,13 +344,48 @@ def scatter(e: Emitter, op: Operation, *operands: Any) -> list[Held]:
         refuse("SH0007", "scatter: expected operands, indices, as many updates and a region")
     xs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     names = _update_of(op.regions[0], count)
+    if names is not None and any(_needs_loop(name, x) for name, x in zip(names, xs, strict=True)):
+        names = None
     if names is None:
         if not op.attributes.get("unique_indices") and not _is_single(e, indices):
-            refuse("SH0006", "unsupported: scatter with a region of several operations and repeated indices")
+            return _scattered_in_turn(e, op, list(xs), indices, list(updates))
         return _scattered_once(e, op, list(xs), indices, list(updates))
     return [
         _scattered_parts(e, op, x, indices, update, name) for x, update, name in zip(xs, updates, names, strict=True)
     ]
+
+
+def _needs_loop(name: str, x: Any) -> bool:
+    """Whether ScatterND has no reduction for an operation on integers."""
+    return name in ("and", "or", "xor") and isinstance(x, Value) and x.dtype is not DType.BOOL
+
+
+def _scattered_in_turn(e: Emitter, op: Operation, xs: list[Any], indices: Value, updates: list[Any]) -> list[Held]:
+    """Scatter with any region to repeated indices: a loop that applies one update after the other."""
+    numbers = _dimension_numbers(op, "scatter_dimension_numbers", _SCATTER)
+    if numbers.operand_batch or not all(isinstance(x, Value) for x in [*xs, *updates]):
+        refuse("SH0006", "unsupported: scatter with a region of several operations, repeated indices and batching dims")
+    rank = e.rank(indices)
+    vector = numbers.vector_dim
+    batch = [axis for axis in range(rank) if axis != vector]
+    rows = e.transpose(indices, [*batch, vector]) if vector < rank else e.unsqueeze(indices, rank)
+    rows = e.reshape(rows, [-1, len(numbers.start_map)])
+    windows: list[Value] = []
+    for update in updates:
+        others = [axis for axis in range(e.rank(update)) if axis not in numbers.offset]
+        sizes = [e.static(update, axis) for axis in sorted(numbers.offset)]
+        moved = e.transpose(update, [*others, *sorted(numbers.offset)])
+        windows.append(e.reshape(moved, [-1, *sizes]))
+    given = dictionary(op.attributes["scatter_dimension_numbers"])
+    group = given | {"update_window_dims": list(range(1, len(numbers.offset) + 1)), "index_vector_dim": 1}
+    one = replace(op, attributes=op.attributes | {"scatter_dimension_numbers": group})
+
+    def step(index: Value, carried: list[Value]) -> list[Held]:
+        place = e.reshape(index, [1])
+        parts: list[Any] = [e("Gather", window, place, axis=0) for window in windows]
+        return _scattered_once(e, one, list(carried), e("Gather", rows, place, axis=0), parts)
+
+    return counted_loop(e, e("Squeeze", e.shape([e.dim(rows, 0)]), e.ints(0)), xs, step)
 
 
 def _is_single(e: Emitter, indices: Value) -> bool:
