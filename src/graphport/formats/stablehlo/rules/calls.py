@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.program import Dense, dictionary, elements_of
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import RULES
 from graphport.formats.stablehlo.rules.emitter import Emitter, as_results, rule
-from graphport.formats.stablehlo.rules.reductions import windows_reduced
+from graphport.formats.stablehlo.rules.reductions import running_sums, windows_reduced
+from graphport.formats.stablehlo.rules.shapes import padded_axes
 from graphport.formats.stablehlo.rules.sorting import largest_elements
 from graphport.formats.stablehlo.rules.values import Held, flattened
 from graphport.ir.graph import Value
@@ -69,14 +70,35 @@ def _all_equal(e: Emitter, *xs: Held) -> Value:
 
 
 def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> list[Held]:
-    """A reduction of windows whose sizes, strides and padding are operands, which must be constant."""
+    """Reduce windows whose sizes and padding are operands; except for running sums, sizes must be constant."""
     count = (len(xs) - 5) // 2
     names = elements_of(op.attributes.get("called_computations"))
     function = e.program.functions.get(str(names[0])) if names else None
     if count < 1 or len(xs) != 2 * count + 5 or function is None or function.body is None:
         refuse("SH0007", "stablehlo.dynamic_reduce_window: expected operands, initial values, numbers and a function")
-    given = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
-    numbers = {name: e.must_know(x, name) for name, x in zip(given, xs[2 * count :], strict=True)}
-    padding = numbers.pop("padding")
-    numbers["low"], numbers["high"] = padding[0::2], padding[1::2]
-    return windows_reduced(e, function.body, list(xs[:count]), list(xs[count : 2 * count]), numbers)
+    given, initial, numbers = list(xs[:count]), list(xs[count : 2 * count]), xs[2 * count :]
+    window: dict[str, Any] = {name: e.known_sizes(x) for name, x in zip(_WINDOW, numbers, strict=True)}
+    padding: list[Any] | None = window.pop("padding")
+    if padding is None and isinstance(numbers[-1], Value):
+        given = [_padded(e, x, start, numbers[-1]) for x, start in zip(given, initial, strict=True)]
+        padding = [0] * (2 * e.rank(flattened(given[0])[0]))
+    if padding is None:
+        refuse("SH0007", "stablehlo.dynamic_reduce_window: the padding is no tensor")
+    window["low"], window["high"] = padding[0::2], padding[1::2]
+    if count == 1 and (sums := running_sums(e, function.body, given[0], initial[0], window)) is not None:
+        return [sums]
+    for name, x in zip(_WINDOW[:-1], numbers, strict=False):
+        window[name] = e.must_know(x, name)
+    if any(not isinstance(n, int) for n in padding):
+        given = [_padded(e, x, start, numbers[-1]) for x, start in zip(given, initial, strict=True)]
+        window["low"] = window["high"] = [0] * (len(padding) // 2)
+    return windows_reduced(e, function.body, given, initial, window)
+
+
+_WINDOW = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
+
+
+def _padded(e: Emitter, x: Held, start: Held, padding: Held) -> Held:
+    if not isinstance(x, Value) or not isinstance(start, Value) or not isinstance(padding, Value):
+        refuse("SH0006", "unsupported: stablehlo.dynamic_reduce_window of complex tensors with open padding")
+    return padded_axes(e, x, start, padding, range(e.rank(x)))

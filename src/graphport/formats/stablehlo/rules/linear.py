@@ -12,7 +12,14 @@ from graphport.formats.stablehlo.program import Dense
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import converted, widened
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, element_type, rule
-from graphport.formats.stablehlo.rules.shapes import checked_axes, insert_gaps, ints_of, padded, reversed_axes
+from graphport.formats.stablehlo.rules.shapes import (
+    checked_axes,
+    insert_gaps,
+    ints_of,
+    padded,
+    padded_axes,
+    reversed_axes,
+)
 from graphport.formats.stablehlo.rules.values import Pair
 
 if TYPE_CHECKING:
@@ -156,9 +163,18 @@ def convolution(e: Emitter, op: Operation, x: Value, w: Value) -> Value:
 
 @rule("dynamic_conv")
 def dynamic_conv(e: Emitter, op: Operation, x: Value, w: Value, padding: Value) -> Value:
-    """Convolve with padding in an operand, which must be constant."""
-    numbers = e.must_know(padding, "padding")
-    return _convolved(e, op, x, w, list(zip(numbers[0::2], numbers[1::2], strict=True)))
+    """Convolve with padding in an operand; padding that a run computes is added before."""
+    known = e.constant_elements(padding)
+    if known is not None:
+        numbers = [int(n) for n in known.reshape(-1)]
+        return _convolved(e, op, x, w, list(zip(numbers[0::2], numbers[1::2], strict=True)))
+    dims = op.attributes["dimension_numbers"]
+    spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
+    zero = e.constant(0, x.dtype)
+    for axis, factor in zip(spatial, _spatial_attribute(op, "lhs_dilation", len(spatial)), strict=True):
+        x = insert_gaps(e, x, zero, axis, factor - 1)
+    x = padded_axes(e, x, zero, padding, spatial)
+    return _convolved(e, op, x, w, [(0, 0)] * len(spatial), is_dilated=True)
 
 
 @complex_rule("convolution")
@@ -167,7 +183,10 @@ def complex_convolution(e: Emitter, op: Operation, x: Any, w: Any) -> Pair:
     return _bilinear(e, x, w, lambda a, b: convolution(e, op, a, b))
 
 
-def _convolved(e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[tuple[int, int]]) -> Value:
+def _convolved(
+    e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[tuple[int, int]], *, is_dilated: bool = False
+) -> Value:
+    """Convolve; `is_dilated` operands have the gaps of `lhs_dilation` already."""
     dims = op.attributes["dimension_numbers"]
     spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
     count = len(spatial)
@@ -184,16 +203,65 @@ def _convolved(e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[
         if len(order) != e.rank(value):
             refuse("SH0007", f"convolution: {len(order)} dims for an operand of rank {e.rank(value)}")
     dtype = element_type(op.result_types[0], e.dtype(x))
-    wide = (
-        dtype
-        if dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
-        else (DType.FLOAT32 if dtype.is_floating else DType.FLOAT64)
-    )
-    x, w = e.cast(e.transpose(x, order_x), wide), e.cast(e.transpose(w, order_w), wide)
+    x, w = e.transpose(x, order_x), e.transpose(w, order_w)
     _check_groups(e, x, w, groups, batch_groups)
-    found = _windows_convolved(e, op, x, w, padding, groups, batch_groups, count)
-    found = found if wide is dtype else converted(e, found if dtype.is_floating else e.cast(found, DType.INT64), dtype)
+
+    def convolve(a: Value, b: Value) -> Value:
+        return _windows_convolved(e, op, a, b, padding, groups, batch_groups, count, is_dilated=is_dilated)
+
+    if dtype.is_floating:
+        wide = dtype if dtype in (DType.FLOAT16, DType.FLOAT64) else DType.FLOAT32
+        found = converted(e, convolve(e.cast(x, wide), e.cast(w, wide)), dtype)
+    else:
+        found = _convolved_integers(e, x, w, dtype, convolve)
     return e.transpose(found, [int(n) for n in np.argsort(order_y)])
+
+
+_EXACT_BITS = 24
+"""Integers of as many bits are exact in float32."""
+
+
+def _convolved_integers(
+    e: Emitter, x: Value, w: Value, dtype: DType, convolve: Callable[[Value, Value], Value]
+) -> Value:
+    """Convolve integers modulo 2^bits, as sums of float32 convolutions that are exact.
+
+    Elements are split into parts x = sum of x_i * 2^(p * i), so that sums of products of parts fit in 24 bits.
+    """
+    terms = prod(e.static(w, axis) for axis in range(1, e.rank(w)))
+    room = _EXACT_BITS - max(terms - 1, 0).bit_length()
+    bits = [e.dtype(value).bits - (e.dtype(value).kind == "i") for value in (x, w)]
+    width = max(bits) if sum(bits) <= room else room // 2
+    if width < 1:
+        refuse("SH0006", f"unsupported: a convolution of integers with {terms} products in a sum")
+    total: Value | None = None
+    right = _integer_parts(e, w, width)
+    for i, a in enumerate(_integer_parts(e, x, width)):
+        for j, b in enumerate(right):
+            shift = width * (i + j)
+            if shift >= dtype.bits:
+                continue
+            part = e.cast(convolve(a, b), DType.INT64)
+            part = e("Mul", part, 1 << shift) if shift else part
+            total = part if total is None else e("Add", total, part)
+    return converted(e, right[0] if total is None else total, dtype)
+
+
+def _integer_parts(e: Emitter, x: Value, width: int) -> list[Value]:
+    """Parts of `width` bits as float32, the lowest first; the last part has the sign."""
+    dtype = e.dtype(x)
+    bits = dtype.bits - (dtype.kind == "i")
+    if bits <= width:
+        return [e.cast(x, DType.FLOAT32)]
+    unsigned = dtype is DType.UINT64
+    rest = e("BitCast", x, to=DType.INT64) if unsigned else e.cast(x, DType.INT64)
+    found: list[Value] = []
+    while bits > width:
+        low = e("BitwiseAnd", rest, (1 << width) - 1)
+        found.append(e.cast(low, DType.FLOAT32))
+        rest = e("Div", e("Sub", rest, low), 1 << width)
+        bits -= width
+    return [*found, e.cast(rest, DType.FLOAT32)]
 
 
 def _check_groups(e: Emitter, x: Value, w: Value, groups: int, batch_groups: int) -> None:
@@ -216,10 +284,13 @@ def _windows_convolved(
     groups: int,
     batch_groups: int,
     count: int,
+    *,
+    is_dilated: bool,
 ) -> Value:
     """A convolution of operands in the order of ONNX: batch, features, spatial dims."""
     strides = _spatial_attribute(op, "window_strides", count)
     base, dilations = _spatial_attribute(op, "lhs_dilation", count), _spatial_attribute(op, "rhs_dilation", count)
+    base = [1] * count if is_dilated else base
     reversal = _flags(op.attributes.get("window_reversal"), count)
     w = reversed_axes(e, w, [axis + 2 for axis, flag in enumerate(reversal) if flag])
     zero = e.constant(0, x.dtype)

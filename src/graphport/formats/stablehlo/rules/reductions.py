@@ -149,16 +149,9 @@ def _argument_of_extreme(
         return None
     axis = axes[0]
     dim = e.dims(x)[axis]
-    known = e.constant_elements(positions)
-    is_counted = (
-        known is not None
-        and isinstance(dim, int)
-        and np.array_equal(
-            np.moveaxis(known, axis, -1), np.broadcast_to(np.arange(dim), np.moveaxis(known, axis, -1).shape)
-        )
-    )
+    is_counted = _counts_along(e, positions, axis)
     starts = is_neutral(e, "maximum" if direction == "GT" else "minimum", initial[0]) and e.scalar(initial[1]) == 0
-    if not is_counted or not starts or not dim:
+    if not is_counted or not starts or dim == 0:
         return None
     wide = e.cast(x, wide_type(dtype))
     if dtype.is_floating:
@@ -169,6 +162,18 @@ def _argument_of_extreme(
         return None
     place = e(name, step, axis=axis, keepdims=1)
     return _extreme_results(e, x, positions, place, axis)
+
+
+def _counts_along(e: Emitter, positions: Value, axis: int) -> bool:
+    """Whether elements are their index along an axis."""
+    if e.counting_axes.get(positions) == axis:
+        return True
+    known = e.constant_elements(positions)
+    if known is None:
+        return False
+    last = [*(k for k in range(known.ndim) if k != axis), axis]
+    lines = known.transpose(last)
+    return np.array_equal(lines, np.broadcast_to(np.arange(int(known.shape[axis])), lines.shape))
 
 
 def _float_extreme(e: Emitter, x: Value, wide: Value, positions: Value, axis: int, direction: str) -> list[Held]:
@@ -417,10 +422,18 @@ def _pooled(e: Emitter, name: str, x: Value, start: Held, window: dict[str, list
     return e.transpose(found, [int(n) for n in np.argsort(order)])
 
 
-def _running(e: Emitter, name: str, x: Value, start: Held, window: dict[str, list[int]]) -> Value | None:
+def running_sums(e: Emitter, block: Block, x: Held, start: Held, window: dict[str, Any]) -> Value | None:
+    """Sums of all elements up to each along an axis of any size; `None` for other windows."""
+    names = binary_of(block, 1)
+    if names is None or not isinstance(x, Value) or None in window.values():
+        return None
+    return _running(e, names[0], x, start, window)
+
+
+def _running(e: Emitter, name: str, x: Value, start: Held, window: dict[str, Any]) -> Value | None:
     """Sums of all elements up to each, as CumSum; `None` for other windows."""
     dtype = e.dtype(x)
-    wide = [axis for axis, size in enumerate(window["window_dimensions"]) if size > 1]
+    wide = [axis for axis, size in enumerate(window["window_dimensions"]) if size != 1]
     ones = all(n == 1 for key in ("window_strides", "base_dilations", "window_dilations") for n in window[key])
     if name != "add" or len(wide) != 1 or not ones or not is_neutral(e, name, start) or dtype is DType.BOOL:
         return None

@@ -266,6 +266,20 @@ def dynamic_pad(e: Emitter, op: Operation, x: Value, number: Value, low: Value, 
     return e("Slice", x, starts, ends, e.ints(*range(e.rank(x))))
 
 
+def padded_axes(e: Emitter, x: Value, number: Value, padding: Value, axes: Sequence[int]) -> Value:
+    """`x` with the edges of `axes` padded, or cut where negative; `padding` is [len(axes), 2], known at run time."""
+    rank = e.rank(x)
+    edges = e.transpose(e.index(padding), [1, 0])
+    if list(axes) != list(range(rank)):
+        columns = e.constant(np.eye(rank, dtype=np.int64)[list(axes)], DType.INT64)
+        edges = e("MatMul", edges, columns)
+    low, high = (e("Reshape", e.slice(edges, 0, side, side + 1), e.ints(rank)) for side in (0, 1))
+    x = e("Pad", x, e("Concat", e("Max", low, 0), e("Max", high, 0), axis=0), number)
+    starts = e("Max", e("Neg", low), 0)
+    ends = e("Add", e("Shape", x), e("Min", high, 0))
+    return e("Slice", x, starts, ends, e.ints(*range(rank)))
+
+
 # Made of nothing
 
 
@@ -304,6 +318,7 @@ def _counted(e: Emitter, op: Operation, axis: int, shape: list[int], run: tuple[
         counted = e.cast(e("Range", e.constant(0, DType.INT64), limit, e.constant(1, DType.INT64)), dtype)
         line = e.reshape(counted, [-1 if k == axis else 1 for k in range(len(shape))]) if len(shape) > 1 else counted
         found = e.expand(line, shape) if run is None else (line if len(shape) == 1 else e("Expand", line, run[1]))
+        e.counting_axes[found] = axis
     if isinstance(type, TensorType) and type.is_complex:
         return Pair(found, e.expand(e.constant(0, dtype), e.sizes(found)))
     return found

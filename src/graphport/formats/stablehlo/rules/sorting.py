@@ -34,7 +34,7 @@ def sort_tensors(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
     length = e.dims(first)[axis]
     if length in (0, 1):
         return list(xs)
-    key = _simple_comparator(op.regions[0])
+    key = _simple_comparator(e, op.regions[0])
     order = None
     if key is not None:
         operand = xs[key[0]]
@@ -56,7 +56,7 @@ def _gather_elements(e: Emitter, x: Held, order: Value, axis: int) -> Held:
     return e("GatherElements", _as_tensor(x), order, axis=axis)
 
 
-def _simple_comparator(block: Block) -> tuple[int, str, bool, bool] | None:
+def _simple_comparator(e: Emitter, block: Block) -> tuple[int, str, bool, bool] | None:
     """A comparator that is `<` or `>` of one operand: its place, the direction, whether the order is total.
 
     The last flag is true if zeros are normalized to +0 and NaNs to one NaN first, as JAX does.
@@ -66,7 +66,7 @@ def _simple_comparator(block: Block) -> tuple[int, str, bool, bool] | None:
     test = made.get(block.operations[-1].operands[0]) if block.operations else None
     if test is None or test.name != "compare" or test.attributes.get("comparison_direction") not in ("LT", "GT"):
         return None
-    sources = [_canonical_source(made, key) for key in test.operands]
+    sources = [_canonical_source(e, made, key) for key in test.operands]
     low, high = (places.get(key) for key, _ in sources)
     if low is None or high is None or sources[0][1] != sources[1][1]:
         return None
@@ -76,7 +76,7 @@ def _simple_comparator(block: Block) -> tuple[int, str, bool, bool] | None:
     return low // 2, str(test.attributes["comparison_direction"]), total, sources[0][1]
 
 
-def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
+def _canonical_source(e: Emitter, made: dict[int, Operation], key: int) -> tuple[int, bool]:
     """The argument x of `select(x != x, NaN, select(x == 0, 0, x))`, and whether the pattern matches."""
     outer = made.get(key)
     if outer is None or outer.name != "select":
@@ -86,7 +86,7 @@ def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
         return key, False
     x = inner.operands[2]
     tests = [made.get(outer.operands[0]), made.get(inner.operands[0])]
-    constants = [_scalar_constant(made.get(outer.operands[1])), _scalar_constant(made.get(inner.operands[1]))]
+    constants = [_scalar_constant(e, made, key) for key in (outer.operands[1], inner.operands[1])]
     fits = (
         tests[0] is not None
         and tests[1] is not None
@@ -94,7 +94,7 @@ def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
         and tests[0].operands == [x, x]
         and tests[1].attributes.get("comparison_direction") == "EQ"
         and tests[1].operands[0] == x
-        and _scalar_constant(made.get(tests[1].operands[1])) == 0
+        and _scalar_constant(e, made, tests[1].operands[1]) == 0
         and constants[0] is not None
         and np.isnan(constants[0])
         and constants[1] == 0
@@ -102,7 +102,12 @@ def _canonical_source(made: dict[int, Operation], key: int) -> tuple[int, bool]:
     return (x, True) if fits else (key, False)
 
 
-def _scalar_constant(op: Operation | None) -> float | None:
+def _scalar_constant(e: Emitter, made: dict[int, Operation], key: int) -> float | None:
+    """The number of a constant of the region or of the function around it."""
+    op = made.get(key)
+    if op is None and key in e.values:
+        known = e.scalar(e.values[key])
+        return None if known is None else float(known)
     value = None if op is None or op.name != "constant" else op.attributes.get("value")
     return float(value.array().reshape(-1)[0]) if isinstance(value, Dense) else None
 
