@@ -28,7 +28,24 @@ def test_results_are_those_of_jax(name, form, tmp_path):
     for outputs in (graphport.run(model, feeds, backend="reference").values(), session.run(None, feeds)):
         for found, expected in zip(outputs, given(name, "out"), strict=True):
             assert found.dtype == expected.dtype
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["order", "windows"])
+def test_results_at_two_sizes_are_those_of_jax(name, tmp_path):
+    model = graphport.load(CASES / "sizes" / f"{name}.jaxexport")
+    path = tmp_path / "model.onnx"
+    graphport.save(model, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (argument,) = model.inputs
+    with np.load(CASES / "sizes" / f"{name}.npz") as arrays:
+        for size in range(2):
+            expected = [arrays[f"out{size}_{k}"] for k in range(len(model.outputs))]
+            feeds = {argument: arrays[f"in{size}"]}
+            own = graphport.run(model, feeds, backend="reference").values()
+            for found, other, wanted in zip(own, session.run(None, feeds), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+                np.testing.assert_allclose(other, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_symbolic_dims_of_jax_export_stay_open():
