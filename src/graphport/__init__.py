@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.api.edit import Edit, edit
     from graphport.api.inspect import inspect
     from graphport.api.latency import latency
-    from graphport.api.load import check, from_onnx, from_torch, load
+    from graphport.api.load import check, from_jax, from_onnx, from_torch, load
     from graphport.api.merge import merge
     from graphport.api.model import Model, QuantizedModel
     from graphport.api.quantize import perplexity, quantize
@@ -54,6 +54,7 @@ _HOMES = {
     "convert": "graphport.api.convert",
     "cut": "graphport.api.cut",
     "from_onnx": "graphport.api.load",
+    "from_jax": "graphport.api.load",
     "from_torch": "graphport.api.load",
     "inspect": "graphport.api.inspect",
     "latency": "graphport.api.latency",
@@ -102,6 +103,7 @@ __all__ = [
     "cut",
     "edit",
     "find_difference",
+    "from_jax",
     "from_onnx",
     "from_torch",
     "inspect",

@@ -54,6 +54,7 @@ _OTHERS = {
     "PIL": ("quantize and cast: a folder of pictures as samples",),
     "pygls": ("graphport lsp: help in editors",),
     "ray": ("quantize --distributed ray: samples observed on several machines",),
+    "jax": ("graphport.from_jax: functions of JAX, exported and read",),
     "torch": ("graphport.from_torch: modules of PyTorch, exported and read",),
 }
 """What packages bring that are neither runtimes nor always there, by module."""

@@ -162,6 +162,29 @@ def from_onnx(model: Any) -> Model:
     return Model(graph, "onnx", None, [*findings, *found], kind.versions(raw))
 
 
+def from_jax(function: Any, *args: Any, **kwargs: Any) -> Model:
+    """Export a function with `jax.export` and read the result from memory; requires jax.
+
+    Args:
+        function: a function, a result of `jax.jit`, or a `jax.export.Exported`, which has no further arguments.
+        args: example arguments: arrays, or `jax.ShapeDtypeStruct` with symbolic dims, in any pytree.
+        kwargs: keyword example arguments.
+
+    Raises:
+        DiagnosticError: SH0011 jax is not installed, or does not export the function; errors of the reader.
+    """
+    from graphport.formats.stablehlo.exporting import exported
+    from graphport.formats.stablehlo.reader import read_bytes
+
+    kind = formats.FORMATS["stablehlo"]
+    raw, findings = read_bytes(exported(function, args, kwargs), getattr(function, "__name__", "main"))
+    versions = kind.versions(raw)
+    graph, found = legalize(raw, in_place=True)
+    findings = list(dict.fromkeys([*findings, *found]))
+    raise_errors(findings)
+    return Model(graph, kind.name, None, findings, versions)
+
+
 def from_torch(
     module: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes: Any = None, states: bool = False
 ) -> Model:
