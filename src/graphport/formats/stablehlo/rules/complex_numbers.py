@@ -169,7 +169,7 @@ class _Complex:
         return Pair(e("Div", x.real, safe), e("Div", x.imaginary, safe))
 
     def asinh(self, x: Pair) -> Pair:
-        """log(z + sqrt(z^2 + 1)), of numbers with a positive real part; the function is odd."""
+        """log(z + sqrt(z^2 + 1)) for a positive real part; the function is odd."""
         e = self.e
         flips = e("Less", x.real, 0.0)
         z = Pair(*[e("Where", flips, e("Neg", v), v) for v in (x.real, x.imaginary)])
@@ -270,7 +270,7 @@ def compare(e: Emitter, op: Operation, x: Held, y: Held) -> Value:
 
 
 def _extreme(e: Emitter, x: Held, y: Held, direction: str) -> Pair:
-    """The larger or the smaller number in lexicographic order: by the real parts, then by the imaginary parts."""
+    """The larger or the smaller element in lexicographic order: by the real parts, then by the imaginary parts."""
     a, b = _as_pair(e, x), _as_pair(e, y)
     tie = e("And", e("Equal", a.real, b.real), e(direction, a.imaginary, b.imaginary))
     takes = e("Or", e(direction, a.real, b.real), tie)
@@ -279,14 +279,14 @@ def _extreme(e: Emitter, x: Held, y: Held, direction: str) -> Pair:
 
 @complex_rule("maximum")
 def maximum(e: Emitter, op: Operation, x: Held, y: Held) -> Pair:
-    """The larger number in lexicographic order."""
+    """The larger element in lexicographic order."""
     del op
     return _extreme(e, x, y, "Greater")
 
 
 @complex_rule("minimum")
 def minimum(e: Emitter, op: Operation, x: Held, y: Held) -> Pair:
-    """The smaller number in lexicographic order."""
+    """The smaller element in lexicographic order."""
     del op
     return _extreme(e, x, y, "Less")
 

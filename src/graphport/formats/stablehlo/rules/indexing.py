@@ -361,7 +361,7 @@ def _needs_loop(name: str, x: Any) -> bool:
 
 
 def _scattered_in_turn(e: Emitter, op: Operation, xs: list[Any], indices: Value, updates: list[Any]) -> list[Held]:
-    """Scatter with any region to repeated indices: a loop that applies one update after the other."""
+    """Scatter with any region to repeated indices: a loop over the updates."""
     numbers = _dimension_numbers(op, "scatter_dimension_numbers", _SCATTER)
     if numbers.operand_batch or not all(isinstance(x, Value) for x in [*xs, *updates]):
         refuse("SH0006", "unsupported: scatter with a region of several operations, repeated indices and batching dims")

@@ -186,7 +186,7 @@ def complex_convolution(e: Emitter, op: Operation, x: Any, w: Any) -> Pair:
 def _convolved(
     e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[tuple[int, int]], *, is_dilated: bool = False
 ) -> Value:
-    """Convolve; `is_dilated` operands have the gaps of `lhs_dilation` already."""
+    """Convolve; `is_dilated`: the operand has the gaps of `lhs_dilation`."""
     dims = op.attributes["dimension_numbers"]
     spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
     count = len(spatial)
@@ -241,9 +241,9 @@ def _convolved_integers(
             shift = width * (i + j)
             if shift >= dtype.bits:
                 continue
-            part = e.cast(convolve(a, b), DType.INT64)
-            part = e("Mul", part, 1 << shift) if shift else part
-            total = part if total is None else e("Add", total, part)
+            product = e.cast(convolve(a, b), DType.INT64)
+            product = e("Mul", product, 1 << shift) if shift else product
+            total = product if total is None else e("Add", total, product)
     return converted(e, right[0] if total is None else total, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Random bits by the counter-based generators Threefry and Philox, exactly as XLA computes them.
+"""Random bits by the counter-based generators Threefry and Philox, bit for bit equal to XLA.
 
 Source: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
 """
@@ -101,13 +101,13 @@ def rng_bit_generator(e: Emitter, op: Operation, state: Value) -> list[Held]:
     return [after, e("BitCast", bits, to=type.dtype) if type.dtype in SIGNED.values() else bits]
 
 
-def _part(e: Emitter, state: Value, index: int) -> Value:
+def _state_word(e: Emitter, state: Value, index: int) -> Value:
     return e.slice(state, 0, index, index + 1)
 
 
 def _threefry_bits(e: Emitter, state: Value, dims: list[int], *, is_wide: bool) -> tuple[Value, Value]:
     """The state after it, and uint32 or uint64 bits; uint32 pairs alternate along the first even axis."""
-    key, counter = _part(e, state, 0), _part(e, state, 1)
+    key, counter = _state_word(e, state, 0), _state_word(e, state, 1)
     if is_wide:
         count = prod(dims)
         low, high = threefry(e, e("Add", _count(e, count), counter), key)
@@ -128,24 +128,24 @@ def _threefry_bits(e: Emitter, state: Value, dims: list[int], *, is_wide: bool) 
 def _philox_bits(e: Emitter, state: Value, dims: list[int], *, is_wide: bool) -> tuple[Value, Value]:
     """The state after it, and uint32 or uint64 bits, in the order of the results of each counter.
 
-    The high half of the counter is the key if the state has no third number, as XLA's RngBitGeneratorExpander has it.
+    The high half of the counter is the key if the state has no third element, as in XLA's RngBitGeneratorExpander.
     """
-    key, low = _part(e, state, 0), _part(e, state, 1)
+    key, low = _state_word(e, state, 0), _state_word(e, state, 1)
     has_high = e.dims(state) == (3,)
-    high = _part(e, state, 2) if has_high else key
+    high = _state_word(e, state, 2) if has_high else key
     count = prod(dims)
     blocks = (count * (2 if is_wide else 1) + 3) // 4
     lows, highs = _added(e, low, high, _count(e, blocks))
     x = philox(e, (*_halves(e, lows), *_halves(e, highs)), key)
     parts = [_joined(e, x[0], x[1]), _joined(e, x[2], x[3])] if is_wide else x
-    joined = e("Concat", *[e.unsqueeze(part, 1) for part in parts], axis=1)
+    joined = e("Concat", *[e.unsqueeze(words, 1) for words in parts], axis=1)
     bits = e.reshape(e.slice(e.reshape(joined, [blocks * len(parts)]), 0, 0, count), dims)
     after = _added(e, low, high, e.constant([blocks], DType.UINT64))
     return e("Concat", key, *(after if has_high else after[:1]), axis=0), bits
 
 
 def _added(e: Emitter, low: Value, high: Value, step: Value) -> tuple[Value, Value]:
-    """Add uint64 numbers to one of 128 bits."""
+    """Add uint64 integers to a 128-bit integer, which has two halves."""
     total = e("Add", low, step)
     carries = e("Less", total, low)
     return total, e("Where", carries, e("Add", high, e.constant(1, DType.UINT64)), high)

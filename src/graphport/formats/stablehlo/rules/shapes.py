@@ -267,7 +267,7 @@ def dynamic_pad(e: Emitter, op: Operation, x: Value, number: Value, low: Value, 
 
 
 def padded_axes(e: Emitter, x: Value, number: Value, padding: Value, axes: Sequence[int]) -> Value:
-    """`x` with the edges of `axes` padded, or cut where negative; `padding` is [len(axes), 2], known at run time."""
+    """`x` with the edges of `axes` padded, or cut where negative; `padding` is [len(axes), 2], computed at run time."""
     rank = e.rank(x)
     edges = e.transpose(e.index(padding), [1, 0])
     if list(axes) != list(range(rank)):

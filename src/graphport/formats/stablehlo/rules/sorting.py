@@ -103,7 +103,7 @@ def _canonical_source(e: Emitter, made: dict[int, Operation], key: int) -> tuple
 
 
 def _scalar_constant(e: Emitter, made: dict[int, Operation], key: int) -> float | None:
-    """The number of a constant of the region or of the function around it."""
+    """The value of a constant of the region or of the function around it."""
     op = made.get(key)
     if op is None and key in e.values:
         known = e.scalar(e.values[key])
