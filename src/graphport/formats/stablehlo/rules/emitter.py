@@ -174,7 +174,7 @@ class Emitter:
     def _extreme_uint64(
         self, op_type: str, values: Sequence[Value | None], attributes: dict[str, Attribute]
     ) -> Value | None:
-        """The extreme of uint64 elements, computed as int64 in the same order: the highest bit is inverted."""
+        """Reduce uint64 elements as int64, with inverted highest bits, which keeps their order."""
         x, *axes = values
         if x is None or x.dtype is not DType.UINT64:
             return None

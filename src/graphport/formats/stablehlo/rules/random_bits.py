@@ -1,4 +1,4 @@
-"""Random bits by the counter-based generators Threefry and Philox, bit for bit equal to XLA.
+"""Random bits by the counter-based generators Threefry and Philox, equal to XLA's.
 
 Source: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
 """
@@ -145,7 +145,7 @@ def _philox_bits(e: Emitter, state: Value, dims: list[int], *, is_wide: bool) ->
 
 
 def _added(e: Emitter, low: Value, high: Value, step: Value) -> tuple[Value, Value]:
-    """Add uint64 integers to a 128-bit integer, which has two halves."""
+    """Add uint64 integers to the 128-bit integer (low, high)."""
     total = e("Add", low, step)
     carries = e("Less", total, low)
     return total, e("Where", carries, e("Add", high, e.constant(1, DType.UINT64)), high)
