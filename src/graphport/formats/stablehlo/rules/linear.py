@@ -186,7 +186,7 @@ def complex_convolution(e: Emitter, op: Operation, x: Any, w: Any) -> Pair:
 def _convolved(
     e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[tuple[int, int]], *, is_dilated: bool = False
 ) -> Value:
-    """Convolve; `is_dilated` if the gaps of `lhs_dilation` are inserted."""
+    """Convolve; `is_dilated` if zeros of `lhs_dilation` are inserted."""
     dims = op.attributes["dimension_numbers"]
     spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
     count = len(spatial)

@@ -1,6 +1,6 @@
 """Random bits by the counter-based generators Threefry and Philox, equal to XLA's.
 
-Source: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
+Source: J. Salmon et al., SC 2011 (Random123).
 """
 
 from __future__ import annotations
