@@ -360,7 +360,7 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
         pytest.param(
             "Convolution",
             {"convolution_param": "num_output: 4 kernel_size: 3 kernel_h: 3"},
-            "say it once",
+            "give it once",
             id="a kernel said twice",
         ),
         pytest.param(
@@ -392,7 +392,7 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
         pytest.param("Permute", {"permute_param": "order: 1 order: 1"}, "each axis once", id="an axis twice"),
         pytest.param("Eltwise", {"other": X, "eltwise_param": "coeff: 1"}, "1 coefficients", id="too few coefficients"),
         pytest.param("Eltwise", {"other": (2, 6, 1, 1)}, "all must have one shape", id="another shape"),
-        pytest.param("Crop", {"other": (2, 6, 8, 5)}, "are wanted", id="more than there is"),
+        pytest.param("Crop", {"other": (2, 6, 8, 5)}, "expected at least", id="more than there is"),
         pytest.param("Crop", {}, "1 bottoms, 2 are needed", id="a bottom missing"),
         pytest.param("Tile", {"tile_param": "tiles: 0"}, "tiles is 0", id="no copies"),
         pytest.param(

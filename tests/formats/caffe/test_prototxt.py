@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.formats.caffe.container.findings import Findings
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 from graphport.formats.caffe.container.printer import to_text
 from graphport.formats.caffe.container.prototxt import MOST_NESTED, parse
 from tests.every import every
@@ -80,8 +80,8 @@ def test_a_real_number_is_read(text, expected):
 
 
 def test_enumerations_are_words_also_by_number():
-    assert convolution("engine: CUDNN")["engine"] == [Word("CUDNN")]
-    assert convolution("engine: 1")["engine"] == [Word("CAFFE")]
+    assert convolution("engine: CUDNN")["engine"] == [Identifier("CUDNN")]
+    assert convolution("engine: 1")["engine"] == [Identifier("CAFFE")]
 
 
 @every(
@@ -150,7 +150,7 @@ def test_what_is_written_is_read(name, dims, weights):
     layer = Message("LayerParameter")
     for weight in weights:
         layer.add("loss_weight", weight)
-    layer.add("phase", Word("TEST"))
+    layer.add("phase", Identifier("TEST"))
     net.add("layer", layer)
     again, said = content(parsed(to_text(net))), content(net)
     read, written = (each["layer"][0].pop("loss_weight", []) for each in (again, said))

@@ -12,7 +12,7 @@ from graphport.core.storage import Bytes, FileStorage, Storage, storage_of
 from graphport.formats.caffe.container import schema
 from graphport.formats.caffe.container.blobs import storage_of_blob
 from graphport.formats.caffe.container.findings import Findings
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 from graphport.formats.caffe.container.prototxt import parse
 from graphport.formats.caffe.container.wire import decode, encode
 from tests.formats.caffe.networks import blob_bytes, length_field
@@ -106,7 +106,7 @@ def test_what_protobuf_writes_we_read():
 
 def test_numbers_of_fields_are_given_once():
     for kind in schema.kinds():
-        assert len(schema.by_number(kind)) == len(schema.fields(kind)), kind
+        assert len(schema.fields_by_number(kind)) == len(schema.fields(kind)), kind
 
 
 def test_every_type_is_known():
@@ -261,5 +261,5 @@ def test_a_blob_is_written_as_it_is_read():
 
 def test_words_have_their_numbers():
     layer = Message("LayerParameter")
-    layer.add("phase", Word("TEST"))
+    layer.add("phase", Identifier("TEST"))
     assert joined(layer) == bytes([10 << 3, 1])

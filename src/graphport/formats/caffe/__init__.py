@@ -1,6 +1,6 @@
-"""Caffe: texts of networks (`.prototxt`) of every version, and files of weights (`.caffemodel`).
+"""Caffe: network texts (`.prototxt`) of every version, and weight files (`.caffemodel`).
 
-A raw graph speaks `caffe.Convolution`; what a file says besides is in notes.
+A raw graph has op types such as `caffe.Convolution`; other content of the file is in notes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers of layers: what a blob of a file holds, and what a storage is as a blob."""
+"""Conversion between blobs of a file and storages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphport.core import budget
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, Storage, storage_of
 from graphport.formats.caffe.container import schema
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 
 if TYPE_CHECKING:
     from graphport.formats.caffe.container.findings import Findings
@@ -21,12 +21,12 @@ _RAW = {"FLOAT": DType.FLOAT32, "FLOAT16": DType.FLOAT16, "DOUBLE": DType.FLOAT6
 
 
 def storage_of_blob(blob: Message, findings: Findings, what: str) -> Storage | None:
-    """The numbers of `blob` in its shape; `None` where there are none, or where they are not as many as it says.
+    """Return the elements of `blob` in its shape; `None` if there are none or their number differs.
 
-    Blobs that are as old as the format have four extents.
+    Blobs in the oldest form have four dims.
     """
     before = len(findings.diagnostics)
-    numbers = _numbers(blob, findings, what)
+    numbers = _read_elements(blob, findings, what)
     shape = shape_of_blob(blob, numbers)
     if any(extent < 0 for extent in shape):
         findings.error("CAFFE0302", f"{what} has the shape {list(shape)}", blob.span, "the file is damaged")
@@ -36,16 +36,16 @@ def storage_of_blob(blob: Message, findings: Findings, what: str) -> Storage | N
             findings.error("CAFFE0303", f"{what} has the shape {list(shape)} and no numbers", blob.span)
         return None
     if prod(shape) != numbers.count:
-        message = f"{what} has {numbers.count} numbers, its shape {list(shape)} takes {budget.shown(prod(shape))}"
+        message = f"{what} has {numbers.count} elements, its shape {list(shape)} takes {budget.shown(prod(shape))}"
         findings.error("CAFFE0303", message, blob.span, "the file is damaged or cut short")
         return None
-    # The numbers of a network are single floats, whatever its file has room for.
+    # Networks are float32, although the file format has other types.
     single = numbers if numbers.dtype is DType.FLOAT32 else storage_of(numbers.numpy().astype(np.float32))
     return single.reshaped(shape)
 
 
 def shape_of_blob(blob: Message, numbers: Storage | None) -> tuple[int, ...]:
-    """The extents that `blob` says, in its newer or older way."""
+    """Return the dims of `blob`, in the newer or older form."""
     if any(blob.has(name) for name in _LEGACY):
         return tuple(blob.integer(name) for name in _LEGACY)
     shape = blob.message("shape")
@@ -65,7 +65,7 @@ def blob_of_storage(storage: Storage) -> Message:
     return blob
 
 
-def _numbers(blob: Message, findings: Findings, what: str) -> Storage | None:
+def _read_elements(blob: Message, findings: Findings, what: str) -> Storage | None:
     for name in ("data", "double_data"):
         found = [entry.content for entry in blob.all(name) if isinstance(entry.content, Storage)]
         if len(found) == 1:
@@ -77,7 +77,7 @@ def _numbers(blob: Message, findings: Findings, what: str) -> Storage | None:
     if raw is None:
         return None
     # Of NVIDIA's fork.
-    kind = blob.text("raw_data_type", Word("DOUBLE"))
+    kind = blob.text("raw_data_type", Identifier("DOUBLE"))
     dtype = _RAW.get(kind)
     if dtype is None or raw.count % (dtype.bits // 8):
         findings.error("CAFFE0304", f"{what} has {raw.count} bytes of {kind}", blob.span)

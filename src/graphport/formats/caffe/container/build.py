@@ -9,7 +9,7 @@ from graphport.core.diagnostics import Span
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.caffe.container import schema
 from graphport.formats.caffe.container.blobs import storage_of_blob
-from graphport.formats.caffe.container.message import Entry, Message
+from graphport.formats.caffe.container.message import FieldValue, Message
 from graphport.formats.caffe.container.sources import SOURCES, fact_of_shape, facts_of_source
 from graphport.formats.caffe.rules.binding import BOTTOMS, DIALECT, LAYERS
 from graphport.ir.graph import Graph, Node, Value
@@ -33,7 +33,7 @@ PARAMETER = "Parameter"
 
 _STRUCTURE = frozenset({"name", "type", "bottom", "top", "blobs"})
 _IDLE = frozenset({"force_nd_im2col", "stable_prod_grad", "save_output_param", "visualize", "visualize_threshold"})
-"""Parameters that say how to compute or where to keep something, not what."""
+"""Parameters that select an implementation and do not affect the result."""
 
 
 class Building:
@@ -66,7 +66,7 @@ class Building:
         return self.graph
 
     def _inputs(self, net: Message) -> None:
-        """Inputs of a network that says them outside of layers."""
+        """Create the inputs that a network declares outside layers."""
         names = net.all("input")
         shapes = [shape.integers("dim") for shape in net.messages("input_shape")]
         dims = net.integers("input_dim")
@@ -110,7 +110,7 @@ class Building:
             self._name(node, tops, name)
 
     def _parameter(self, layer: Message, name: str, tops: Sequence[str]) -> None:
-        """A constant, which such a layer owns."""
+        """Create the constant of a Parameter layer."""
         blobs = self._blobs(layer, name)
         if len(tops) != 1 or len(blobs) > 1:
             message = f"the layer {name!r} has {len(tops)} tops and {len(blobs)} blobs"
@@ -146,7 +146,9 @@ class Building:
         if blobs:
             attributes[BOTTOMS] = len(known)
         results = [Value(self._free_name(top, name)) for top in tops]
-        node = Node(type, [*known, *blobs], results, attributes, dialect=DIALECT, name=name, origin=_place(layer))
+        node = Node(
+            type, [*known, *blobs], results, attributes, dialect=DIALECT, name=name, origin=_layer_location(layer)
+        )
         if rest.entries or rest.comments:
             node.notes[LAYER_NOTE] = rest
         return node
@@ -158,7 +160,7 @@ class Building:
         # A computed blob gives its name to what replaces it; an input keeps it.
         return self.graph.fresh(f"{top}.{layer}") if before.producer is None else top
 
-    def _bottom(self, entry: Entry, layer: str) -> Value | None:
+    def _bottom(self, entry: FieldValue, layer: str) -> Value | None:
         name = str(entry.content)
         value = self.blobs.get(name)
         if value is None:
@@ -181,7 +183,7 @@ class Building:
         return values
 
     def _name(self, node: Node, tops: Sequence[str], layer: str) -> None:
-        """Let each result be its blob; what the blob was before gets another name, unless it is an input."""
+        """Name each result like its blob; the blob's previous value is renamed unless it is an input."""
         for top, value in zip(tops, node.outputs, strict=True):
             if value is None:
                 continue
@@ -195,17 +197,17 @@ class Building:
             self.read.discard(top)
 
 
-def _place(layer: Message) -> Span | None:
-    """Where a layer says its name, or what there is of it."""
+def _layer_location(layer: Message) -> Span | None:
+    """Return the location of a layer's name, else of its type, else of the layer."""
     found = layer.all("name") or layer.all("type")
     span = found[0].span if found else None
     return span if span is not None and span.start is not None else layer.span
 
 
 def attributes_of(layer: Message) -> tuple[dict[str, Attribute], Message]:
-    """The attributes of a layer, and its fields without meaning.
+    """Return the attributes of a layer, and its fields without effect.
 
-    Of a type that has a lowering, the fields of its own parameters; of another one, each message by its name.
+    For a type with an import rule, these are the fields of its parameters; for others, each message by name.
     """
     known = LAYERS.get(layer.text("type"))
     attributes: dict[str, Attribute] = {}
@@ -215,8 +217,8 @@ def attributes_of(layer: Message) -> tuple[dict[str, Attribute], Message]:
             continue
         if known is not None and name in known.parameters:
             for entry in entries:
-                _take(entry, name, attributes, rest)
-        elif _is_idle(name, is_known=known is not None):
+                _add_entry(entry, name, attributes, rest)
+        elif _is_ignored(name, is_known=known is not None):
             rest.entries[name] = list(entries)
         else:
             field = schema.fields(schema.LAYER).get(name)
@@ -224,14 +226,14 @@ def attributes_of(layer: Message) -> tuple[dict[str, Attribute], Message]:
     return attributes, rest
 
 
-def _is_idle(name: str, *, is_known: bool) -> bool:
-    """Whether a field of a layer says nothing of what the layer computes."""
+def _is_ignored(name: str, *, is_known: bool) -> bool:
+    """Whether a field of a layer does not affect the result."""
     if name not in schema.fields(schema.LAYER):
         return False
     return is_known or not name.endswith("_param") or name == "transform_param"
 
 
-def _take(entry: Entry, name: str, attributes: dict[str, Attribute], rest: Message) -> None:
+def _add_entry(entry: FieldValue, name: str, attributes: dict[str, Attribute], rest: Message) -> None:
     parameters = entry.content
     if not isinstance(parameters, Message):
         return
@@ -247,20 +249,20 @@ def _take(entry: Entry, name: str, attributes: dict[str, Attribute], rest: Messa
         rest.add(name, idle, parameters.span)
 
 
-def _attribute(entries: Sequence[Entry], *, is_repeated: bool) -> Attribute:
-    """The values of a field; a message is its fields in pairs, a shape its extents.
+def _attribute(entries: Sequence[FieldValue], *, is_repeated: bool) -> Attribute:
+    """Return the value of a field; a message becomes pairs of its fields, a shape its dims.
 
-    Of a field that stands only once, the last value counts, as protobuf has it.
+    The last value of a repeated scalar field counts, as in protobuf.
     """
     return tuple(map(_content, entries)) if is_repeated else _content(entries[-1])
 
 
-def _repeats(field: schema.Field | None, entries: Sequence[Entry]) -> bool:
-    """Whether a field is a list; one that nobody knows is if it stands more than once."""
+def _repeats(field: schema.Field | None, entries: Sequence[FieldValue]) -> bool:
+    """Whether a field is a list; an unknown one is if it occurs more than once."""
     return len(entries) != 1 if field is None else field.is_repeated
 
 
-def _content(entry: Entry) -> Attribute:
+def _content(entry: FieldValue) -> Attribute:
     content = entry.content
     if not isinstance(content, Message):
         return content

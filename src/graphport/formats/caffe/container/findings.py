@@ -1,11 +1,11 @@
-"""Collecting what is wrong with a network while the work goes on."""
+"""Collector of the diagnostics of a network."""
 
 from __future__ import annotations
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 
-MOST = 200
-"""Findings that are told one by one; the rest is counted."""
+MAX_FINDINGS = 200
+"""Diagnostics that are listed; further ones are counted."""
 
 
 class Findings:
@@ -24,14 +24,14 @@ class Findings:
         self._add(Diagnostic(code, message, span, help, Severity.WARNING))
 
     def _add(self, finding: Diagnostic) -> None:
-        if len(self.diagnostics) < MOST or (finding.is_error and not self.has_errors):
+        if len(self.diagnostics) < MAX_FINDINGS or (finding.is_error and not self.has_errors):
             self.diagnostics.append(finding)
         else:
             self.left_out += 1
 
     @property
     def has_errors(self) -> bool:
-        """Whether there is an error among those that are told."""
+        """Whether one of the diagnostics is an error."""
         return any(finding.is_error for finding in self.diagnostics)
 
     def raise_errors(self) -> None:
@@ -44,9 +44,9 @@ class Findings:
             raise DiagnosticError(*self.all_findings())
 
     def all_findings(self) -> list[Diagnostic]:
-        """All findings; the last says how many are left out."""
+        """Return all diagnostics; the last one counts the omitted ones."""
         if not self.left_out:
             return self.diagnostics
         message = f"{self.left_out} further findings are not shown"
-        rest = Diagnostic("CAFFE0001", message, None, "mend these first", Severity.NOTE)
+        rest = Diagnostic("CAFFE0001", message, None, "fix these first", Severity.NOTE)
         return [*self.diagnostics, rest]

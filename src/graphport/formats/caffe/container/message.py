@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
 
 
-class Word(str):
-    """The name of an enumeration's value, or one that stands bare in a message that is not known."""
+class Identifier(str):
+    """The name of an enumeration value, or an identifier in an unknown message."""
 
     __slots__ = ()
 
@@ -19,8 +19,8 @@ class Word(str):
 Content: TypeAlias = "bool | int | float | str | bytes | Message | Storage"
 
 
-class Entry(NamedTuple):
-    """One value of a field, and where it stands."""
+class FieldValue(NamedTuple):
+    """One value of a field, and its location."""
 
     content: Content
     span: Span | None = None
@@ -32,15 +32,15 @@ class Message:
 
     kind: str
     span: Span | None = None
-    entries: dict[str, list[Entry]] = field(default_factory=dict[str, list[Entry]])
+    entries: dict[str, list[FieldValue]] = field(default_factory=dict[str, list[FieldValue]])
     comments: tuple[str, ...] = ()
-    """Lines that stand before it in a text, each with its mark."""
+    """Comment lines before it in the text."""
 
     def add(self, name: str, content: Content, span: Span | None = None) -> None:
         """Append a value to the field `name`."""
-        self.entries.setdefault(name, []).append(Entry(content, span))
+        self.entries.setdefault(name, []).append(FieldValue(content, span))
 
-    def all(self, name: str) -> list[Entry]:
+    def all(self, name: str) -> list[FieldValue]:
         """Every value of the field `name`, in order."""
         return self.entries.get(name, [])
 

@@ -13,9 +13,9 @@ _TRAINING = "TRAIN"
 
 
 def included(net: Message, layers: list[Message], findings: Findings) -> list[Message]:
-    """The layers of `layers` that inference runs.
+    """Return the layers of `layers` that inference runs.
 
-    A network that says a state of its own is taken in that one, but never in training.
+    A network with its own state is used in that state, but never in training.
     """
     state = net.message("state")
     level = 0 if state is None else state.integer("level")

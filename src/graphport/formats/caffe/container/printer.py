@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.storage import Storage
 from graphport.formats.caffe.container import schema
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,16 +19,16 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
 def to_text(message: Message) -> str:
-    """`message` as text, a field a line; numbers of tensors are left out."""
+    """Format `message` as text, one field per line; elements of tensors are omitted."""
     lines: list[str] = []
-    pending: list[tuple[Iterator[tuple[str, str, Content]], str]] = [(_items(message), "")]
+    pending: list[tuple[Iterator[tuple[str, str, Content]], str]] = [(_fields_in_order(message), "")]
     while pending:
         items, margin = pending[-1]
         for name, type, content in items:
             if isinstance(content, Message):
                 lines += [f"{margin}{comment}" for comment in content.comments]
                 lines.append(f"{margin}{name} {{")
-                pending.append((_items(content), f"{margin}  "))
+                pending.append((_fields_in_order(content), f"{margin}  "))
                 break
             if not isinstance(content, Storage):
                 lines.append(f"{margin}{name}: {_scalar(content, type)}")
@@ -39,7 +39,7 @@ def to_text(message: Message) -> str:
     return "\n".join([*lines, ""])
 
 
-def _items(message: Message) -> Iterator[tuple[str, str, Content]]:
+def _fields_in_order(message: Message) -> Iterator[tuple[str, str, Content]]:
     known = schema.fields(message.kind)
     for name, entries in message.entries.items():
         type = known[name].type if name in known else ""
@@ -54,10 +54,10 @@ def _scalar(content: Content, type: str) -> str:
         case int():
             return str(content)
         case float():
-            # The shortest text that is the same number in the field's precision.
+            # The shortest decimal that is the same number in the field's precision.
             text = repr(content) if type == "double" else str(np.float32(content))
             return text.removesuffix(".0")
-        case Word():
+        case Identifier():
             return str(content)
         case str():
             return f'"{"".join(map(_character, content))}"'

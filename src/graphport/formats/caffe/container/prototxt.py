@@ -1,4 +1,4 @@
-"""Reads the text form of protobuf messages, with the place of every value.
+"""Parser of protobuf's text format, with the location of every value.
 
     text    = {field [";" | ","]}
     field   = name [":"] message | name ":" (scalar | "[" [scalar {"," scalar}] "]")
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.formats.caffe.container import schema
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
@@ -52,7 +52,7 @@ _RANGES = {
 
 
 class _Scalar:
-    """A scalar as it is written: `kind` is `name`, `number` or `string`, and `text` has its sign."""
+    """A scalar token: `kind` is `name`, `number` or `string`, and `text` includes its sign."""
 
     __slots__ = ("kind", "span", "text")
 
@@ -63,18 +63,18 @@ class _Scalar:
 
 
 def parse(source: Source, findings: Findings, kind: str = schema.NET) -> Message:
-    """The message of `kind` that the text of `source` spells.
+    """Parse the text of `source` to a message of `kind`.
 
-    Fields that `schema` does not know are kept as they are written, with a warning.
+    Fields unknown to `schema` are kept, with a warning.
 
     Raises:
-        DiagnosticError: CAFFE0101 to CAFFE0103, the text is not of that grammar.
+        DiagnosticError: CAFFE0101 to CAFFE0103, syntax errors.
     """
-    return _Parser(source, findings).whole(kind)
+    return _Parser(source, findings).parse_message(kind)
 
 
 class _Parser:
-    """Reads with a stack of its own; stops at the first word out of place."""
+    """Parser with an explicit stack; stops at the first unexpected token."""
 
     def __init__(self, source: Source, findings: Findings) -> None:
         self.source = source
@@ -86,7 +86,7 @@ class _Parser:
         self.comments: list[str] = []
         self.advance()
 
-    def whole(self, kind: str) -> Message:
+    def parse_message(self, kind: str) -> Message:
         """The message that is all of the text."""
         root = Message(kind, Span(self.source, 0, len(self.text)))
         stack: list[tuple[Message, str, int]] = [(root, "", 0)]
@@ -114,20 +114,20 @@ class _Parser:
         name, span = self.word, self.here()
         comments, self.comments = tuple(self.comments), []
         self.advance()
-        has_colon = self.take(":")
-        field = self.known(message, name, span)
+        has_colon = self.skip(":")
+        field = self.find_field(message, name, span)
         if self.opens():
             return self.enter(message, name, field, span, comments)
         if not has_colon:
             self.fail(f"':' or '{{' behind {name}")
-        if self.take("["):
+        if self.skip("["):
             self.items(message, name, field)
         else:
             self.scalar_into(message, name, field)
         self.separator()
         return None
 
-    def known(self, message: Message, name: str, span: Span) -> Field | None:
+    def find_field(self, message: Message, name: str, span: Span) -> Field | None:
         if not message.kind:
             return None
         field = schema.fields(message.kind).get(name)
@@ -152,31 +152,31 @@ class _Parser:
             self.stop_with("CAFFE0104", f"{name} is a message, {_a(field.type)} is needed", self.here())
         start, closing = span.start or 0, _CLOSING[self.word]
         inner = Message("" if field is None else field.type, span, comments=comments)
-        self.put(message, name, field, inner, span)
+        self.add_value(message, name, field, inner, span)
         self.advance()
         return inner, closing, start
 
     def items(self, message: Message, name: str, field: Field | None) -> None:
         """Scalars between brackets."""
-        if self.take("]"):
+        if self.skip("]"):
             return
         while True:
             self.scalar_into(message, name, field)
-            if self.take("]"):
+            if self.skip("]"):
                 return
-            if not self.take(","):
+            if not self.skip(","):
                 self.fail("',' or ']'")
 
     def scalar_into(self, message: Message, name: str, field: Field | None) -> None:
         scalar = self.scalar()
         if field is None:
-            self.put(message, name, field, _guessed(scalar), scalar.span)
+            self.add_value(message, name, field, _guessed(scalar), scalar.span)
             return
         content = self.typed(name, field, scalar)
         if content is not None:
-            self.put(message, name, field, content, scalar.span)
+            self.add_value(message, name, field, content, scalar.span)
 
-    def put(self, message: Message, name: str, field: Field | None, content: Content, span: Span) -> None:
+    def add_value(self, message: Message, name: str, field: Field | None, content: Content, span: Span) -> None:
         if field is not None and not field.is_repeated and message.has(name):
             self.findings.error("CAFFE0106", f"{name} is said twice", span, "keep one of them")
         message.add(name, content, span)
@@ -207,7 +207,7 @@ class _Parser:
             if field.type in schema.ENUMS and scalar.kind == "name":
                 remedy = f"known: {', '.join(schema.ENUMS[field.type])}"
                 self.findings.warn("CAFFE0105", f"{name} has no value {scalar.text}", scalar.span, remedy)
-                return Word(scalar.text)
+                return Identifier(scalar.text)
             stated = "a text" if scalar.kind == "string" else scalar.text[:40]
             self.findings.error("CAFFE0104", f"{name} is {stated}, {_a(field.type)} is needed", scalar.span)
         return found
@@ -215,7 +215,7 @@ class _Parser:
     # Words
 
     def advance(self) -> None:
-        """Pass the current word."""
+        """Advance to the next token."""
         self.last = self.stop
         skipped = _SKIPPED.match(self.text, self.stop)
         self.start = self.stop if skipped is None else skipped.end()
@@ -229,8 +229,8 @@ class _Parser:
         else:
             self.kind, self.word, self.stop = "end", "", self.start
 
-    def take(self, sign: str) -> bool:
-        """Pass `sign` if it stands here."""
+    def skip(self, sign: str) -> bool:
+        """Skip `sign` if it is the current token."""
         if self.kind != "sign" or self.word != sign:
             return False
         self.advance()
@@ -241,8 +241,8 @@ class _Parser:
         return self.kind == "sign" and self.word in _CLOSING
 
     def separator(self) -> None:
-        """Pass what may stand behind a field."""
-        _ = self.take(";") or self.take(",")
+        """Skip an optional separator after a field."""
+        _ = self.skip(";") or self.skip(",")
 
     def here(self) -> Span:
         return Span(self.source, self.start, self.stop)
@@ -270,7 +270,7 @@ def _a(type: str) -> str:
 
 
 def _guessed(scalar: _Scalar) -> Content:
-    """A scalar of a field that nobody knows."""
+    """Return the value of a scalar of an unknown field."""
     if scalar.kind == "string":
         return scalar.text
     for type in ("int64", "float"):
@@ -279,7 +279,7 @@ def _guessed(scalar: _Scalar) -> Content:
             return found
     if scalar.text in ("true", "false"):
         return scalar.text == "true"
-    return Word(scalar.text)
+    return Identifier(scalar.text)
 
 
 def _read(type: str, scalar: _Scalar) -> Content | None:
@@ -294,22 +294,22 @@ def _read(type: str, scalar: _Scalar) -> Content | None:
                 return None
             return True if text in _TRUE else False if text in _FALSE else None
         case "float" | "double":
-            return None if scalar.kind == "string" else _real(scalar)
+            return None if scalar.kind == "string" else _parse_float(scalar)
         case "int32" | "uint32" | "int64":
-            return _whole(scalar, *_RANGES[type])
+            return _parse_integer(scalar, *_RANGES[type])
         case _:
             return _enumerator(type, scalar)
 
 
-def _enumerator(type: str, scalar: _Scalar) -> Word | None:
+def _enumerator(type: str, scalar: _Scalar) -> Identifier | None:
     names = schema.ENUMS.get(type, {})
     if scalar.kind == "name":
-        return Word(scalar.text) if scalar.text in names else None
-    number = _whole(scalar, 0, 1 << 31)
-    return next((Word(name) for name, value in names.items() if value == number), None)
+        return Identifier(scalar.text) if scalar.text in names else None
+    number = _parse_integer(scalar, 0, 1 << 31)
+    return next((Identifier(name) for name, value in names.items() if value == number), None)
 
 
-def _whole(scalar: _Scalar, lower: int, upper: int) -> int | None:
+def _parse_integer(scalar: _Scalar, lower: int, upper: int) -> int | None:
     digits = scalar.text.removeprefix("-")
     if scalar.kind != "number" or not _INTEGER.fullmatch(digits):
         return None
@@ -319,7 +319,7 @@ def _whole(scalar: _Scalar, lower: int, upper: int) -> int | None:
     return number if lower <= number <= upper else None
 
 
-def _real(scalar: _Scalar) -> float | None:
+def _parse_float(scalar: _Scalar) -> float | None:
     sign, digits = (-1.0, scalar.text[1:]) if scalar.text[0] == "-" else (1.0, scalar.text)
     if scalar.kind == "name":
         special = {"inf": inf, "infinity": inf, "nan": nan}.get(digits.lower())
@@ -332,7 +332,7 @@ def _real(scalar: _Scalar) -> float | None:
 def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
-    # Escapes stand for bytes, which together are UTF-8.
+    # Escapes are bytes, decoded together as UTF-8.
     data = _ESCAPE.sub(_character, text)
     return data.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 

@@ -1,4 +1,4 @@
-"""Networks of Caffe as graphs: from a text and the file of weights beside it, or from that file alone."""
+"""Read networks of Caffe to graphs, from a text and its weight file, or from the weight file alone."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def versions(graph: Graph) -> dict[str, str]:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a network, as inference runs it, and warnings.
+    """Read the raw graph of a network as inference runs it, and warnings.
 
-    A text takes its weights from the file of the same name beside it, or else from the only one that is there; without
-    one its weights have no numbers. A file of weights takes its network from the text of the same name, or has it
-    inside. Layers are nodes in Caffe's own words (`caffe.Convolution`), inputs are what data layers bring. A blob that
-    a layer replaces keeps its name in its last state.
+    The weights of a text are in the file of the same name, or else in the only one in its folder; without a file they
+    have no elements. The network of a weight file is the text of the same name, or embedded. Layers are nodes such as
+    `caffe.Convolution`, inputs are the tops of data layers. The last value of a blob that is computed in place keeps
+    its name.
 
     Raises:
-        DiagnosticError: CAFFE0101 to CAFFE0304, everything that is wrong; IO0006 a file cannot be opened.
+        DiagnosticError: CAFFE0101 to CAFFE0304, all errors; IO0006 a file cannot be opened.
     """
     given = Path(path)
     findings = Findings()
@@ -73,7 +73,7 @@ def _read(given: Path, name: str, findings: Findings) -> Graph:
 
 
 def _pair(given: Path, findings: Findings, name: str) -> tuple[Path | None, Path | None]:
-    """The text and the weights, as far as they are there."""
+    """Return the paths of the text and the weights, if they exist."""
     if _is_weights(given):
         text = belonging(given.with_suffix(TEXT), given)
         return (text if text.is_file() else None), given
@@ -82,7 +82,7 @@ def _pair(given: Path, findings: Findings, name: str) -> tuple[Path | None, Path
         return given, beside
     others = sorted(given.parent.glob(f"*{WEIGHTS}"))[:2]
     if len(others) == 1:
-        message = f"the weights are taken from {others[0].name}, the only file of weights beside {given.name}"
+        message = f"using the weights in {others[0].name}, the only weight file next to {given.name}"
         remedy = f"call it {beside.name} if they belong together"
         findings.warn("CAFFE0305", message, Span(Source(name)), remedy)
         return given, others[0]

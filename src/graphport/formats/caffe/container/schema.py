@@ -1,6 +1,6 @@
-"""What Caffe's messages hold: names, numbers and types of fields, of the public format and of its usual forks.
+"""Messages of Caffe: names, numbers and types of fields, of the public format and of common forks.
 
-Fields are facts of the file format. Meanings and defaults stand with the layers, in `graphport.ops`.
+Semantics and defaults are defined by the import rules of the layers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Field(NamedTuple):
     is_packed: bool = False
 
 
-# One line a message: `name number type`, with `*` behind the type of a repeated field and `+` behind that of a packed
-# one. Where a fork and the original gave one number twice, the original's holds.
+# One line per message: `name number type`, with `*` after the type of a repeated field and `+` after a packed one. If a
+# fork and the original use one number, the original's field is listed.
 _MESSAGES: Mapping[str, str] = {
     SHAPE: "dim 1 int64+",
     BLOB: "num 1 int64, channels 2 int64, height 3 int64, width 4 int64, data 5 float+, diff 6 float+,"
@@ -72,7 +72,7 @@ _MESSAGES: Mapping[str, str] = {
     " clip_param 148 ClipParameter, annotated_data_param 200 AnnotatedDataParameter,"
     " permute_param 202 PermuteParameter, prior_box_param 203 PriorBoxParameter,"
     " detection_output_param 204 DetectionOutputParameter, norm_param 206 NormalizeParameter,"
-    # From here on, forks disagree about the numbers; texts go by the names.
+    # From here on, forks disagree about the numbers; texts use names.
     " proposal_param 1201 ProposalParameter, interp_param 2001 InterpParameter, upsample_param 2002 UpsampleParameter,"
     " shuffle_channel_param 2003 ShuffleChannelParameter, bn_param 2004 BNParameter, reorg_param 2005 ReorgParameter,"
     " hard_sigmoid_param 2006 HardSigmoidParameter, unpooling_param 2007 PoolingParameter,"
@@ -277,7 +277,7 @@ def fields(kind: str) -> Mapping[str, Field]:
 
 
 @cache
-def by_number(kind: str) -> Mapping[int, Field]:
+def fields_by_number(kind: str) -> Mapping[int, Field]:
     """The fields of the message `kind` by number."""
     return MappingProxyType({field.number: field for field in fields(kind).values()})
 

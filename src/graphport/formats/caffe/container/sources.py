@@ -1,4 +1,4 @@
-"""Layers that bring data into a network: which inputs stand for them, and in which shape."""
+"""Data layers of a network: the corresponding inputs and their shapes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "WindowData": "window_data_param",
     }
 )
-"""The message of parameters by the type of layer: none of them computes anything."""
+"""Parameter message of each data layer type."""
 
 _EXTENTS = ("num", "channels", "height", "width")
 
 
 def facts_of_source(layer: Message, names: list[str]) -> list[TensorFact]:
-    """What is known of the tops, called `names`, of a layer that brings data."""
+    """Return the facts of the tops `names` of a data layer."""
     type = layer.text("type")
     parameters = layer.message(SOURCES.get(type, ""))
     shapes = [] if parameters is None else _stated_shapes(parameters)
@@ -51,7 +51,7 @@ def facts_of_source(layer: Message, names: list[str]) -> list[TensorFact]:
 
 
 def fact_of_shape(shape: list[int], name: str) -> TensorFact:
-    """A fact with these extents; one that is not positive is left open."""
+    """Return a fact with these dims; a dim that is not positive is symbolic."""
     dims: list[Dim] = [extent if extent > 0 else Symbol(f"{name}.{axis}") for axis, extent in enumerate(shape)]
     return TensorFact(DType.FLOAT32, tuple(dims))
 
@@ -77,7 +77,7 @@ def _picture(layer: Message, parameters: Message, name: str) -> TensorFact:
 
 
 def _channels(layer: Message, parameters: Message, transform: Message | None) -> int:
-    """The number of colours, 0 where nothing tells it."""
+    """Return the number of image channels, 0 if unknown."""
     if transform is not None:
         mean_count = len(transform.all("mean_value"))
         if mean_count > 1 or transform.integer("force_color"):

@@ -1,4 +1,4 @@
-"""Networks of older versions of Caffe's format in the words of the newest.
+"""Upgrade of networks in older versions of Caffe's format.
 
 Version 0 has `layers { layer { type: "conv" … } }`, version 1 `layers { type: CONVOLUTION … }`, version 2
 `layer { type: "Convolution" … }`.
@@ -38,7 +38,7 @@ def upgraded(net: Message, findings: Findings) -> list[Message]:
     """The layers of `net`, all of version 2."""
     old, new = net.messages("layers"), net.messages("layer")
     if old and new:
-        message = f"both 'layer' ({len(new)}) and 'layers' ({len(old)}) are used; the older ones are left out"
+        message = f"both 'layer' ({len(new)}) and 'layers' ({len(old)}) are used; the older ones are ignored"
         findings.warn("CAFFE0202", message, old[0].span, "write all of them as 'layer'")
         return new
     if new:
@@ -106,7 +106,7 @@ def _from_v0(old: Message, inner: Message, layer: Message, findings: Findings) -
 
 
 def _without_paddings(layers: list[Message], findings: Findings) -> list[Message]:
-    """The layers, those of version 0 that only pad put into the one that reads them."""
+    """Fuse padding layers of version 0 into the layers that use them."""
     padded: dict[str, tuple[str, Message]] = {}
     kept: list[Message] = []
     for layer in layers:
@@ -119,7 +119,7 @@ def _without_paddings(layers: list[Message], findings: Findings) -> list[Message
         found = padded.get(bottoms[0]) if len(bottoms) == 1 else None
         if found is None or inner is None:
             if any(bottom in padded for bottom in bottoms):
-                message = "a padding layer stands before something that is no window"
+                message = "a padding layer precedes a layer without window"
                 findings.error("CAFFE0204", message, layer.span, "only convolutions and pooling can be padded")
             continue
         bottom, padding = found

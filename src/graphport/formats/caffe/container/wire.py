@@ -1,6 +1,6 @@
-"""The wire format of protobuf, read and written by the tables of `schema`.
+"""Protobuf wire format, read and written by the tables of `schema`.
 
-A file of weights is little else than the numbers of blobs; these stay where they are in the file.
+Weight files consist mainly of blob data, which stays mapped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, Storage, storage_of
 from graphport.formats.caffe.container import schema
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ MOST_NESTED = 16
 _WIDTHS = {FIXED64: 8, FIXED32: 4}
 _REALS = {"float": (FIXED32, DType.FLOAT32), "double": (FIXED64, DType.FLOAT64)}
 _LEFT_OUT = frozenset({"diff", "double_diff", "raw_diff"})
-"""Gradients, which some files keep beside the weights."""
+"""Gradients, which some files contain."""
 
 _MASK = (1 << 64) - 1
 
@@ -42,14 +42,14 @@ Piece: TypeAlias = "bytes | Storage"
 
 
 def decode(file: MappedFile | Bytes, source: Source, kind: str = schema.NET) -> tuple[Message, int]:
-    """The message of `kind` that all of `file` is, and how many bytes were in fields that are not known.
+    """Decode `file` to a message of `kind`; also return the number of bytes in unknown fields.
 
-    Numbers of blobs are storages in the file, flat.
+    Blob data becomes flat storages in the file.
 
     Raises:
-        DiagnosticError: CAFFE0301, the bytes are no such message.
+        DiagnosticError: CAFFE0301, the bytes are not such a message.
     """
-    return _Decoder(file, source).whole(kind)
+    return _Decoder(file, source).decode_message(kind)
 
 
 class _Corruption(Exception):  # noqa: N818  becomes a finding at once
@@ -61,7 +61,7 @@ class _Corruption(Exception):  # noqa: N818  becomes a finding at once
 
 
 class _Decoder:
-    """Reads with a stack of its own."""
+    """Decoder with an explicit stack."""
 
     def __init__(self, file: MappedFile | Bytes, source: Source) -> None:
         self.file = file
@@ -70,7 +70,7 @@ class _Decoder:
         self.at = 0
         self.unknown = 0
 
-    def whole(self, kind: str) -> tuple[Message, int]:
+    def decode_message(self, kind: str) -> tuple[Message, int]:
         """The message that is all of the data."""
         root = Message(kind, Span(self.source))
         try:
@@ -91,7 +91,7 @@ class _Decoder:
                 continue
             start = self.at
             tag = self._varint(start, stop)
-            field = schema.by_number(message.kind).get(tag >> 3)
+            field = schema.fields_by_number(message.kind).get(tag >> 3)
             if field is not None and tag & 7 == LENGTH and schema.is_message(field.type):
                 if len(stack) == MOST_NESTED:
                     raise _Corruption(start)
@@ -118,7 +118,7 @@ class _Decoder:
         raise _Corruption(start)
 
     def _length(self, start: int, stop: int) -> int:
-        """Where the content ends whose length stands here."""
+        """Return the end of a length-delimited field."""
         length = self._varint(start, stop)
         if length > stop - self.at:
             raise _Corruption(start)
@@ -140,7 +140,7 @@ class _Decoder:
         if message.kind == schema.BLOB and field.name in _LEFT_OUT:
             self._skip(tag, start, stop)
         elif message.kind == schema.BLOB and (field.type in _REALS or field.type == "bytes"):
-            message.add(field.name, self._numbers(field, wire, start, stop), message.span)
+            message.add(field.name, self._blob_data(field, wire, start, stop), message.span)
         elif field.type in ("string", "bytes"):
             self._demand(wire == LENGTH, start)
             end = self._length(start, stop)
@@ -177,12 +177,12 @@ class _Decoder:
             return number & 0xFFFFFFFF
         if field.type in schema.ENUMS:
             names = schema.ENUMS[field.type].items()
-            return Word(next((name for name, value in names if value == number), str(number)))
+            return Identifier(next((name for name, value in names if value == number), str(number)))
         number = number - (1 << 64) if number >> 63 else number
         return number if field.type == "int64" else (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
-    def _numbers(self, field: Field, wire: int, start: int, stop: int) -> Storage:
-        """The numbers of a blob, in one piece or one by one."""
+    def _blob_data(self, field: Field, wire: int, start: int, stop: int) -> Storage:
+        """Return the data of a blob, packed or element by element."""
         if wire == LENGTH:
             end = self._length(start, stop)
             dtype = _REALS[field.type][1] if field.type in _REALS else DType.UINT8
@@ -209,9 +209,9 @@ class _Decoder:
 
 
 def encode(message: Message) -> list[Piece]:
-    """The bytes of `message` in order; numbers of blobs stand as storages.
+    """Encode `message`; blob data remains in storages.
 
-    What has no number in `schema` is left out.
+    Fields without number in `schema` are omitted.
     """
     return list(_message(message))
 
@@ -222,7 +222,7 @@ def size(pieces: Iterable[Piece]) -> int:
 
 
 def _message(message: Message) -> Iterator[Piece]:
-    # As deep as Caffe's own messages: others have no numbers.
+    # Recursion is limited by Caffe's own messages: others have no field numbers.
     known = schema.fields(message.kind)
     for name in sorted(message.entries.keys() & known.keys(), key=lambda name: known[name].number):
         field, contents = known[name], [entry.content for entry in message.entries[name]]
@@ -248,22 +248,22 @@ def _sized(field: Field, pieces: list[Piece]) -> Iterator[Piece]:
     yield from pieces
 
 
-def _real(code: str, number: float) -> bytes:
+def _encode_float(code: str, number: float) -> bytes:
     try:
         return struct.pack(code, number)
-    except OverflowError:  # as whoever reads a text with such a number has it
+    except OverflowError:  # as in protobuf's text parser
         return struct.pack(code, math.inf if number > 0 else -math.inf)
 
 
 def _scalar(field: Field, content: Content) -> bytes:
     match content:
-        case Word():
+        case Identifier():
             number = schema.ENUMS.get(field.type, {}).get(content)
             if number is None:
                 number = int(content) if content.isdigit() else 0
             return varint(number)
         case bool() | int() | float() if field.type in _REALS:
-            return _real("<f" if field.type == "float" else "<d", content)
+            return _encode_float("<f" if field.type == "float" else "<d", content)
         case bool() | int():
             return varint(int(content) & _MASK)
         case _:

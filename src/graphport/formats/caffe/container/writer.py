@@ -1,4 +1,4 @@
-"""Graphs in Caffe's words as a text and the file of weights beside it."""
+"""Write graphs of the dialect `caffe` to a text and a weight file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphport.core.storage import Storage
 from graphport.formats.caffe.container import schema
 from graphport.formats.caffe.container.blobs import blob_of_storage
 from graphport.formats.caffe.container.build import BLOB_NOTE, LAYER_NOTE, PARAMETER, SOURCE_NOTE
-from graphport.formats.caffe.container.message import Message, Word
+from graphport.formats.caffe.container.message import Identifier, Message
 from graphport.formats.caffe.container.printer import to_text
 from graphport.formats.caffe.container.reader import TEXT
 from graphport.formats.caffe.container.recognition import WEIGHTS
@@ -38,11 +38,12 @@ _PARAMETERS = "_param"
 
 
 def write(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Write a graph in Caffe's words: the text at `path`, its weights beside it in `.caffemodel`.
+    """Write a graph of the dialect `caffe`: the text to `path`, weights to the same path with suffix `.caffemodel`.
 
     Raises:
-        DiagnosticError: CAFFE0401 to CAFFE0405, what Caffe cannot say, and nothing is written; CAFFE0406 a file cannot
-            be written.
+        DiagnosticError: CAFFE0401 to CAFFE0405, Caffe cannot represent the graph, and nothing is written; CAFFE0406
+            a file
+            cannot be written.
     """
     target = Path(path)
     text, weights = target.with_suffix(TEXT), target.with_suffix(WEIGHTS)
@@ -90,10 +91,10 @@ class _Writing:
         self.blobs = _blob_names(graph)
 
     def net(self) -> Message:
-        """The network.
+        """Build the network message.
 
         Raises:
-            DiagnosticError: all that Caffe cannot say.
+            DiagnosticError: everything that Caffe cannot represent.
         """
         net = Message(schema.NET)
         net.add("name", self.graph.name)
@@ -107,7 +108,7 @@ class _Writing:
         self._check_outputs()
         silenced = [value for node in self.graph for value in node.results if not value.uses]
         if silenced:
-            net.add("layer", self._new("Silence", "silence", bottoms=[self.blobs[value] for value in silenced]))
+            net.add("layer", self._new_layer("Silence", "silence", bottoms=[self.blobs[value] for value in silenced]))
         if self.findings:
             raise DiagnosticError(*self.findings)
         return net
@@ -115,7 +116,7 @@ class _Writing:
     def _find(self, code: str, message: str, span: Span | None, help: str) -> None:
         self.findings.append(Diagnostic(code, message, span, help))
 
-    def _new(self, type: str, name: str, *, bottoms: Sequence[str] = (), tops: Sequence[str] = ()) -> Message:
+    def _new_layer(self, type: str, name: str, *, bottoms: Sequence[str] = (), tops: Sequence[str] = ()) -> Message:
         layer = Message(schema.LAYER)
         found = unique(name, self.names)
         self.names.add(found)
@@ -141,7 +142,7 @@ class _Writing:
         return list(layers.values())
 
     def _input(self, value: Value) -> Message:
-        layer = self._new("Input", value.name, tops=[self.blobs[value]])
+        layer = self._new_layer("Input", value.name, tops=[self.blobs[value]])
         fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)
         if fact.dtype not in (DType.FLOAT32, None):
             self._find(
@@ -150,7 +151,7 @@ class _Writing:
         parameters = Message("InputParameter")
         if fact.shape is not None:
             if any(isinstance(dim, Symbolic) for dim in fact.shape):
-                message = f"the input {value.name} has the shape {fact}, Caffe needs numbers"
+                message = f"the input {value.name} has the shape {fact}, but Caffe requires static shapes"
                 self._find(
                     "CAFFE0402", message, value.origin, f"say the extents: --input {value.name}={example(fact.shape)}"
                 )
@@ -165,7 +166,7 @@ class _Writing:
         for value in self.graph.constants:
             if value not in read and not value.is_output:
                 continue
-            layer = self._new(PARAMETER, value.name, tops=[self.blobs[value]])
+            layer = self._new_layer(PARAMETER, value.name, tops=[self.blobs[value]])
             blob = self._blob(value)
             if blob is not None:
                 parameters = Message("ParameterParameter")
@@ -191,7 +192,7 @@ class _Writing:
         count = _bottoms(node)
         bottoms = [self.blobs[value] for value in node.operands[:count]]
         tops = [self.blobs[value] for value in node.results]
-        layer = self._new(node.word, node.name or (tops[0] if tops else node.word), bottoms=bottoms, tops=tops)
+        layer = self._new_layer(node.word, node.name or (tops[0] if tops else node.word), bottoms=bottoms, tops=tops)
         rest = node.notes.get(LAYER_NOTE) if node.has_notes else None
         if isinstance(rest, Message):
             layer.comments = rest.comments
@@ -204,7 +205,7 @@ class _Writing:
         return layer
 
     def _check_outputs(self) -> None:
-        """Caffe's outputs are the blobs that nobody reads."""
+        """Check outputs: Caffe returns the unused blobs."""
         for value in self.graph.outputs:
             if value.is_input or value.is_constant:
                 message = f"the output {value.name} is not computed"
@@ -217,7 +218,7 @@ def _bottoms(node: Node) -> int:
 
 
 def _blob_names(graph: Graph) -> dict[Value, str]:
-    """Blobs by value: in-place layers as they were read, if nobody has to read what they replace."""
+    """Return the blob of each value; in-place layers are kept if no later layer uses the overwritten value."""
     wished: dict[Value, str] = {}
     plain: dict[Value, str] = {}
     for value in graph.values():
@@ -253,13 +254,13 @@ def _add_attributes(layer: Message, node: Node) -> None:
             continue
         home = _home(name, () if known is None else known.parameters)
         if home is None:
-            _put(layer, name, attribute, schema.fields(schema.LAYER).get(name))
+            _add_attribute(layer, name, attribute, schema.fields(schema.LAYER).get(name))
             continue
         parameters = layer.message(home.name)
         if parameters is None:
             parameters = Message(home.type)
             layer.add(home.name, parameters)
-        _put(parameters, name, attribute, schema.fields(home.type).get(name))
+        _add_attribute(parameters, name, attribute, schema.fields(home.type).get(name))
 
 
 def _home(name: str, parameters: Sequence[str]) -> Field | None:
@@ -271,7 +272,7 @@ def _home(name: str, parameters: Sequence[str]) -> Field | None:
     return (fitting or fields or [None])[0]
 
 
-def _put(message: Message, name: str, attribute: Attribute, field: Field | None) -> None:
+def _add_attribute(message: Message, name: str, attribute: Attribute, field: Field | None) -> None:
     is_list = isinstance(attribute, tuple) and (field.is_repeated if field else not _is_pairs(attribute))
     for item in attribute if is_list and isinstance(attribute, tuple) else (attribute,):
         message.add(name, _content(item, field))
@@ -285,10 +286,10 @@ def _content(item: Attribute, field: Field | None) -> Content:
         inner = Message(kind)
         for pair in item:
             if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str):
-                _put(inner, pair[0], pair[1], schema.fields(kind).get(pair[0]))
+                _add_attribute(inner, pair[0], pair[1], schema.fields(kind).get(pair[0]))
         return inner
     if field is not None and field.type in schema.ENUMS and isinstance(item, str):
-        return Word(item)
+        return Identifier(item)
     if isinstance(item, bool | int | float | str | bytes):
         return item
     message = f"{item!r} is nothing that a message of Caffe holds"

@@ -1,4 +1,4 @@
-"""Caffe returns the blobs that no layer reads, and has no other way to say what a network returns."""
+"""Graph passes of Caffe, whose outputs are the unused blobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COPYING = "Split"
 
 
 def after_lifting(graph: Graph) -> None:
-    """Let every output be a blob of its own, computed and read by nobody.
+    """Make every output a separate computed value without uses.
 
     Before  y = f(x);  z = g(y);  return y, z
     After   h = f(x);  z = g(h);  y = Split(h);  return y, z
@@ -27,7 +27,7 @@ def after_lifting(graph: Graph) -> None:
         copy = Value(graph.fresh(value.name), value.fact)
         graph.append(Node(_COPYING, [value], [copy], dialect="caffe"))
         if value.producer is not None and value not in seen:
-            # The name is the output's; within the network nobody asks for it.
+            # The output keeps the name; inner names do not matter.
             rewrite.swap_names(value, copy)
         seen.add(value)
         graph.set_output(index, copy)

@@ -60,7 +60,7 @@ def prelu(at: Layer, *, channel_shared: bool = False) -> Value:
 
 @layer("Softmax", "softmax_param")
 def softmax(at: Layer, *, axis: int = 1) -> Value:
-    """Over one axis, by default the channels."""
+    """Softmax over one axis, by default the channels."""
     return at.b(Softmax, at.x, axis=at.axis(axis))
 
 
@@ -80,7 +80,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None: Split(data)
 def lift_clip(
     b: Builder, input: Value, low: Value | None = None, high: Value | None = None
 ) -> tuple[Value, ...] | None:
-    """Two bounds that are numbers; one of 0 alone is a rectifier."""
+    """Export Clip with constant bounds; a lower bound of 0 alone is ReLU."""
     bounds = [small_numbers(bound) for bound in (low, high)]
     if any(bound is not None and found is None for bound, found in zip((low, high), bounds, strict=True)):
         return None

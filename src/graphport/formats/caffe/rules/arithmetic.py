@@ -65,13 +65,13 @@ def _check_shapes(at: Layer) -> None:
 
 
 def _times(at: Layer, value: Value, factor: float) -> Value:
-    return at.b(Neg, value) if factor == -1 else at.b(Mul, value, at.real(factor))
+    return at.b(Neg, value) if factor == -1 else at.b(Mul, value, at.float_scalar(factor))
 
 
 def _linear(at: Layer, scale: float, shift: float) -> Value:
     """`shift + scale * x`."""
     y = at.x if scale == 1 else _times(at, at.x, scale)
-    return y if shift == 0 else at.b(Add, y, at.real(shift))
+    return y if shift == 0 else at.b(Add, y, at.float_scalar(shift))
 
 
 @layer("Power", "power_param")
@@ -82,7 +82,7 @@ def power(at: Layer, *, power: float = 1.0, scale: float = 1.0, shift: float = 0
         return y if y is not at.x else at.b(Identity, y)
     if power in (0.5, -1):
         return at.b(Sqrt if power == 0.5 else Reciprocal, y)
-    return at.b(Pow, y, at.real(power))
+    return at.b(Pow, y, at.float_scalar(power))
 
 
 @layer("Exp", "exp_param")
@@ -102,12 +102,12 @@ def logarithm(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: float
         message = f"base is {base}"
         raise ShapeError(message, "a positive number other than 1, or -1 for e")
     y = at.b(Log, _linear(at, scale, shift))
-    return y if base == -1 else at.b(Mul, y, at.real(1 / natural_logarithm(base)))
+    return y if base == -1 else at.b(Mul, y, at.float_scalar(1 / natural_logarithm(base)))
 
 
 @layer("Scale", "scale_param", bottoms=None)
 def scale(at: Layer, *, axis: int = 1, num_axes: int = 1, bias_term: bool = False) -> Value:
-    """Multiplied by a blob of its own, or by the second bottom, from `axis` on; then perhaps shifted."""
+    """Multiply by a blob or the second bottom, broadcast from `axis`; optionally add a bias."""
     rank = len(at.dims())
     place, shape, factor = _second(at, axis, num_axes, "scale")
     y = at.b(Mul, at.x, aligned(at.b, factor, place, rank))
@@ -118,13 +118,13 @@ def scale(at: Layer, *, axis: int = 1, num_axes: int = 1, bias_term: bool = Fals
 
 @layer("Bias", "bias_param", bottoms=None)
 def bias(at: Layer, *, axis: int = 1, num_axes: int = 1) -> Value:
-    """A blob of its own, or the second bottom, added from `axis` on."""
+    """Add a blob or the second bottom, broadcast from `axis`."""
     place, _, shift = _second(at, axis, num_axes, "bias")
     return at.b(Add, at.x, aligned(at.b, shift, place, len(at.dims())))
 
 
 def _second(at: Layer, axis: int, num_axes: int, what: str) -> tuple[int, tuple[Dim, ...], Value]:
-    """The axis on which the other operand begins, its shape, and itself."""
+    """Return the axis, the shape and the value of the other operand."""
     dims = at.dims()
     if len(at.bottoms) == 2:
         shape = at.dims(1)
@@ -170,8 +170,8 @@ Log -> Log(input)
 @Pow.lift("caffe")
 def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """An exponent that is a number."""
-    exponent = _number(y)
-    return None if exponent is None or not _is_whole(b, x, y) else _power(b, x, power=exponent)
+    exponent = _scalar_of(y)
+    return None if exponent is None or not _keeps_shape(b, x, y) else _power(b, x, power=exponent)
 
 
 @Add.lift("caffe")
@@ -180,8 +180,8 @@ def lift_add(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 
 def _sum(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
-    number = _number(y)
-    if number is not None and _is_whole(b, x, y):
+    number = _scalar_of(y)
+    if number is not None and _keeps_shape(b, x, y):
         return _power(b, x, shift=number)
     return _elementwise(b, "SUM", x, y) or _along_axes(b, "Bias", x, y)
 
@@ -192,19 +192,19 @@ def lift_mul(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 
 def _product(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
-    number = _number(y)
-    if number is not None and _is_whole(b, x, y):
+    number = _scalar_of(y)
+    if number is not None and _keeps_shape(b, x, y):
         return _power(b, x, scale=number)
     return _elementwise(b, "PROD", x, y) or _along_axes(b, "Scale", x, y)
 
 
 @Sub.lift("caffe")
 def lift_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
-    """A sum with what is negative."""
-    first, second = _number(x), _number(y)
-    if second is not None and _is_whole(b, x, y):
+    """Export Sub as a sum with negated operand."""
+    first, second = _scalar_of(x), _scalar_of(y)
+    if second is not None and _keeps_shape(b, x, y):
         return _power(b, x, shift=-second)
-    if first is not None and _is_whole(b, y, x):
+    if first is not None and _keeps_shape(b, y, x):
         return _power(b, y, scale=-1.0, shift=first)
     if _elements_agree(b, x, y):
         return _elementwise(b, "SUM", x, y, coeff=(1.0, -1.0))
@@ -218,10 +218,10 @@ def lift_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 @Div.lift("caffe")
 def lift_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """A product with the reciprocal."""
-    first, second = _number(x), _number(y)
-    if second is not None and _is_whole(b, x, y):
+    first, second = _scalar_of(x), _scalar_of(y)
+    if second is not None and _keeps_shape(b, x, y):
         return _power(b, x, scale=1 / second) if second else None
-    if first is not None and _is_whole(b, y, x):
+    if first is not None and _keeps_shape(b, y, x):
         (inverse,) = _power(b, y, power=-1.0)
         return _power(b, inverse, scale=first) if first != 1 else (inverse,)
     numbers = small_numbers(y)
@@ -257,19 +257,19 @@ def _elements_agree(b: Builder, x: Value, y: Value) -> bool:
     return len(one) == len(other) and all(decide_equal(m, n) is True for m, n in zip(one, other, strict=True))
 
 
-def _number(value: Value) -> float | None:
+def _scalar_of(value: Value) -> float | None:
     """The only entry of a constant."""
     found = small_numbers(value)
     return float(found.reshape(-1)[0]) if found is not None and found.size == 1 else None
 
 
-def _is_whole(b: Builder, x: Value, number: Value) -> bool:
+def _keeps_shape(b: Builder, x: Value, number: Value) -> bool:
     """Whether the result with a number has the shape of `x`."""
     return len(b.dims(number)) <= len(b.dims(x))
 
 
 def _along_axes(b: Builder, type: str, x: Value, y: Value) -> tuple[Value, ...] | None:
-    """`y`, whose axes of more than 1 stand together, as a blob or second bottom; `None` where it does not fit."""
+    """Export a broadcast operand with contiguous axes as a blob or second bottom; `None` if that is impossible."""
     dims, own = b.dims(x), b.dims(y)
     if len(own) > len(dims):
         return None

@@ -1,8 +1,8 @@
-"""Layers of Caffe: what a lowering is given, and which parameters of the file are its attributes.
+"""Registration of Caffe layers: operands, attributes, and import rules.
 
-A layer is a node whose operands are its bottoms and then its blobs (weights that the layer owns); the attribute
-`bottoms` says how many bottoms there are where it has blobs. Its other attributes are the fields of the parameter
-messages that belong to its type, as far as the file sets them. Defaults stand in the lowering's signature.
+The operands of a layer node are its bottoms and then its blobs (weights); the attribute `bottoms` is the number of
+bottoms if there are blobs. Other attributes are the fields of the layer type's parameter messages that the file sets.
+Defaults are in the signature of the import rule.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 DIALECT = "caffe"
 BOTTOMS = "bottoms"
-"""The attribute that says how many of the operands are bottoms."""
+"""Attribute with the number of operands that are bottoms."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerType:
-    """What the file format has to know of a type of layers: the messages that its attributes are fields of."""
+    """A layer type and the parameter messages that contain its attributes."""
 
     name: str
     parameters: tuple[str, ...]
@@ -82,18 +82,18 @@ class Layer:
         return self.b.dims(self.bottom(index))
 
     def axis(self, axis: int, index: int = 0) -> int:
-        """`axis` of a bottom, counted from 0.
+        """Normalize `axis` of a bottom.
 
         Raises:
-            ShapeError: there is no such axis.
+            ShapeError: the axis is out of range.
         """
         return checked_axis(axis, len(self.dims(index)))
 
     def blob(self, index: int, shape: Sequence[Dim], what: str = "weights") -> Value:
-        """Blob `index` in `shape`; where the file has no numbers, a constant without any.
+        """Return blob `index` in `shape`; without data in the file, a constant without elements.
 
         Raises:
-            ShapeError: there is no such blob, or it has another number of entries.
+            ShapeError: the blob is missing, or has another number of elements.
         """
         if not self.blobs:
             return self._absent(shape, what)
@@ -120,8 +120,8 @@ class Layer:
         name = f"{owner or self.b.stem}.{what}"
         return Value(name, fact) if self.b.graph is None else self.b.graph.add_constant(name, fact)
 
-    def numbers(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The numbers of a small blob, flat; `None` where the file has none."""
+    def blob_elements(self, index: int) -> np.ndarray[Any, Any] | None:
+        """Return the elements of a small blob, flat; `None` if the file has none."""
         storage = self.blobs[index].storage if index < len(self.blobs) else None
         return None if storage is None else storage.numpy().reshape(-1)
 
@@ -133,18 +133,18 @@ class Layer:
         """
         return reserve(count)
 
-    def integers(self, *numbers: int) -> Value:
+    def integers(self, *blob_elements: int) -> Value:
         """A vector of integers."""
-        return self.b.constant(np.array(numbers, np.int64))
+        return self.b.constant(np.array(blob_elements, np.int64))
 
-    def real(self, number: float) -> Value:
+    def float_scalar(self, number: float) -> Value:
         """A single float."""
         with np.errstate(over="ignore"):
             return self.b.constant(np.float32(number))
 
 
 _FLAT = ("Shaped", "tuple[int, ...]", "tuple[float, ...]")
-"""How parameters are annotated that are lists of numbers."""
+"""Annotations of parameters that are lists of numbers."""
 _SINGLE = frozenset(f"{kind}{rest}" for kind in ("int", "float", "bool", "str") for rest in ("", " | None"))
 """How those are annotated that are one value."""
 
@@ -152,13 +152,13 @@ _SINGLE = frozenset(f"{kind}{rest}" for kind in ("int", "float", "bool", "str") 
 def layer(
     type: str, *parameters: str, bottoms: int | None = 1, stated: Any = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register how layers of `type` are said canonically.
+    """Register the import rule of layers of `type`.
 
     Args:
-        type: as files say it.
-        *parameters: the fields of the layer whose messages hold its attributes.
-        bottoms: how many there must be; `None` for any number.
-        stated: a dataclass of further attributes, which the lowering takes together.
+        type: in the spelling of the files.
+        *parameters: layer fields whose messages contain the attributes.
+        bottoms: required number; `None` for any.
+        stated: dataclass of further attributes, passed together.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -214,10 +214,10 @@ def layer(
 
 
 def checked_axis(axis: int, rank: int) -> int:
-    """`axis`, which may count from the end, counted from 0.
+    """Normalize a possibly negative axis.
 
     Raises:
-        ShapeError: there is no such axis.
+        ShapeError: the axis is out of range.
     """
     if not -rank <= axis < rank:
         message = f"axis {axis} of a blob with {rank} axes"
@@ -226,10 +226,10 @@ def checked_axis(axis: int, rank: int) -> int:
 
 
 def aligned(b: Builder, value: Value, axis: int, rank: int) -> Value:
-    """`value` with axes of 1 behind, so that its first axis is `axis` of `rank` under ONNX's broadcasting.
+    """Append axes of length 1 to `value`, so that its first axis is aligned to `axis` of `rank`.
 
     Raises:
-        ShapeError: it has more axes than there are from `axis` on.
+        ShapeError: it has too many axes.
     """
     dims = b.dims(value)
     behind = rank - axis - len(dims)
@@ -251,12 +251,12 @@ def in_caffe(
     facts: Sequence[Fact] | None = None,
     **attributes: Any,
 ) -> tuple[Value, ...]:
-    """The results of a layer; attributes that are `None` are left out.
+    """Emit a layer and return its results; attributes that are `None` are omitted.
 
-    The layer that comes last needs no facts: it gets those of the operator.
+    The last emitted layer needs no facts: it gets those of the operator.
 
     Raises:
-        UnsupportedError: a blob would hold something else than single floats, or weights are computed.
+        UnsupportedError: a blob is not float32, or a weight is not constant.
     """
     for value in (*bottoms, *blobs):
         dtype = value.dtype
@@ -273,12 +273,12 @@ def in_caffe(
 
 
 def reshaped_in_caffe(b: Builder, x: Value, fact: Fact | None = None) -> tuple[Value, ...]:
-    """`x` in the shape of `fact`, or in that of the operator's result.
+    """Reshape `x` to the shape of `fact`, by default the operator's result.
 
-    0 keeps an extent, -1 stands for one that is not known.
+    0 copies a dim, -1 is inferred.
 
     Raises:
-        UnsupportedError: several extents are not known.
+        UnsupportedError: several dims are dynamic.
     """
     fact = b.outcome if fact is None else fact
     own, wanted = b.dims(x), fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
@@ -295,7 +295,7 @@ def reshaped_in_caffe(b: Builder, x: Value, fact: Fact | None = None) -> tuple[V
 
 
 def small_numbers(value: Value | None) -> np.ndarray[Any, Any] | None:
-    """The numbers of a small constant; `None` where they are not at hand."""
+    """Return the elements of a small constant, else `None`."""
     if value is None or value.storage is None or not value.is_constant or value.storage.nbytes > MAX_COMPUTED_BYTES:
         return None
     return value.storage.numpy()

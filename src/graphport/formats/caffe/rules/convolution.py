@@ -29,8 +29,8 @@ Shaped = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """The parameters of a convolution as far as they are not about groups."""
+class ConvolutionAttributes:
+    """Convolution attributes except groups."""
 
     num_output: int = 0
     bias_term: bool = True
@@ -53,15 +53,15 @@ class Stated:
         return frame(rank, kernel=kernel, pad=pad, stride=stride, dilation=self.dilation)
 
 
-@layer("Convolution", "convolution_param", bottoms=None, stated=Stated)
+@layer("Convolution", "convolution_param", bottoms=None, stated=ConvolutionAttributes)
 def convolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Value, ...]:
-    """One convolution of each bottom, all with the same weights."""
+    """Convolve each bottom with the same weights."""
     return tuple(_convolved(at, index, group, **attributes) for index in range(len(at.bottoms)))
 
 
-@layer("ConvolutionDepthwise", "convolution_param", stated=Stated)
+@layer("ConvolutionDepthwise", "convolution_param", stated=ConvolutionAttributes)
 def convolution_depthwise(at: Layer, *, group: int = 1, **attributes: Any) -> Value:
-    """Each channel by itself, whatever `group` says."""
+    """Depthwise convolution; `group` is ignored."""
     del group
     channels = at.dims()[1]
     if not isinstance(channels, int):
@@ -70,19 +70,19 @@ def convolution_depthwise(at: Layer, *, group: int = 1, **attributes: Any) -> Va
     return _convolved(at, 0, channels, **attributes)
 
 
-layer("DepthwiseConvolution", "convolution_param", stated=Stated)(convolution_depthwise)
+layer("DepthwiseConvolution", "convolution_param", stated=ConvolutionAttributes)(convolution_depthwise)
 
 
 def _convolved(at: Layer, index: int, group: int, **attributes: Any) -> Value:
-    stated = Stated(**attributes)
+    stated = ConvolutionAttributes(**attributes)
     channels, window = _window(at, index, group, stated)
     return _over(at, Conv, index, (stated.num_output, channels // group, *window.kernel), group, stated)
 
 
-@layer("Im2col", "convolution_param", stated=Stated)
+@layer("Im2col", "convolution_param", stated=ConvolutionAttributes)
 def im2col(at: Layer, **attributes: Any) -> Value:
-    """What the window covers at each place, as channels."""
-    stated = Stated(**attributes)
+    """Extract the window at each position as channels."""
+    stated = ConvolutionAttributes(**attributes)
     channels, dims = at.dims()[1], at.dims()[2:]
     window = stated.frame(len(dims))
     count = prod(window.kernel)
@@ -97,10 +97,10 @@ def im2col(at: Layer, **attributes: Any) -> Value:
     return at.b(Conv, at.x, filters, group=channels if channels != 1 else None, **window.attributes())
 
 
-@layer("Deconvolution", "convolution_param", bottoms=None, stated=Stated)
+@layer("Deconvolution", "convolution_param", bottoms=None, stated=ConvolutionAttributes)
 def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Value, ...]:
     """The transposed convolution; weights have the bottom's channels first."""
-    stated = Stated(**attributes)
+    stated = ConvolutionAttributes(**attributes)
     tops: list[Value] = []
     for index in range(len(at.bottoms)):
         channels, window = _window(at, index, group, stated)
@@ -109,7 +109,7 @@ def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Valu
     return tuple(tops)
 
 
-def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, stated: Stated) -> Value:
+def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, stated: ConvolutionAttributes) -> Value:
     """A convolution of a bottom by weights of a shape."""
     weights = at.blob(0, shape)
     bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
@@ -117,8 +117,8 @@ def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, s
     return at.b(page, at.bottoms[index], weights, bias, group=group if group != 1 else None, **attributes)
 
 
-def _window(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, Frame]:
-    """The number of channels, and the window over the axes behind them."""
+def _window(at: Layer, index: int, group: int, stated: ConvolutionAttributes) -> tuple[Dim, Frame]:
+    """Return the number of channels, and the window over the spatial axes."""
     dims = at.dims(index)
     if at.axis(stated.axis, index) != 1:
         message = f"the channels are on axis {stated.axis}"
@@ -135,8 +135,8 @@ def _window(at: Layer, index: int, group: int, stated: Stated) -> tuple[Dim, Fra
 
 @ConvView.lift("caffe")
 def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
-    """Padding is the same before and behind."""
-    return _written(b, "Convolution", op, b.dims(op.w, at_least=1)[0], window_of(op))
+    """Export Conv with symmetric padding."""
+    return _emit_convolution(b, "Convolution", op, b.dims(op.w, at_least=1)[0], window_of(op))
 
 
 @ConvTransposeView.lift("caffe")
@@ -147,10 +147,12 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
         message = "the result has entries that no window paints"
         raise UnsupportedError(message)
-    return _written(b, "Deconvolution", op, b.dims(op.w, at_least=2)[1] * op.group, slid)
+    return _emit_convolution(b, "Deconvolution", op, b.dims(op.w, at_least=2)[1] * op.group, slid)
 
 
-def _written(b: Builder, type: str, op: ConvView | ConvTransposeView, maps: Dim, slid: Window) -> tuple[Value, ...]:
+def _emit_convolution(
+    b: Builder, type: str, op: ConvView | ConvTransposeView, maps: Dim, slid: Window
+) -> tuple[Value, ...]:
     stated = emitted_window(slid)
     if not isinstance(maps, int) or not slid.kernel:
         message = "the number of feature maps is not known"

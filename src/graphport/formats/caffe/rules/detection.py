@@ -32,7 +32,7 @@ LARGEST_BOX = 1 << 16
 """Pixels, or times, that a box to start from is less than."""
 
 MOST_PICTURES = 64
-"""Pictures of a batch whose detections are told one after another."""
+"""Batch size up to which detections are computed image by image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class Priors:
 
 @layer("PriorBox", "prior_box_param", bottoms=2, stated=Priors)
 def prior_box(at: Layer, **attributes: Any) -> Value:
-    """Boxes around every place of a feature map, in parts of the picture; then what each is multiplied with."""
+    """Prior boxes around every cell of a feature map, normalized, and their variances."""
     stated = Priors(**attributes)
-    rows, columns = _whole(at.dims(0)[2:])
+    rows, columns = _static_size(at.dims(0)[2:])
     height, width = _picture(at, stated)
     steps = (stated.step_h or stated.step, stated.step_w or stated.step)
     step_h, step_w = steps if all(steps) else (height / rows, width / columns)
@@ -107,7 +107,7 @@ def prior_box(at: Layer, **attributes: Any) -> Value:
     return at.b.constant(np.stack([boxes, variances])[None].astype(np.float32))
 
 
-def _whole(dims: tuple[Dim, ...]) -> tuple[int, int]:
+def _static_size(dims: tuple[Dim, ...]) -> tuple[int, int]:
     found = [dim for dim in dims if isinstance(dim, int)]
     if len(found) != 2 or len(dims) != 2 or min(found) < 1:
         message = f"the extents {list(dims)} of a map"
@@ -117,7 +117,7 @@ def _whole(dims: tuple[Dim, ...]) -> tuple[int, int]:
 
 def _picture(at: Layer, stated: Priors) -> tuple[int, int]:
     height, width = stated.img_h or stated.img_size, stated.img_w or stated.img_size
-    return (height, width) if height and width else _whole(at.dims(1)[2:])
+    return (height, width) if height and width else _static_size(at.dims(1)[2:])
 
 
 @layer("DetectionOutput", "detection_output_param", bottoms=3)
@@ -134,7 +134,7 @@ def detection_output(
     confidence_threshold: float | None = None,
     normalized_bbox: bool = True,
 ) -> Value:
-    """Boxes that are left of each class: picture, class, score and corners, [1, 1, n, 7]; a row of -1 if none is."""
+    """Detections per class: (image, class, score, corners), [1, 1, n, 7]; a row of -1 if there are none."""
     suppression = {"nms_threshold": 0.3, "top_k": -1, "eta": 1.0} | dict(nms_param)
     if suppression["eta"] != 1 or not normalized_bbox:
         message = "a threshold that adapts itself, or boxes in pixels"
@@ -150,13 +150,13 @@ def detection_output(
     count //= 4
     locations = 1 if share_location else num_classes
     if product(at.dims(0)[1:]) != locations * count * 4:
-        message = f"{list(at.dims(0))} is not {locations} times {count} boxes of four numbers"
+        message = f"{list(at.dims(0))} is not {locations} times {count} boxes of four coordinates"
         raise ShapeError(message)
     boxes = _decoded(at, (batch, count, locations), code_type, is_encoded=variance_encoded_in_target)
     scores = at.b(Reshape, at.bottoms[1], at.integers(batch, count, num_classes))
     scores = at.b(Transpose, scores, perm=(0, 2, 1))
     lowest = float(np.finfo(np.float32).min) if confidence_threshold is None else confidence_threshold
-    kept = _Kept(at, num_classes, background_label_id, suppression["nms_threshold"], lowest)
+    kept = _Selection(at, num_classes, background_label_id, suppression["nms_threshold"], lowest)
     limit = int(suppression["top_k"])
     if -1 < limit < count:
         scores = _only_best(at, scores, limit)
@@ -185,7 +185,7 @@ def _decoded(at: Layer, extents: tuple[int, int, int], code_type: str, *, is_enc
     if code_type != "CENTER_SIZE":
         message = f"code_type is {code_type}"
         raise UnsupportedError(message)
-    half = at.real(0.5)
+    half = at.float_scalar(0.5)
     lower: list[Value] = []
     upper: list[Value] = []
     for axis, size in enumerate((w, h)):
@@ -198,14 +198,14 @@ def _decoded(at: Layer, extents: tuple[int, int, int], code_type: str, *, is_enc
 
 
 def _only_best(at: Layer, scores: Value, limit: int) -> Value:
-    """`scores` with what is not among the best of its class set to less than any threshold."""
+    """Set `scores` that are not among the best of their class below any threshold."""
     best, _ = at.b.results(TopK, 2, scores, at.integers(limit), axis=-1)
     least = at.b(ReduceMin, best, at.integers(-1))
-    return at.b(Where, at.b(GreaterOrEqual, scores, least), scores, at.real(float(np.finfo(np.float32).min)))
+    return at.b(Where, at.b(GreaterOrEqual, scores, least), scores, at.float_scalar(float(np.finfo(np.float32).min)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Selection:
     """What suppression leaves."""
 
     at: Layer
@@ -226,7 +226,7 @@ class _Kept:
             picks = b(NonMaxSuppression, b(Squeeze, boxes, at.integers(1)), own, *self._limits())
             chosen = b(Gather, picks, b.constant(np.int64(1)), axis=1)
         else:
-            # Each class has boxes of its own: to suppression, it is a picture.
+            # Each class has separate boxes, so classes become the batch of NonMaxSuppression.
             chosen_boxes = b(Squeeze, b(Gather, boxes, at.integers(*labels), axis=1), at.integers(0))
             rows = b(Transpose, own, perm=(1, 0, 2))
             picks = b(NonMaxSuppression, chosen_boxes, rows, *self._limits())
@@ -249,11 +249,11 @@ class _Kept:
         return b(Concat, number, rows, axis=1)
 
     def _limits(self) -> tuple[Value, Value, Value]:
-        # Suppression keeps what is above the threshold, and no box is better than all that there are.
+        # NonMaxSuppression keeps scores above the threshold, and no box has a rank above the number of boxes.
         at = self.at
         count = at.dims(2)[-1]
         most = count // 4 if isinstance(count, int) else 0
-        return at.b.constant(np.array([most], np.int64)), at.real(self.overlap), at.real(self.lowest)
+        return at.b.constant(np.array([most], np.int64)), at.float_scalar(self.overlap), at.float_scalar(self.lowest)
 
     def _best(self, rows: Value, scores: Value, count: int) -> Value:
         """The best `count` of the rows, in the order in which they are."""
@@ -270,7 +270,7 @@ def _never_empty(at: Layer, rows: Value, batch: int) -> Value:
     none = b(Sub, at.integers(1), b(Min, at.integers(1), b(Shape, rows, end=1)))
     blank = np.full((batch, 7), -1, np.float32)
     blank[:, 0] = np.arange(batch)
-    # As many copies of the row as there are pictures, or no copy.
+    # One copy of the row per image, or none.
     shape = b(Concat, none, at.integers(batch, 7), axis=0)
     instead = b(Reshape, b(Expand, b.constant(blank[None]), shape), at.integers(-1, 7))
     return b(Concat, rows, instead, axis=0)
@@ -326,7 +326,7 @@ def proposal(
 ) -> tuple[Value, ...]:
     """The best regions of one picture that overlap little, [n, 5]: picture 0 and corners; and their scores, [n, 1]."""
     stated = Anchors(**attributes)
-    rows, columns = _whole(at.dims(0)[2:])
+    rows, columns = _static_size(at.dims(0)[2:])
     kinds = stated.kinds()
     count = at.bounded(4 * kinds * rows * columns) // 4
     if at.dims(0)[:2] != (1, 2 * kinds) or at.dims(1) != (1, 4 * kinds, rows, columns):
@@ -343,7 +343,7 @@ def proposal(
     scores, order = at.b.results(TopK, 2, scores, at.integers(min(pre_nms_topn, count)), axis=0)
     boxes = at.b(Gather, boxes, order)
     kept = _suppressed(at, boxes, scores, post_nms_topn, nms_thresh)
-    number = at.b(Expand, at.real(0), at.b(Concat, at.b(Shape, kept), at.integers(1), axis=0))
+    number = at.b(Expand, at.float_scalar(0), at.b(Concat, at.b(Shape, kept), at.integers(1), axis=0))
     rois = at.b(Concat, number, at.b(Gather, boxes, kept), axis=1)
     return rois, at.b(Unsqueeze, at.b(Gather, scores, kept), at.integers(1))
 
@@ -356,24 +356,24 @@ def _moved(at: Layer, anchors: np.ndarray[Any, Any]) -> Value:
     size = anchors[:, 2:] - anchors[:, :2] + 1
     extent = b.constant(size)
     middle = b(Add, b(Mul, moves, extent), b.constant(anchors[:, :2] + size / 2))
-    reach = b(Mul, b(Mul, b(Exp, stretches), extent), at.real(0.5))
+    reach = b(Mul, b(Mul, b(Exp, stretches), extent), at.float_scalar(0.5))
     return b(Concat, b(Sub, middle, reach), b(Add, middle, reach), axis=1)
 
 
 def _inside(at: Layer, boxes: Value, min_size: int) -> tuple[Value, Value]:
-    """`boxes` cut off at the edges of the picture that the third bottom tells of, and which are large enough, [n]."""
+    """Clip `boxes` to the image of the third bottom; also return which are large enough, [n]."""
     b = at.b
     info = b(Reshape, at.bottoms[2], at.integers(-1))
-    last = b(Sub, b(Gather, info, at.integers(1, 0, 1, 0)), at.real(1))
-    boxes = b(Max, b(Min, boxes, last), at.real(0))
+    last = b(Sub, b(Gather, info, at.integers(1, 0, 1, 0)), at.float_scalar(1))
+    boxes = b(Max, b(Min, boxes, last), at.float_scalar(0))
     lower, upper = b.results(Split, 2, boxes, axis=1, num_outputs=2)
-    sizes = b(Add, b(Sub, upper, lower), at.real(1))
-    least = b(Mul, b(Gather, info, at.integers(2)), at.real(min_size))
+    sizes = b(Add, b(Sub, upper, lower), at.float_scalar(1))
+    least = b(Mul, b(Gather, info, at.integers(2)), at.float_scalar(min_size))
     return boxes, b(GreaterOrEqual, b(ReduceMin, sizes, at.integers(1), keepdims=0), least)
 
 
 def _suppressed(at: Layer, boxes: Value, scores: Value, count: int, overlap: float) -> Value:
-    """Which of `boxes`, the best first, are left where they overlap; a pixel is part of its box: [n]."""
+    """Return which of `boxes`, sorted by score, survive suppression; corner pixels are inside: [n]."""
     b = at.b
     whole = b(Add, boxes, b.constant(np.array([0, 0, 1, 1], np.float32)))
     picks = b(
@@ -381,6 +381,6 @@ def _suppressed(at: Layer, boxes: Value, scores: Value, count: int, overlap: flo
         b(Unsqueeze, whole, at.integers(0)),
         b(Unsqueeze, scores, at.integers(0, 1)),
         at.integers(count),
-        at.real(overlap),
+        at.float_scalar(overlap),
     )
     return b(Gather, picks, b.constant(np.int64(2)), axis=1)

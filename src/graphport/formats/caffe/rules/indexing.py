@@ -40,7 +40,7 @@ def crop(at: Layer, *, axis: int = 2, offset: tuple[int, ...] = ()) -> Value:
     begins = offset * len(axes) if len(offset) == 1 else offset or (0,) * len(axes)
     for place, begin in zip(axes, begins, strict=True):
         if decide_less(dims[place], wanted[place] + begin) is True:
-            message = f"axis {place} has {dims[place]} entries, {wanted[place]} from {begin} on are wanted"
+            message = f"axis {place} has {dims[place]} entries, expected at least {wanted[place]} from {begin}"
             raise ShapeError(message)
     whole = [n for n in wanted[start:] if isinstance(n, int)]
     if len(whole) == len(axes):
@@ -63,7 +63,7 @@ ROWS.lower("BatchReindex(x, places) -> Gather(x, Cast(places, to=int64))")
 
 @layer("Filter", bottoms=None)
 def filtered(at: Layer) -> tuple[Value, ...]:
-    """Entries of the batch for which the last bottom is not 0, of each of the others."""
+    """Select the batch entries for which the last bottom is not 0, in each other bottom."""
     *data, selector = at.bottoms
     chosen = at.b(Cast, at.b(Reshape, selector, at.b.constant(np.array([-1], np.int64))), to=DType.BOOL)
     return tuple(at.b(Compress, x, chosen, axis=0) for x in data)
@@ -71,7 +71,7 @@ def filtered(at: Layer) -> tuple[Value, ...]:
 
 @SliceView.lift("caffe")
 def lift_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
-    """A piece of each axis, every entry of it; the others are left over."""
+    """Export Slice with static bounds as Slice layers; other parts are unused."""
     dims = b.dims(op.data)
     begins, stops = pattern.constant_numbers(op.starts), pattern.constant_numbers(op.ends)
     if begins is None or stops is None:

@@ -1,4 +1,4 @@
-"""Losses in Caffe, and how many guesses are right: what a network says of itself while it is tested."""
+"""Loss and accuracy layers of Caffe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 _LEAST = 1e-20
-"""The least probability that a logarithm is taken of."""
+"""Lower bound of probabilities in logarithms."""
 
 
 @layer("EuclideanLoss", "loss_param", bottoms=2)
@@ -30,7 +30,7 @@ def euclidean_loss(at: Layer) -> Value:
     """Half the sum of squared differences, by the size of the batch."""
     difference = at.b(Sub, *at.bottoms)
     total = at.b(ReduceSumSquare, difference, keepdims=0)
-    return at.b(Div, total, at.b(Mul, _batch(at), at.real(2)))
+    return at.b(Div, total, at.b(Mul, _batch(at), at.float_scalar(2)))
 
 
 def _batch(at: Layer) -> Value:
@@ -52,7 +52,7 @@ def softmax_with_loss(
     chosen = labels if ignored is None else at.b(Where, ignored, at.b.constant(np.int64(0)), labels)
     losses = at.b(Neg, at.b(GatherElements, at.b(LogSoftmax, x, axis=place), chosen, axis=place))
     if ignored is not None:
-        losses = at.b(Where, ignored, at.real(0), losses)
+        losses = at.b(Where, ignored, at.float_scalar(0), losses)
     total = at.b(ReduceSum, losses, keepdims=0)
     mode = normalization or ("BATCH_SIZE" if normalize is False else "VALID")
     loss = _normalized(at, total, labels, ignored, mode)
@@ -67,7 +67,7 @@ def _normalized(at: Layer, total: Value, labels: Value, ignored: Value | None, m
             return at.b(Div, total, _batch(at))
         case "VALID" if ignored is not None:
             valid = at.b(ReduceSum, at.b(Cast, at.b(Not, ignored), to=DType.FLOAT32), keepdims=0)
-            return at.b(Div, total, at.b(Max, valid, at.real(1)))
+            return at.b(Div, total, at.b(Max, valid, at.float_scalar(1)))
         case "VALID" | "FULL":
             return at.b(Div, total, at.b(Cast, at.b(Size, labels), to=DType.FLOAT32))
         case _:
@@ -76,7 +76,7 @@ def _normalized(at: Layer, total: Value, labels: Value, ignored: Value | None, m
 
 
 def _labels(at: Layer, place: int, ignore_label: int | None) -> tuple[Value, Value | None]:
-    """The second bottom as integers with an axis of 1 at `place`, and which of them do not count."""
+    """Return the labels as integers with an axis of length 1 at `place`, and which are ignored."""
     # Labels may come with the axis of the classes or without it.
     others: list[Dim] = [1 if index == place else dim for index, dim in enumerate(at.dims())]
     shape = [dim for dim in others if isinstance(dim, int)]
@@ -92,12 +92,12 @@ def _labels(at: Layer, place: int, ignore_label: int | None) -> tuple[Value, Val
 def sigmoid_cross_entropy_loss(
     at: Layer, *, ignore_label: int | None = None, normalize: bool | None = None, normalization: str | None = None
 ) -> tuple[Value, ...]:
-    """`log(1 + exp(x)) - x * t` of numbers and what they should be, by default by the size of the batch."""
+    """Sigmoid cross entropy: `log(1 + exp(x)) - x * t`, normalized by the batch size by default."""
     x, target = at.bottoms
     losses = at.b(Sub, at.b(Softplus, x), at.b(Mul, x, target))
-    ignored = None if ignore_label is None else at.b(Equal, target, at.real(ignore_label))
+    ignored = None if ignore_label is None else at.b(Equal, target, at.float_scalar(ignore_label))
     if ignored is not None:
-        losses = at.b(Where, ignored, at.real(0), losses)
+        losses = at.b(Where, ignored, at.float_scalar(0), losses)
     mode = normalization or ("VALID" if normalize else "BATCH_SIZE")
     loss = _normalized(at, at.b(ReduceSum, losses, keepdims=0), target, ignored, mode)
     if at.tops > 1:
@@ -110,7 +110,7 @@ def sigmoid_cross_entropy_loss(
 def multinomial_logistic_loss(at: Layer) -> Value:
     """The mean of the negative logarithms of the probabilities of the labels."""
     labels, _ = _labels(at, 1, None)
-    chosen = at.b(Max, at.b(GatherElements, at.x, labels, axis=1), at.real(_LEAST))
+    chosen = at.b(Max, at.b(GatherElements, at.x, labels, axis=1), at.float_scalar(_LEAST))
     return at.b(Div, at.b(ReduceSum, at.b(Neg, at.b(Log, chosen)), keepdims=0), _batch(at))
 
 
@@ -124,23 +124,23 @@ def hinge_loss(at: Layer, *, norm: str = "L1") -> Value:
         raise UnsupportedError(message)
     label = at.b(Reshape, at.b(Cast, at.bottoms[1], to=DType.INT64), at.integers(-1, 1))
     is_right = at.b(Equal, label, at.b.constant(np.arange(at.bounded(classes), dtype=np.int64)[None]))
-    margin = at.b(Add, at.b(Where, is_right, at.b(Neg, flat), flat), at.real(1))
-    over = at.b(Max, margin, at.real(0))
+    margin = at.b(Add, at.b(Where, is_right, at.b(Neg, flat), flat), at.float_scalar(1))
+    over = at.b(Max, margin, at.float_scalar(0))
     total = at.b(ReduceSum if norm == "L1" else ReduceSumSquare, over, keepdims=0)
     return at.b(Div, total, _batch(at))
 
 
 @layer("ContrastiveLoss", "contrastive_loss_param", "loss_param", bottoms=3)
 def contrastive_loss(at: Layer, *, margin: float = 1.0, legacy_version: bool = False) -> Value:
-    """Squared distances of pairs that belong together, and what others are nearer than the margin."""
+    """Contrastive loss: squared distance of similar pairs, squared margin deficit of others."""
     a, other, similar = at.bottoms
     squares = at.b(ReduceSumSquare, at.b(Flatten, at.b(Sub, a, other)), at.integers(1), keepdims=0)
     reach = squares if legacy_version else at.b(Sqrt, squares)
-    short = at.b(Max, at.b(Sub, at.real(margin), reach), at.real(0))
+    short = at.b(Max, at.b(Sub, at.float_scalar(margin), reach), at.float_scalar(0))
     hinge = short if legacy_version else at.b(Mul, short, short)
     together = at.b(Cast, at.b(Reshape, similar, at.integers(-1)), to=DType.BOOL)
     total = at.b(ReduceSum, at.b(Where, together, squares, hinge), keepdims=0)
-    return at.b(Div, total, at.b(Mul, _batch(at), at.real(2)))
+    return at.b(Div, total, at.b(Mul, _batch(at), at.float_scalar(2)))
 
 
 @layer("Accuracy", "accuracy_param", bottoms=2)
@@ -155,8 +155,8 @@ def accuracy(at: Layer, *, top_k: int = 1, axis: int = 1, ignore_label: int | No
     own = at.b(GatherElements, at.x, chosen, axis=place)
     # The label's entry is counted with them.
     ahead = at.b(Cast, at.b(GreaterOrEqual, at.x, own), to=DType.FLOAT32)
-    is_right = at.b(LessOrEqual, at.b(ReduceSum, ahead, at.integers(place)), at.real(top_k))
+    is_right = at.b(LessOrEqual, at.b(ReduceSum, ahead, at.integers(place)), at.float_scalar(top_k))
     right = at.b(Cast, is_right, to=DType.FLOAT32)
     if ignored is not None:
-        right = at.b(Where, ignored, at.real(0), right)
+        right = at.b(Where, ignored, at.float_scalar(0), right)
     return _normalized(at, at.b(ReduceSum, right, keepdims=0), labels, ignored, "VALID")

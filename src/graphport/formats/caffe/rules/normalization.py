@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 LARGEST_STATISTICS = 1 << 16
-"""Bytes of a vector of statistics up to which its numbers are settled here: a node for them would hide constants."""
+"""Size in bytes up to which statistics are folded at import: nodes would hide constants from other rules."""
 
 
 @layer("BatchNorm", "batch_norm_param")
@@ -47,7 +47,7 @@ def batch_norm(
     is_divided = not (scale_bias and len(at.blobs) == 4)
     mean, variance = (_statistics(at, index, channels, is_divided=is_divided) for index in (0, 1))
     if len(dims) < 2:
-        y = at.b(Div, at.b(Sub, at.x, mean), at.b(Sqrt, at.b(Add, variance, at.real(eps))))
+        y = at.b(Div, at.b(Sub, at.x, mean), at.b(Sqrt, at.b(Add, variance, at.float_scalar(eps))))
         return _scaled_and_shifted(at, y, channels) if scale_bias else y
     if scale_bias:
         scale, bias = _scale_and_bias(at, channels)
@@ -64,7 +64,7 @@ def _statistics(at: Layer, index: int, channels: Dim, *, is_divided: bool) -> Va
     value = at.blob(index, (channels,), ("mean", "variance")[index])
     if not at.blobs or not is_divided:
         return value
-    stored = at.numbers(2)
+    stored = at.blob_elements(2)
     if stored is None or stored.size != 1:
         message = f"{len(at.blobs)} blobs, the third is the factor of the statistics"
         raise ShapeError(message, "mean, variance and one number")
@@ -93,7 +93,7 @@ def _standardized(at: Layer, x: Value, axes: list[int], eps: float) -> Value:
     over = at.integers(*axes)
     centred = at.b(Sub, x, at.b(ReduceMean, x, over))
     variance = at.b(ReduceMean, at.b(Mul, centred, centred), over)
-    return at.b(Div, centred, at.b(Sqrt, at.b(Add, variance, at.real(eps))))
+    return at.b(Div, centred, at.b(Sqrt, at.b(Add, variance, at.float_scalar(eps))))
 
 
 @layer("BN", "bn_param")
@@ -123,7 +123,7 @@ def lrn(
     norm_region: str = "ACROSS_CHANNELS",
     k: float = 1.0,
 ) -> Value:
-    """Across channels as ONNX has it; within a channel, by the mean of squares in a square around."""
+    """Local response normalization across channels, or within a channel by the mean square in a window."""
     if local_size % 2 == 0:
         message = f"local_size is {local_size}"
         raise ShapeError(message, "an odd number, so that there is a middle")
@@ -137,14 +137,14 @@ def lrn(
     mean = at.b(
         AveragePool, squares, kernel_shape=(local_size,) * 2, pads=(pad,) * 4 if pad else None, count_include_pad=1
     )
-    # Here the constant is 1, whatever `k` says.
-    sums = at.b(Add, at.b(Mul, mean, at.real(alpha)), at.real(1))
-    return at.b(Mul, at.x, at.b(Pow, sums, at.real(-beta)))
+    # Within channels the constant is 1, regardless of `k`.
+    sums = at.b(Add, at.b(Mul, mean, at.float_scalar(alpha)), at.float_scalar(1))
+    return at.b(Mul, at.x, at.b(Pow, sums, at.float_scalar(-beta)))
 
 
 @layer("MVN", "mvn_param")
 def mvn(at: Layer, *, normalize_variance: bool = True, across_channels: bool = False, eps: float = 1e-9) -> Value:
-    """Without the mean of each picture or map, and divided by its deviation."""
+    """Subtract the mean of each image or feature map, and divide by the standard deviation."""
     rank = len(at.dims())
     over = at.integers(*range(1 if across_channels else 2, rank))
     if rank < 3 and not across_channels:
@@ -154,7 +154,7 @@ def mvn(at: Layer, *, normalize_variance: bool = True, across_channels: bool = F
     if not normalize_variance:
         return centred
     deviation = at.b(Sqrt, at.b(ReduceMean, at.b(Mul, centred, centred), over))
-    return at.b(Div, centred, at.b(Add, deviation, at.real(eps)))
+    return at.b(Div, centred, at.b(Add, deviation, at.float_scalar(eps)))
 
 
 @layer("Normalize", "norm_param")
@@ -163,7 +163,7 @@ def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = 
     dims = at.dims()
     over = at.integers(*range(1, len(dims))) if across_spatial else at.integers(1)
     squares = at.b(ReduceSum, at.b(Mul, at.x, at.x), over)
-    y = at.b(Div, at.x, at.b(Sqrt, at.b(Add, squares, at.real(eps))))
+    y = at.b(Div, at.x, at.b(Sqrt, at.b(Add, squares, at.float_scalar(eps))))
     scale = at.blob(0, (1,) if channel_shared else (dims[1],), "scale")
     return at.b(Mul, y, aligned(at.b, scale, 1, len(dims)))
 

@@ -51,7 +51,7 @@ def pooling(
     round_mode: str = "CEIL",
     ceil_mode: bool = True,
 ) -> tuple[Value, ...]:
-    """The last window may hang over unless rounding is down; a second top says where each maximum was."""
+    """Pool; the last window may be partial unless rounding is down; a second top has the indices of maxima."""
     dims = at.dims()
     if pool not in ("MAX", "AVE"):
         message = f"pooling of the kind {pool}"
@@ -72,14 +72,14 @@ def pooling(
         kernel_size, kernel_h, kernel_w = None, height, width
     window = frame(
         2,
-        kernel=(_one(kernel_size), kernel_h, kernel_w),
-        pad=(_one(pad), pad_h, pad_w),
-        stride=(_one(stride), stride_h, stride_w),
+        kernel=(_as_tuple(kernel_size), kernel_h, kernel_w),
+        pad=(_as_tuple(pad), pad_h, pad_w),
+        stride=(_as_tuple(stride), stride_h, stride_w),
     )
     return _pooled(at, pool, window, is_ceil=round_mode != "FLOOR" and ceil_mode)
 
 
-def _one(entry: int | None) -> tuple[int, ...]:
+def _as_tuple(entry: int | None) -> tuple[int, ...]:
     return () if entry is None else (entry,)
 
 
@@ -103,7 +103,7 @@ def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Valu
 
 
 def _check_overhang(dims: tuple[Dim, ...], window: Frame) -> None:
-    """Refuse windows that begin behind the last entry, which Caffe has where nothing is padded."""
+    """Refuse windows that begin after the last element, which Caffe creates without padding."""
     for n, kernel, stride in zip(dims, window.kernel, window.stride, strict=True):
         if stride <= kernel:
             continue
@@ -114,7 +114,7 @@ def _check_overhang(dims: tuple[Dim, ...], window: Frame) -> None:
 
 @layer("SPP", "spp_param")
 def spatial_pyramid_pooling(at: Layer, *, pyramid_height: int, pool: str = "MAX") -> Value:
-    """Pooled into 1, 4, 16, … parts, all of them in a row."""
+    """Spatial pyramid pooling to 1, 4, 16, … cells, concatenated."""
     if pool not in ("MAX", "AVE"):
         message = f"pooling of the kind {pool}"
         raise UnsupportedError(message)
@@ -141,7 +141,7 @@ ROIPooling(x, regions, *, pooled_h=0, pooled_w=0, spatial_scale=1.0)
 
 @layer("PSROIPooling", "psroi_pooling_param", bottoms=2)
 def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_size: int) -> Value:
-    """Means of the cells of a region, each of a map of its own."""
+    """Position-sensitive ROI pooling: the mean of each cell, from the cell's own map."""
     channels = at.dims()[1] if len(at.dims()) == 4 else None
     if output_dim < 1 or group_size < 1 or channels != output_dim * group_size**2:
         message = f"{channels} maps are not {output_dim} times {group_size} by {group_size} cells"
@@ -152,7 +152,7 @@ def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_siz
 
 
 def unpooled(at: Layer, height: int, width: int) -> Value:
-    """The first bottom's entries at the places in one map that the second bottom says, zeros elsewhere."""
+    """Scatter the first bottom into zeros by the indices in the second bottom."""
     batch, channels, *small = sizes(at.dims(), "a picture")
     maps = np.arange(at.bounded(batch * channels), dtype=np.int64).reshape(batch, channels, 1, 1) * (height * width)
     indices = at.b(Add, at.b(Cast, at.bottoms[1], to=DType.INT64), at.b.constant(maps))
@@ -181,7 +181,7 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
 def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -> tuple[Value, ...]:
     kernel = op.kernel_shape
     if len(b.dims(op.x)) != 4 or any(step != 1 for step in op.dilations or ()):
-        message = "pooling other than of pictures, or with holes"
+        message = "only 2-D pooling without dilations is supported"
         raise UnsupportedError(message)
     slid = window_of(op)
     stated = emitted_window(slid)

@@ -21,7 +21,7 @@ from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Squee
 from graphport.ops.pages.reshape.pieces import Concat, Split
 
 _Step = Callable[[Builder, Sequence[Value], Value, Value], tuple[list[Value], Value]]
-"""A step: states, what comes of the input, and whether to go on; to new states and the output."""
+"""Function of states, input term and continuation flag that returns new states and output."""
 
 
 @layer("LSTM", "recurrent_param", bottoms=None)
@@ -44,7 +44,7 @@ def lstm(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Va
 
 @layer("RNN", "recurrent_param", bottoms=None)
 def rnn(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Value, ...]:
-    """A state, and an output that is made of it."""
+    """Vanilla RNN with an output layer."""
     driven, used = _driven(at, num_output, 1 if expose_hidden else 0)
     recurrent = _transposed(at, used, (num_output, num_output), "recurrent weights")
     outward = _transposed(at, used + 1, (num_output, num_output), "output weights")
@@ -62,15 +62,15 @@ def _transposed(at: Layer, index: int, shape: tuple[int, int], what: str) -> Val
 
 
 def _driven(at: Layer, width: int, exposed: int) -> tuple[Value, int]:
-    """What the inputs add to every step, [steps, batch, width], and how many blobs that takes.
+    """Return the contribution of the inputs to every step, [steps, batch, width], and the number of blobs used.
 
     Raises:
-        ShapeError: there are too few bottoms or too many.
+        ShapeError: wrong number of bottoms.
     """
     own = len(at.bottoms) - exposed
     if own not in (2, 3):
         message = f"{len(at.bottoms)} bottoms"
-        raise ShapeError(message, f"{2 + exposed}, or {3 + exposed} with an input that stays the same")
+        raise ShapeError(message, f"{2 + exposed}, or {3 + exposed} with a static input")
     depth = product(at.dims()[2:])
     flat = at.x if len(at.dims()) == 3 else at.b(Reshape, at.x, at.integers(0, 0, -1))
     weights = at.b(Transpose, at.blob(0, (width, depth)), perm=(1, 0))
@@ -86,7 +86,7 @@ def _driven(at: Layer, width: int, exposed: int) -> tuple[Value, int]:
 def _scanned(
     at: Layer, driven: Value, step: _Step, width: int, count: int, *, expose_hidden: bool
 ) -> tuple[Value, ...]:
-    """The outputs of all steps, and the last states where they are exposed: [1, batch, width] each."""
+    """Return the outputs of all steps, and the last states if exposed: [1, batch, width] each."""
     b = at.b
     batch = at.dims()[1]
     go_on = b(Unsqueeze, at.bottoms[1], at.integers(2))

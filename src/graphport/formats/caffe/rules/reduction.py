@@ -1,4 +1,4 @@
-"""Layers of Caffe that sum up: reductions, and the places of maxima."""
+"""Reduction and ArgMax layers of Caffe."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float 
         raise UnsupportedError(message)
     axes = at.integers(*range(at.axis(axis), len(at.dims())))
     y = at.b(pages[operation], at.x, axes, keepdims=0)
-    return y if coeff == 1 else at.b(Mul, y, at.real(coeff))
+    return y if coeff == 1 else at.b(Mul, y, at.float_scalar(coeff))
 
 
 @layer("ArgMax", "argmax_param")
 def arg_max(at: Layer, *, out_max_val: bool = False, top_k: int = 1, axis: int | None = None) -> Value:
-    """Places of the largest entries, or these; without an axis, of each picture, the entries behind the places."""
+    """Indices or values of the largest entries; without an axis, both per image."""
     if axis is None:
         indices, largest = _largest(at, at.b(Flatten, at.x), 1, top_k)
         rows = [at.b(Unsqueeze, value, at.integers(1)) for value in (indices, largest)]
@@ -49,7 +49,7 @@ def arg_max(at: Layer, *, out_max_val: bool = False, top_k: int = 1, axis: int |
 
 def _largest(at: Layer, x: Value, axis: int, count: int) -> tuple[Value, Value]:
     if count == 1:
-        # Of equal entries, Caffe's order prefers the last.
+        # Caffe prefers the last of equal entries.
         indices = at.b(ArgMax, x, axis=axis, select_last_index=1)
         largest = at.b(ReduceMax, x, at.integers(axis))
     else:
@@ -60,7 +60,7 @@ def _largest(at: Layer, x: Value, axis: int, count: int) -> tuple[Value, Value]:
 def _emitted(
     b: Builder, operation: str, pool: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value | None:
-    """A reduction of the last axes; over pictures' places it may be pooling."""
+    """Export a reduction of the last axes; over spatial axes as pooling if possible."""
     dims = b.dims(x)
     numbers = tuple(range(len(dims))) if axes is None else pattern.constant_numbers(axes)
     if numbers is None or (noop_with_empty_axes and not numbers):

@@ -31,24 +31,24 @@ def split(at: Layer) -> tuple[Value, ...]:
 
 @layer("Silence", bottoms=None)
 def silence(at: Layer) -> tuple[Value, ...]:
-    """Bottoms that nobody else reads."""
+    """Ignore unused bottoms."""
     del at
     return ()
 
 
 @layer("HDF5Output", "hdf5_output_param", bottoms=None)
 def hdf5_output(at: Layer, *, file_name: str = "") -> tuple[Value, ...]:
-    """Bottoms that Caffe writes to a file of its own."""
+    """Ignore bottoms that Caffe writes to an HDF5 file."""
     del at, file_name
     return ()
 
 
 @layer("Reshape", "reshape_param")
 def reshape(at: Layer, *, shape: Shaped = (), axis: int = 0, num_axes: int = -1) -> Value:
-    """The axes from `axis` on replaced; 0 keeps an extent, -1 follows from the others."""
+    """Replace the axes from `axis` on; 0 copies a dim, -1 is inferred."""
     dims = at.dims()
     rank = len(dims)
-    # Counted from the end, -1 stands behind the last axis.
+    # A negative axis counts from the end, -1 being after the last axis.
     start = axis if axis >= 0 else rank + axis + 1
     stop = rank if num_axes == -1 else start + num_axes
     if not 0 <= start <= stop <= rank:
@@ -60,7 +60,7 @@ def reshape(at: Layer, *, shape: Shaped = (), axis: int = 0, num_axes: int = -1)
     if any(extent == 0 and start + index >= rank for index, extent in enumerate(shape)):
         message = f"the shape {list(shape)} keeps an extent that the blob does not have"
         raise ShapeError(message)
-    # A kept extent and those in front of it are where they were: 0 says them in ONNX, too.
+    # A copied dim and all before it keep their index, so 0 also copies in ONNX.
     wanted: list[Dim] = [*[0] * start, *shape, *dims[stop:]]
     whole = [extent for extent in wanted if isinstance(extent, int)]
     if len(whole) == len(wanted):
@@ -91,7 +91,7 @@ def flatten(at: Layer, *, axis: int = 1, end_axis: int = -1) -> Value:
 
 @layer("Permute", "permute_param")
 def permute(at: Layer, *, order: Shaped = ()) -> Value:
-    """Axes in another order; those that are not named stay behind in theirs."""
+    """Permute axes; unnamed ones follow in order."""
     rank = len(at.dims())
     if len(set(order)) < len(order) or any(axis >= rank for axis in order):
         message = f"the order {list(order)} of {rank} axes"
@@ -101,7 +101,7 @@ def permute(at: Layer, *, order: Shaped = ()) -> Value:
 
 @layer("Concat", "concat_param", bottoms=None)
 def concat(at: Layer, *, axis: int | None = None, concat_dim: int | None = None) -> Value:
-    """One behind the other, by default channels; `concat_dim` is the older name of `axis`."""
+    """Concatenate, by default channels; `concat_dim` is the older name of `axis`."""
     if not at.bottoms:
         message = "there are no bottoms"
         raise ShapeError(message)
@@ -110,7 +110,7 @@ def concat(at: Layer, *, axis: int | None = None, concat_dim: int | None = None)
 
 def _axis(axis: int | None, older: int | None) -> int:
     if axis is not None and older is not None:
-        message = "the axis is said twice, by its older name, too"
+        message = "the axis is given twice, also by its older name"
         raise ShapeError(message)
     return older if older is not None else 1 if axis is None else axis
 
@@ -125,8 +125,8 @@ def slices(
     if not slice_point:
         if isinstance(extent, int) and extent % count:
             message = f"{extent} entries are not {count} equal pieces"
-            raise ShapeError(message, "say slice_point")
-        return _pieces(at, place, [extent // count] * count)
+            raise ShapeError(message, "use slice_point")
+        return _slice_parts(at, place, [extent // count] * count)
     if len(slice_point) != count - 1:
         message = f"{len(slice_point)} points for {count} tops"
         raise ShapeError(message, "one less")
@@ -135,10 +135,10 @@ def slices(
     if any(isinstance(n, int) and n <= 0 for n in lengths):
         message = f"the points {list(slice_point)} of {extent} entries"
         raise ShapeError(message, "each larger than the one before")
-    return _pieces(at, place, lengths)
+    return _slice_parts(at, place, lengths)
 
 
-def _pieces(at: Layer, axis: int, lengths: list[Dim]) -> tuple[Value, ...]:
+def _slice_parts(at: Layer, axis: int, lengths: list[Dim]) -> tuple[Value, ...]:
     if len(lengths) == 1:
         return (at.b(Identity, at.x),)
     whole = [n for n in lengths if isinstance(n, int)]
@@ -170,7 +170,7 @@ def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
     n, c, h, w = dims
     if stride < 1 or c % stride**2 or (not reverse and (h % stride or w % stride)):
         message = f"{c} maps of {h} by {w} and blocks of {stride} by {stride}"
-        raise ShapeError(message, "whole blocks, and as many maps for each of their places")
+        raise ShapeError(message, "divisible by the block size")
     if reverse:
         return at.b(DepthToSpace, at.x, blocksize=stride, mode="DCR")
     split = at.b(Reshape, at.x, at.integers(n, c // stride**2, h, stride, w, stride))
@@ -214,7 +214,7 @@ Concat -> Concat(*inputs, axis=stated_axis(axis, *inputs))
 
 @Reshape.lift("caffe")
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> tuple[Value, ...] | None:
-    """A shape that is known, but for one extent."""
+    """Export Reshape to a static shape with at most one dynamic dim."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if wanted is None:
         return None
@@ -259,7 +259,7 @@ def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[V
 def lift_split(
     b: Builder, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
-    """Pieces whose lengths are known."""
+    """Export Split to parts of static lengths."""
     dims = b.dims(x)
     place = axis % len(dims)
     lengths = None if split is None else pattern.constant_numbers(split)
@@ -272,7 +272,7 @@ def lift_split(
 
 
 def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...]:
-    """Pieces of `x` of these lengths."""
+    """Slice `x` to parts of these lengths."""
     dims = b.dims(x)
     if len(lengths) == 1:
         return in_caffe(b, "Split", x)
@@ -283,7 +283,7 @@ def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...
 
 @Tile.lift("caffe")
 def lift_tile(b: Builder, x: Value, repeats: Value) -> tuple[Value, ...] | None:
-    """An axis after the other."""
+    """Export Tile, one layer per axis."""
     numbers = pattern.constant_numbers(repeats)
     if numbers is None or min(numbers, default=0) < 1:
         return None

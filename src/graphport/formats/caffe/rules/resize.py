@@ -31,7 +31,7 @@ def interp(
     pad_beg: int = 0,
     pad_end: int = 0,
 ) -> Value:
-    """Bilinear, corners on corners, to an extent that is said, follows from factors, or is the second bottom's."""
+    """Bilinear interpolation with aligned corners to a size given directly, by factors, or by the second bottom."""
     if pad_beg > 0 or pad_end > 0:
         message = f"pad_beg {pad_beg} and pad_end {pad_end}"
         raise ShapeError(message, "negative numbers, which crop, or 0")
@@ -70,21 +70,21 @@ def upsample(
     upsample_h: int | None = None,
     upsample_w: int | None = None,
 ) -> Value:
-    """Each entry repeated; with a second bottom, entries put back to the places where pooling found them."""
+    """Repeat each entry; with a second bottom, scatter entries to the indices of pooling."""
     factors = (scale_h or scale, scale_w or scale)
     if len(at.dims()) != 4 or len(at.bottoms) not in (1, 2):
         message = f"{len(at.bottoms)} bottoms, the first of {len(at.dims())} axes"
         raise ShapeError(message, "1 or 2 bottoms of 4 axes")
     if len(at.bottoms) == 1:
         if upsample_h or upsample_w or pad_out_h or pad_out_w:
-            message = "extents of places, and no places"
+            message = "output size without indices"
             raise UnsupportedError(message)
         scales = at.b.constant(np.array(factors, np.float32))
         stated = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         return at.b(Resize, at.x, None, scales, axes=(2, 3), **stated)
     dims = [n for n in at.dims()[2:] if isinstance(n, int)]
     if len(dims) != 2:
-        message = "places in a map whose extents are not known"
+        message = "indices into a feature map of dynamic size"
         raise UnsupportedError(message)
     height = upsample_h or dims[0] * factors[0] - int(pad_out_h)
     width = upsample_w or dims[1] * factors[1] - int(pad_out_w)
@@ -125,7 +125,7 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
 def _factors(
     dims: tuple[Dim, ...], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
 ) -> tuple[float, ...] | None:
-    """The factor of every axis, where it is known."""
+    """Return the scale of every axis if static."""
     indices = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
     found = [1.0] * len(dims)
     numbers = small_numbers(scales if sizes is None else sizes)

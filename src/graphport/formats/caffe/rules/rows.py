@@ -40,7 +40,7 @@ def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], att
 
 
 def stated_axis(b: Builder, axis: int, *operands: Value) -> int | None:
-    """An axis, counted from 0; nothing where it is that of the channels, as layers have it by default."""
+    """Return a normalized axis; `None` for the channel axis, which is the default."""
     place = axis_index(axis, len(b.dims(operands[0])))
     return place if place != 1 else None
 

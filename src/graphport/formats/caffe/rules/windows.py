@@ -1,4 +1,4 @@
-"""What Caffe says of windows: one number for all axes, one for each, or height and width by name."""
+"""Window parameters of Caffe: one number for all axes, one per axis, or height and width by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphport.ops.pages.convolution.window import Window
 
 Stated: TypeAlias = "tuple[tuple[int, ...], int | None, int | None]"
-"""A list of entries, and those of height and width; none where the file does not say them."""
+"""A list of entries, and those of height and width; `None` if absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Frame:
     dilation: tuple[int, ...]
 
     def attributes(self) -> dict[str, Any]:
-        """ONNX's attributes for it; `None` where the default says it."""
+        """Return ONNX's attributes; `None` for defaults."""
         return {
             "kernel_shape": self.kernel,
             "pads": (*self.pad, *self.pad) if any(self.pad) else None,
@@ -34,16 +34,16 @@ class Frame:
 
 
 def frame(rank: int, *, kernel: Stated, pad: Stated, stride: Stated, dilation: tuple[int, ...] = ()) -> Frame:
-    """The window over `rank` axes.
+    """Return the window over `rank` axes.
 
     Raises:
-        ShapeError: one of them is missing, has the wrong number of entries, or one that is not positive.
+        ShapeError: an entry is missing, not positive, or one of too many.
     """
     found = Frame(
-        _entries("kernel_size", kernel, rank, None),
-        _entries("pad", pad, rank, 0),
-        _entries("stride", stride, rank, 1),
-        _entries("dilation", (dilation, None, None), rank, 1),
+        _expand_entries("kernel_size", kernel, rank, None),
+        _expand_entries("pad", pad, rank, 0),
+        _expand_entries("stride", stride, rank, 1),
+        _expand_entries("dilation", (dilation, None, None), rank, 1),
     )
     if min((*found.kernel, *found.stride, *found.dilation), default=1) < 1:
         message = f"kernel {found.kernel}, stride {found.stride} and dilation {found.dilation} must be positive"
@@ -51,12 +51,12 @@ def frame(rank: int, *, kernel: Stated, pad: Stated, stride: Stated, dilation: t
     return found
 
 
-def _entries(what: str, stated: Stated, rank: int, default: int | None) -> tuple[int, ...]:
+def _expand_entries(what: str, stated: Stated, rank: int, default: int | None) -> tuple[int, ...]:
     listed, height, width = stated
     if height is not None or width is not None:
         if listed or rank != 2:
             message = f"{what} by height and width" + (" and as a list" if listed else f" for {rank} axes")
-            raise ShapeError(message, "say it once")
+            raise ShapeError(message, "give it once")
         default_entry = default or 0
         return (default_entry if height is None else height, default_entry if width is None else width)
     if not listed:
@@ -71,15 +71,15 @@ def _entries(what: str, stated: Stated, rank: int, default: int | None) -> tuple
 
 
 def emitted_window(slid: Window) -> dict[str, Any]:
-    """Caffe's parameters of a convolution's window; `None` where the default says it.
+    """Return Caffe's window parameters; `None` for defaults.
 
     Raises:
-        UnsupportedError: padding differs before and behind, or depends on an extent that is not known.
+        UnsupportedError: padding is asymmetric or depends on a dynamic dim.
     """
     kernel = tuple(k for k in slid.kernel if isinstance(k, int))
     pad = tuple(begin for begin, end in slid.padding or () if begin == end and begin >= 0)
     if len(kernel) != len(slid.kernel) or len(pad) != len(slid.pads):
-        message = f"a kernel of {slid.kernel} padded by {slid.pads}: padding is the same before and behind"
+        message = f"a kernel of {slid.kernel} padded by {slid.pads}: padding must be symmetric"
         raise UnsupportedError(message)
     return {
         "kernel_size": _short(kernel),
@@ -90,5 +90,5 @@ def emitted_window(slid: Window) -> dict[str, Any]:
 
 
 def _short(entries: tuple[int, ...]) -> tuple[int, ...]:
-    """One entry where all are the same."""
+    """Return one entry if all are equal."""
     return entries[:1] if len(set(entries)) == 1 else entries
