@@ -89,6 +89,16 @@ def hook(event, arguments):
         log.write(text + "\\n")
     STATE["is_on"] = True
 """
+TESTS = Path(__file__).parent.parent / "tests" / "formats"
+COPIED = {
+    "keras": ("keras/cases/cnn_sequential.keras", "m.keras"),
+    "keras h5": ("keras/cases/cnn_sequential.h5", "m.h5"),
+    "saved model": ("tensorflow/cases/k2_cnn.k2.sm", "m"),
+    "torchscript": ("pytorch/torchscript/cases/network_frozen.pt", "m.pt"),
+    "stablehlo": ("stablehlo/cases/network.mlir.bc", "m.mlir.bc"),
+    "checkpoint": ("checkpoint/models/llama", "m"),
+}
+"""Models of formats that are only read: a file or folder of the tests, and its name."""
 FOREIGN = "import os; open(os.environ['AUDIT_OWNED'], 'a').write(__name__ + chr(10))\n"
 
 
@@ -118,12 +128,17 @@ def seeds(folder: Path) -> dict[str, str]:
     for name, (graph, options) in kinds.items():
         (folder / name).mkdir()
         gp.save(made, folder / name / graph, **options)
+    for name, (source, graph) in COPIED.items():
+        (folder / name).mkdir()
+        copy = shutil.copytree if (TESTS / source).is_dir() else shutil.copyfile
+        copy(TESTS / source, folder / name / graph)
     # What is read from it is computed by compiled kernels, if it is run so.
     text = model([node("Add", ["x", "x"], ["a"]), node("Exp", ["a"], ["y"])], [typed("x", [2])], [typed("y", [2])])
     fused = gp.from_onnx(text)
     (folder / "expression").mkdir()
     gp.save(fused, folder / "expression" / "m.graphport")
-    return {name: graph for name, (graph, _) in kinds.items()} | {"expression": "m.graphport"}
+    copied = {name: graph for name, (_, graph) in COPIED.items()}
+    return {name: graph for name, (graph, _) in kinds.items()} | copied | {"expression": "m.graphport"}
 
 
 class Stranger:
