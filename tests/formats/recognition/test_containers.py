@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import tarfile
 import zipfile
 
@@ -201,3 +202,19 @@ def test_a_file_is_unpacked_once_and_again_after_a_change(tmp_path, model):
     other = write_onnx(tmp_path / "other.onnx", perceptron(opset=9))
     path.write_bytes(gzip.compress(other.read_bytes()))
     assert locate(path).path.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes as POSIX has them")
+@pytest.mark.parametrize("name", ["saved_model.pb", "model.onnx", "config.json", "graph.nnef", "m.keras"])
+def test_a_pipe_in_a_folder_is_not_opened(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(gp.DiagnosticError):
+        gp.load(tmp_path)
+
+
+def test_a_member_in_very_many_folders_is_refused(model, tmp_path):
+    path = tmp_path / "m.tar"
+    with tarfile.open(path, "w") as archive:
+        archive.add(model, "a/" * 2000 + "m.onnx")
+    with pytest.raises(gp.DiagnosticError, match=r"IO0019.*folders"):
+        gp.load(path)

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import open_regular
 from graphport.core.zip_directory import ZIP_FAULTS
 from graphport.formats.recognition import EXPORTED
 from graphport.formats.recognition.evidence import MAX_MEMBERS, Evidence, open_zip
@@ -44,6 +45,8 @@ _COMPRESSIONS = (
 )
 _FAULTS = (OSError, zlib.error, lzma.LZMAError, tarfile.TarError, *ZIP_FAULTS)
 _CHUNK = 1 << 20
+_MAX_FOLDERS = 100
+"""Folders within each other that unpacking creates."""
 
 
 def contained_model(
@@ -154,7 +157,8 @@ def _is_variant(name: str, folder: str) -> bool:
 
 def _folder_head(evidence: Evidence, name: str, head_bytes: int) -> bytes:
     try:
-        with (evidence.path / name).open("rb") as file:
+        # A pipe among the files would block.
+        with open_regular(evidence.path / name) as file:
             return file.read(head_bytes)
     except OSError:
         return b""
@@ -245,6 +249,9 @@ def _unpacked(evidence: Evidence, name: str) -> Path:
             parts = PurePosixPath(member).parts
             if ".." in parts or "\\" in member or PurePosixPath(member).is_absolute():
                 continue
+            if len(parts) > _MAX_FOLDERS:
+                message = f"a member is inside {len(parts) - 1} folders, at most {_MAX_FOLDERS} are created"
+                raise tarfile.TarError(message)
             target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with _opened_member(evidence, member) as file:
