@@ -157,3 +157,17 @@ def test_the_language_model_of_several_modalities_is_read_with_a_warning(folder)
     model = gp.load(folder)
     assert [finding.code for finding in model.findings] == ["CKPT0010"]
     assert next(iter(model.outputs)) == "logits"
+
+
+def test_weights_may_be_links_into_the_folder_of_a_cache_alone(folder):
+    weights, blobs = folder / "model.safetensors", folder.parent / "blobs"
+    blobs.mkdir()
+    weights.rename(blobs / "0a1b")
+    weights.symlink_to("../blobs/0a1b")
+    assert code_of(folder) == "CKPT0001"
+    (folder / "config.json").rename(blobs / "2c3d")
+    (folder / "config.json").symlink_to("../blobs/2c3d")
+    assert gp.load(folder).outputs
+    weights.unlink()
+    weights.symlink_to(weights.name)
+    assert code_of(folder) == "CKPT0001"

@@ -76,6 +76,17 @@ def _link_outside(folder: Path) -> None:
     path.symlink_to(folder.parent / "elsewhere")
 
 
+def _link_folder_outside(folder: Path) -> None:
+    (folder / "variables").rename(folder.parent / "elsewhere")
+    (folder / "variables").symlink_to(folder.parent / "elsewhere")
+
+
+def _link_to_itself(folder: Path) -> None:
+    path = folder / "variables" / "variables.data-00000-of-00001"
+    path.unlink()
+    path.symlink_to(path.name)
+
+
 def _remove_variables(folder: Path) -> None:
     shutil.rmtree(folder / "variables")
 
@@ -91,6 +102,8 @@ def _truncate(folder: Path) -> None:
         pytest.param(_damage_index, "TF0103", id="checksum of the index"),
         pytest.param(_damage_data, "TF0103", id="checksum of a variable"),
         pytest.param(_link_outside, "TF0104", id="link to a file outside"),
+        pytest.param(_link_folder_outside, "TF0104", id="link to a folder outside"),
+        pytest.param(_link_to_itself, "TF0103", id="link to itself"),
         pytest.param(_remove_variables, "TF0103", id="no variables"),
         pytest.param(_truncate, "TF0101", id="truncated graph"),
     ],

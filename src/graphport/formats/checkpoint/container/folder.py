@@ -45,14 +45,36 @@ def read_tensors(folder: Path) -> dict[str, Storage]:
     if not index.exists() and not index.is_symlink():
         if not single.exists() and not single.is_symlink():
             raise _without_weights(folder)
-        return read_safetensors(single)
+        return read_safetensors(_resolve_shard(folder, recognition.WEIGHTS))
     found: dict[str, Storage] = {}
     weight_map = _weight_map(index)
     for file in dict.fromkeys(weight_map.values()):
-        tensors = read_safetensors(folder / file)
+        tensors = read_safetensors(_resolve_shard(folder, file))
         _check_shard(index, weight_map, file, tensors)
         found.update(tensors)
     return found
+
+
+def _resolve_shard(folder: Path, file: str) -> Path:
+    """Return the path of a weight file, which may be a link inside the folder or into the real folder of its config.
+
+    A cache of Hugging Face stores all files of a model in one folder, to which the links of its snapshots lead.
+
+    Raises:
+        DiagnosticError: CKPT0001 the file is outside of both folders, or its links form a loop.
+    """
+    path = folder / file
+    try:
+        real = path.resolve()
+        roots = (folder.resolve(), (folder / recognition.CONFIG).resolve().parent)
+    except RuntimeError as error:
+        raise fault(
+            "CKPT0001", f"{file} is a link to itself", Source(str(folder)), remedy="check the folder"
+        ) from error
+    if not any(real.is_relative_to(root) for root in roots):
+        message = f"{file} is a link to {real}, outside of the folder of the model"
+        raise fault("CKPT0001", message, Source(str(folder)), remedy="copy the file into the folder")
+    return path
 
 
 def _check_shard(index: Path, weight_map: dict[str, str], file: str, tensors: dict[str, Storage]) -> None:

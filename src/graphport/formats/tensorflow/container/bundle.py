@@ -121,14 +121,17 @@ class Bundle:
         return self._files[shard]
 
     def _check_inside(self, path: Path) -> None:
-        """Refuse a link to a file outside of the model.
+        """Refuse a file that links, its own or that of a folder, place outside of the model.
 
         Raises:
-            DiagnosticError: TF0104.
+            DiagnosticError: TF0103 the links form a loop; TF0104 the file is outside of the model.
         """
         home = self.folder.parent.resolve()
-        real = path.resolve()
-        if home not in real.parents and path.is_symlink():
+        try:
+            real = path.resolve()
+        except RuntimeError:
+            self.findings.refuse("TF0103", f"{path.name} is a link to itself", "variables", _DAMAGED)
+        if home not in real.parents:
             help = "a model's files lie in its folder; copy the file there"
             self.findings.refuse("TF0104", f"{path.name} is a link to {real}, outside of the model", "variables", help)
 
