@@ -102,3 +102,31 @@ def test_cut_bytecode_is_refused(cut, tmp_path):
     with pytest.raises(DiagnosticError) as caught:
         graphport.load(path)
     assert caught.value.diagnostics[0].code.startswith("SH")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(
+            "%0:1.5 = stablehlo.iota dim = 0 : tensor<4xi32>", "SH0001", id="number of results with a fraction"
+        ),
+        pytest.param(f"%0 = stablehlo.iota dim = {'9' * 5000} : tensor<4xi32>", "SH0001", id="long axis"),
+        pytest.param(f"%0 = stablehlo.iota dim = 0 : tensor<{'9' * 5000}xi32>", "SH0001", id="long dim"),
+        pytest.param("%0 = stablehlo.iota dim = 007 : tensor<4xi32>", "SH0007", id="leading zeros"),
+        pytest.param('%0 = "stablehlo.iota"() {iota_dimension = -foo} : () -> tensor<4xi32>', "SH0001", id="no number"),
+        pytest.param(
+            '%0 = "stablehlo.iota"() {iota_dimension = {a = 1}} : () -> tensor<4xi32>', "SH0007", id="dictionary"
+        ),
+        pytest.param('%0 = "stablehlo.add"() : () -> tensor<4xi32>', "SH0007", id="no operands"),
+        pytest.param(
+            "%t = stablehlo.create_token : !stablehlo.token\n"
+            '%0 = "stablehlo.abs"(%t) : (!stablehlo.token) -> tensor<4xi32>',
+            "SH0007",
+            id="token for a tensor",
+        ),
+    ],
+)
+def test_malformed_numbers_attributes_and_operands_are_refused(body, code, tmp_path):
+    with pytest.raises(DiagnosticError) as refused:
+        load(module(f"{body}\nreturn %0 : tensor<4xi32>", "tensor<4xi32>"), tmp_path)
+    assert [each.code for each in refused.value.diagnostics] == [code]

@@ -33,7 +33,10 @@ MAX_DEPTH = 64
 """Nesting of regions, attributes and types."""
 MAX_TYPE_PARTS = 10_000
 """Types inside one type, aliases expanded."""
+MAX_DIGITS = 40
+"""Digits of one integer."""
 
+_INTEGER = re.compile(rf"-?(?:0x[0-9A-Fa-f]{{1,{MAX_DIGITS}}}|[0-9]{{1,{MAX_DIGITS}}})")
 _DIMS = re.compile(rb"[ \t\r\n]*((?:(?:\d+|\?)[ \t\r\n]*x[ \t\r\n]*)*)")
 _DENSE = re.compile(rb"[ \t\r\n]*<[ \t\r\n]*(?:\"(0x[0-9A-Fa-f]*)\"|([^<>\"]*))[ \t\r\n]*>")
 _ALIAS = re.compile(rb"(?m)^[ \t]*([#!][A-Za-z_][\w.$-]*)[ \t\r\n]*=(?!=)")
@@ -307,7 +310,7 @@ class TextReader:
         for scope in reversed(self._scopes):
             if name in scope:
                 keys = scope[name]
-                place = int(index) if index else 0
+                place = _parse_integer(index, lexer.start) if index else 0
                 if place >= len(keys):
                     refuse("SH0004", f"{name} has {len(keys)} results, not {place + 1}", offset=lexer.start)
                 lexer.advance()
@@ -368,7 +371,7 @@ class TextReader:
             lexer.advance()
             count = 1
             if lexer.accept(":"):
-                count = int(lexer.take_token("number"))
+                count = _integer(lexer)
                 if not 0 < count <= 100_000:
                     refuse("SH0001", f"{name} cannot have {count} results", offset=offset)
             names.append((name, count))
@@ -546,8 +549,7 @@ class TextReader:
             return self._angled()
         if lexer.kind == "number":
             # The next colon begins the types of the operation.
-            text = lexer.take_token("number")
-            return float(text) if "." in text else int(text, 0)
+            return _parse_number(lexer)
         if lexer.kind == "string":
             return lexer.take_token("string")
         first = self._attribute()
@@ -854,8 +856,9 @@ class TextReader:
             lexer.fail("'<'")
         found = _DIMS.match(lexer.data, lexer.end)
         dims = b"" if found is None else found[1]
-        shape = [None if dim.strip() == b"?" else int(dim) for dim in dims.split(b"x")[:-1]]
         offset = lexer.start
+        words = [dim.strip().decode("ascii") for dim in dims.split(b"x")[:-1]]
+        shape = [None if word == "?" else _parse_integer(word, offset) for word in words]
         for dim in shape:
             if dim is not None and dim > MAX_EXTENT:
                 refuse("SH0008", f"a dim of {dim} is more than memory can hold", offset=offset)
@@ -958,19 +961,21 @@ class TextReader:
             return self._type()
         if lexer.at("-"):
             lexer.advance()
-            return -float(lexer.take_token("word"))
+            word = lexer.take_token("word")
+            return -float(word) if word in ("inf", "nan") else lexer.fail("a number")
         return lexer.fail("an attribute")
 
     def _numeric_attribute(self) -> Any:
         lexer = self._lexer
-        text = lexer.take_token("number")
+        text, offset = lexer.text, lexer.start
+        number = _parse_number(lexer)
         if not lexer.accept(":"):
-            return float(text) if "." in text or ("e" in text.lower() and "x" not in text) else int(text, 0)
+            return number
         type = self._type()
         if isinstance(type, OtherType) and type.name.startswith(("f", "bf", "tf")):
             scalar = TensorType(type.name, ())
-            return literal_dense(text.encode(), scalar, lexer.start).storage.numpy().item()
-        return int(text, 0)
+            return literal_dense(text.encode(), scalar, offset).storage.numpy().item()
+        return _parse_integer(text, offset)
 
     def _word_attribute(self) -> Any:
         lexer = self._lexer
@@ -1026,7 +1031,7 @@ class TextReader:
                     found.append(text == "true")
                 else:
                     try:
-                        found.append(float(text) if kind[0] in "fb" else int(text, 0))
+                        found.append(float(text) if kind[0] in "fb" else _parse_integer(text, lexer.start))
                     except ValueError:
                         lexer.fail("a number")
                 if not lexer.accept(","):
@@ -1198,10 +1203,22 @@ def _symbol(text: str) -> str:
 
 
 def _integer(lexer: Lexer) -> int:
-    text = lexer.take_token("number")
-    if not re.fullmatch(r"-?(\d+|0x[0-9A-Fa-f]+)", text):
-        refuse("SH0001", f"expected an integer, found {text[:40]}", offset=lexer.start)
-    return int(text, 0)
+    offset = lexer.start
+    return _parse_integer(lexer.take_token("number"), offset)
+
+
+def _parse_number(lexer: Lexer) -> int | float:
+    """The number that is the current token: an integer, or a float if it has a fraction or an exponent."""
+    offset, text = lexer.start, lexer.take_token("number")
+    is_float = "x" not in text and any(each in text for each in ".eE")
+    return float(text) if is_float else _parse_integer(text, offset)
+
+
+def _parse_integer(text: str, offset: int) -> int:
+    """Convert a decimal or hexadecimal integer of at most `MAX_DIGITS` digits."""
+    if not _INTEGER.fullmatch(text):
+        refuse("SH0001", f"expected an integer of at most {MAX_DIGITS} digits, found {text[:40]}", offset=offset)
+    return int(text, 16 if "x" in text else 10)
 
 
 def _dense_of(value: Any) -> Dense | None:
@@ -1232,7 +1249,7 @@ def convolution_dims(left: list[str], right: list[str], result: list[str]) -> di
     """The `dimension_numbers` of a convolution from the letters of its operands and result."""
 
     def spatial(letters: list[str]) -> list[int]:
-        numbered = sorted((int(letter), index) for index, letter in enumerate(letters) if letter.isdigit())
+        numbered = sorted((int(letter), index) for index, letter in enumerate(letters) if _INTEGER.fullmatch(letter))
         return [index for _, index in numbered]
 
     def letter_index(letters: list[str], letter: str) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -107,6 +109,55 @@ _COMPUTED_IN: dict[str, dict[DType | None, DType]] = {
 
 The replacement holds every element of the type, or has the same low bits.
 """
+
+
+_ATTRIBUTE_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("feature_index", "dimension", "iota_dimension", "index", "k", "dim", "batch_dims"), (int,)),
+    **dict.fromkeys(("exponent_bits", "mantissa_bits", "concat_dimension", "split_dimension", "split_count"), (int,)),
+    **dict.fromkeys(("feature_group_count", "batch_group_count", "top_k", "channel_id"), (int,)),
+    **dict.fromkeys(("comparison_direction", "compare_type", "fft_type", "einsum_config"), (str,)),
+    **dict.fromkeys(("dot_dimension_numbers", "dimension_numbers", "scatter_dimension_numbers"), (dict,)),
+    "epsilon": (int, float),
+}
+"""The types of attributes that rules read without a check of their own."""
+
+
+def _check_attributes(operation: Operation) -> None:
+    """Refuse an operation with an attribute of another type than its rule reads.
+
+    Raises:
+        RefusedError: SH0007.
+    """
+    for name, value in operation.attributes.items():
+        types = _ATTRIBUTE_TYPES.get(name)
+        if types is not None and value is not None and not isinstance(value, types):
+            expected = " or ".join(each.__name__ for each in types)
+            message = f"{operation.shown()}: the attribute {name} is {type(value).__name__}, expected {expected}"
+            refuse("SH0007", message)
+
+
+@cache
+def _operand_types(function: Rule) -> tuple[inspect.Signature, tuple[bool, ...]]:
+    """The signature of a rule without emitter and operation, and whether each operand must be a tensor."""
+    signature = inspect.signature(function)
+    operands = [each for each in list(signature.parameters.values())[2:] if each.kind is not each.KEYWORD_ONLY]
+    return signature.replace(parameters=operands), tuple(each.annotation == "Value" for each in operands)
+
+
+def _check_operands(operation: Operation, function: Rule, operands: Sequence[Held]) -> None:
+    """Refuse an operation whose operands do not match the signature of its rule.
+
+    Raises:
+        RefusedError: SH0007 another number of operands, or a tuple, token or complex tensor instead of a tensor.
+    """
+    signature, needs_tensor = _operand_types(function)
+    try:
+        signature.bind(*operands)
+    except TypeError as error:
+        refuse("SH0007", f"{operation.shown()} has {len(operands)} operands: {error}")
+    for index, operand in enumerate(operands):
+        if needs_tensor[min(index, len(needs_tensor) - 1)] and not isinstance(operand, Value):
+            refuse("SH0007", f"operand {index} of {operation.shown()} is not a tensor of real numbers")
 
 
 class Emitter:
@@ -437,15 +488,17 @@ class Emitter:
         if function is None:
             help = "custom calls and composites of unknown names are not supported" if name == "custom_call" else None
             refuse("SH0006", f"unsupported: the operator {operation.shown()}", help=help)
+        _check_attributes(operation)
+        _check_operands(operation, function, operands)
         try:
             found = function(self, operation, *operands)
         except (RefusedError, ShapeError, UncomputedError):
             raise
         except KeyError as error:
             refuse("SH0007", f"{operation.shown()} has no attribute {error}")
-        except (TypeError, ValueError, IndexError, ArithmeticError) as error:
-            # Text has no schema: an attribute of another kind is met where a rule uses it.
-            refuse("SH0007", f"{operation.shown()}: its operands and attributes do not fit: {error}")
+        except (ValueError, IndexError, ArithmeticError) as error:
+            # MLIR text has no schema: a rule is the first that meets a list, a region or a dim of another length.
+            refuse("SH0007", f"{operation.shown()}: its operands and attributes do not match: {error}")
         results = as_results(found)
         return [self.requantized(x, type) for x, type in zip(results, operation.result_types, strict=False)] or results
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def ints_of(value: Any, name: str = "") -> list[int]:
     """The integers of an attribute: a list or a constant."""
-    if isinstance(value, Dense):
+    if isinstance(value, Dense) and value.array().dtype.kind in "iub":
         return [int(n) for n in value.array().reshape(-1)]
     if isinstance(value, list):
         flat = [n for item in elements_of(value) for n in (elements_of(item) if isinstance(item, list) else [item])]
