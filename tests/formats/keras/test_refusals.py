@@ -34,6 +34,50 @@ def rewritten(tmp_path, change, name="convolutions.keras"):
     return path
 
 
+def use_a_boolean_dim(layers):
+    layer(layers, "InputLayer")["config"]["batch_shape"][1] = True
+
+
+def use_unnamed_arguments(layers):
+    layer(layers, "Conv2D")["inbound_nodes"][0]["kwargs"] = ["x"]
+
+
+def drop_arguments(layers):
+    layer(layers, "Conv2D")["inbound_nodes"][0]["args"] = []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(use_a_boolean_dim, "KERAS0402"), (use_unnamed_arguments, "KERAS0404"), (drop_arguments, "SHAPE0001")],
+)
+def test_a_malformed_configuration_is_refused(tmp_path, change, code):
+    assert refusal(rewritten(tmp_path, change)).code == code
+
+
+def test_a_wrapper_without_an_input_is_refused(tmp_path):
+    path = tmp_path / "m.keras"
+    source = next(each for each in sorted(FOLDER.parent.glob("*/*.keras")) if _has(each, "Bidirectional"))
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for item in old.infolist():
+            data = old.read(item)
+            if item.filename == "config.json":
+                config = json.loads(data)
+                layer(config["config"]["layers"], "Bidirectional")["inbound_nodes"][0]["args"] = []
+                data = json.dumps(config).encode()
+            new.writestr(item.filename, data)
+    assert refusal(path).code == "KERAS0403"
+
+
+def _has(path, class_name):
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        config = json.loads(archive.read("config.json"))["config"]
+    layers = config.get("layers") if isinstance(config, dict) else None
+    found = [each for each in layers or () if each["class_name"] == class_name]
+    return bool(found and found[0].get("inbound_nodes"))
+
+
 def layer(layers, class_name):
     return next(each for each in layers if each["class_name"] == class_name)
 

@@ -68,13 +68,16 @@ def read_calls(inbound: Any, names: Collection[str]) -> list[Call]:
 def _read_call(node: Any, names: Collection[str]) -> Call:
     given = _object(node)
     if "args" in given:
-        args, kwargs = _read_values(given["args"]), _read_values(given.get("kwargs") or {})
-        return Call(tuple(args) if is_sequence(args) else (args,), kwargs)
-    kwargs: dict[str, Any] = {}
-    found = _read_legacy(node, names, kwargs)
+        args = _read_values(given["args"])
+        kwargs: Any = _read_values(given.get("kwargs") or {})
+        # A list of keyword arguments gets the empty name, which no layer accepts.
+        named = cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {"": kwargs}
+        return Call(tuple(args) if is_sequence(args) else (args,), named)
+    options: dict[str, Any] = {}
+    found = _read_legacy(node, names, options)
     if is_sequence(node) and not _is_leaf(node, names) and len(node) == 1:
         found = found[0]
-    return Call((found,), kwargs)
+    return Call((found,), options)
 
 
 def _object(value: Any) -> dict[str, Any]:

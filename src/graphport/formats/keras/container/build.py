@@ -154,7 +154,7 @@ class GraphBuilder:
         for axis, dim in enumerate(shape):
             if dim is None:
                 dims.append(Symbol("batch" if axis == 0 else f"{layer.name}_{axis}"))
-            elif isinstance(dim, int) and 0 < dim <= _MAX_DIM:
+            elif isinstance(dim, int) and not isinstance(dim, bool) and 0 < dim <= _MAX_DIM:
                 dims.append(dim)
             else:
                 message = f"dim {axis} of the input {layer.name!r} is {str(dim)[:40]}"
@@ -335,9 +335,11 @@ class GraphBuilder:
             operands += self._masks(bound)
         operands += [(role, self._constant(layer, role)) for role in layer.weights]
         effective = {**known.options, **options}
-        values = self.emit(
-            layer.class_name, operands, options, f"{scope}{layer.name}", layer.location, known.count(effective)
-        )
+        count = known.count(effective)
+        if count < 1 or (known.mask == "make" and not bound.tensors):
+            message = f"{layer.name!r} has {len(bound.tensors)} inputs and {count} results"
+            self._findings.refuse("KERAS0403", message, layer.location, _HELP)
+        values = self.emit(layer.class_name, operands, options, f"{scope}{layer.name}", layer.location, count)
         return self._with_masks(layer, known, bound, values, effective)
 
     def _bind(self, layer: LayerConfig, known: LayerType, call: Call) -> _Bound:
@@ -533,7 +535,7 @@ class GraphBuilder:
     def _bidirectional(self, layer: LayerConfig, call: Call, scope: str) -> list[Tensor]:
         """Both directions of a recurrent layer, merged."""
         forward, backward = layer.parts["forward_layer"], layer.parts["backward_layer"]
-        x, state = self._sequences(call)
+        x, state = self._sequences(layer, call)
         half = len(state) // 2
         results: list[list[Tensor]] = []
         # Sequences of the second direction are returned in the order of the input.
@@ -553,16 +555,22 @@ class GraphBuilder:
         )[0]
         return [Tensor(value, results[0][0].mask), *states]
 
-    def _sequences(self, call: Call) -> tuple[Tensor, list[Tensor]]:
-        """The sequences and the initial states of a recurrent layer; Keras 2 passes both in one list."""
+    def _sequences(self, layer: LayerConfig, call: Call) -> tuple[Tensor, list[Tensor]]:
+        """The sequences and the initial states of a recurrent layer; Keras 2 passes both in one list.
+
+        Raises:
+            DiagnosticError: KERAS0403 the call has no sequences.
+        """
         given = [*call.args, call.kwargs.get("sequences")]
         found = [each for each in flatten(given) if isinstance(each, Tensor)]
         states = [each for each in flatten(call.kwargs.get("initial_state")) if isinstance(each, Tensor)]
+        if not found:
+            self._findings.refuse("KERAS0403", f"{layer.name!r} has no input", layer.location, _HELP)
         return found[0], [*found[1:], *states]
 
     def _stacked(self, layer: LayerConfig, call: Call, scope: str) -> list[Tensor]:
         """The cells of `StackedRNNCells` as layers one after another; all but the last one return sequences."""
-        x, state = self._sequences(call)
+        x, state = self._sequences(layer, call)
         parts = list(layer.parts.values())
         sizes = [2 if part.class_name == "LSTM" else 1 for part in parts]
         found: list[Tensor] = [x]

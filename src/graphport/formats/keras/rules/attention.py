@@ -260,7 +260,7 @@ def _flattened(b: Builder, x: Value) -> Value:
 def _split_heads(at: Layer, name: str, x: Value) -> Value:
     """A projection of `x` as [B, N, T, H]; kernel [features, N, H]."""
     b, kernel, bias = at.b, at.need(f"{name}_dense/kernel"), at.get(f"{name}_dense/bias")
-    features, heads, size = sizes(b.dims(kernel), "the kernel")
+    features, heads, size = sizes(b.dims(kernel, 3), "the kernel")
     y = b(MatMul, x, reshaped(b, kernel, (features, heads * size)))
     if bias is not None:
         y = b(Add, y, reshaped(b, bias, (heads * size,)))
@@ -270,7 +270,7 @@ def _split_heads(at: Layer, name: str, x: Value) -> Value:
 def _output(at: Layer, y: Value) -> Value:
     """The projection of all heads [B, T, N, H] to the features."""
     b, kernel, bias = at.b, at.need("output_dense/kernel"), at.get("output_dense/bias")
-    heads, size, *features = sizes(b.dims(kernel), "the kernel")
+    heads, size, *features = sizes(b.dims(kernel, at_least=2), "the kernel")
     joined = reshape_to(b, y, [(y, 0), (y, 1), heads * size])
     width = int(np.prod(features))
     y = b(MatMul, joined, reshaped(b, kernel, (heads * size, width)))

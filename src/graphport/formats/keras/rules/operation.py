@@ -11,11 +11,11 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import DTYPES, Layer, checked_axis, layer
+from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, dtype_of
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 Given: TypeAlias = "Value | bool | int | float | list[Any]"
@@ -43,9 +43,12 @@ def operation(
                 constant = options.pop(each.name, None)
                 values = at.operands.get(each.name, ())
                 if each.kind is each.VAR_POSITIONAL:
-                    given += _merged(values, constant)
+                    found = _merged(values, constant)
                 else:
-                    given.append(values[0] if values else constant if constant is not None else _default(each))
+                    found = [values[0] if values else constant if constant is not None else _default(each)]
+                for operand in found:
+                    _check_operand(each, operand)
+                given += found
             for name in options:
                 values = at.operands.get(name)
                 if values:
@@ -75,6 +78,30 @@ def _default(parameter: inspect.Parameter) -> Any:
         message = f"the operand {parameter.name!r} is missing"
         raise ShapeError(message)
     return parameter.default
+
+
+def _check_operand(parameter: inspect.Parameter, operand: Any) -> None:
+    """Check an operand against its annotation: `Value` is a tensor, `Any` a tensor, a scalar or a list of scalars.
+
+    Raises:
+        ShapeError: it is something else.
+    """
+    if isinstance(operand, Value) or operand is parameter.default:
+        return
+    takes_scalars = parameter.annotation not in ("Value", "Value | None")
+    if takes_scalars and _is_numeric(operand):
+        return
+    message = f"{parameter.name} is {operand!r:.60}, expected a tensor{' or scalars' if takes_scalars else ''}"
+    raise ShapeError(message)
+
+
+def _is_numeric(operand: Any) -> bool:
+    """Whether an operand is a scalar or a nested list of scalars whose lists at each depth have equal lengths."""
+    if not is_sequence(operand):
+        return isinstance(operand, bool | int | float)
+    items = list(operand)
+    lengths = {len(each) if is_sequence(each) else -1 for each in items}
+    return len(lengths) <= 1 and all(map(_is_numeric, items))
 
 
 def _merged(values: Any, constant: Any) -> list[Any]:

@@ -89,7 +89,7 @@ def flipped(b: Builder, x: Value) -> Value:
 
 def _inputs(at: Layer, states: int) -> tuple[Value, list[Value]]:
     """The sequences and the initial states; Keras 2 has both in one list."""
-    x, *more = at.inputs
+    x, more = at.x, at.inputs[1:]
     found = [*more, *at.operands.get("initial_state", ())]
     if len(found) not in (0, states):
         message = f"{len(found)} initial states, expected {states}"

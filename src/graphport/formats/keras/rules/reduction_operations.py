@@ -189,7 +189,7 @@ def argsort(b: Builder, x: Value, *, axis: int = -1) -> Value:
 
 
 @operation("Matmul")
-def matmul(b: Builder, x1: Value, x2: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
+def matmul(b: Builder, x1: Any, x2: Any, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """Products of matrices."""
     x, y = promoted(b, x1, x2)
     x, y = (_swapped(b, each) if swap else each for each, swap in ((x, transpose_a), (y, transpose_b)))
@@ -202,13 +202,13 @@ def _swapped(b: Builder, x: Value) -> Value:
 
 
 @operation("Einsum")
-def einsum(b: Builder, *operands: Value, subscripts: str = "") -> Value:
+def einsum(b: Builder, *operands: Any, subscripts: str = "") -> Value:
     """A sum of products."""
     return b(Einsum, *promoted(b, *operands), equation=subscripts.replace(" ", ""))
 
 
 @operation("Dot")
-def dot(b: Builder, x1: Value, x2: Value) -> Value:
+def dot(b: Builder, x1: Any, x2: Any) -> Value:
     """A product over the last axis of `x1` and the last but one of `x2`."""
     x, y = promoted(b, x1, x2)
     one, other = len(b.dims(x)), len(b.dims(y))
@@ -223,7 +223,7 @@ def dot(b: Builder, x1: Value, x2: Value) -> Value:
 
 
 @operation("Tensordot")
-def tensordot(b: Builder, x1: Value, x2: Value, *, axes: Any = 2) -> Value:
+def tensordot(b: Builder, x1: Any, x2: Any, *, axes: Any = 2) -> Value:
     """A sum of products over pairs of axes."""
     x, y = promoted(b, x1, x2)
     one, other = len(b.dims(x)), len(b.dims(y))
@@ -240,7 +240,7 @@ def tensordot(b: Builder, x1: Value, x2: Value, *, axes: Any = 2) -> Value:
 
 
 @operation("Outer")
-def outer(b: Builder, x1: Value, x2: Value) -> Value:
+def outer(b: Builder, x1: Any, x2: Any) -> Value:
     """All products of elements of two tensors."""
     x, y = promoted(b, x1, x2)
     return b(Mul, b(Reshape, x, vector(b, [-1, 1])), b(Reshape, y, vector(b, [1, -1])))
@@ -296,10 +296,10 @@ def moments(b: Builder, x: Value, *, axes: Any = None, keepdims: bool = False, s
 
 
 @operation("Average")
-def average(b: Builder, x: Value, weights: Any = None, *, axis: Any = None) -> Value:
+def average(b: Builder, x: Any, weights: Any = None, *, axis: Any = None) -> Value:
     """The mean, weighted if there are weights."""
     if weights is None:
-        return mean(b, x, axis=axis)
+        return mean(b, promoted(b, x)[0], axis=axis)
     x, weights = promoted(b, x, weights, is_float=True)
     axes = axes_of(b, x, axis)
     if len(b.dims(weights)) != len(b.dims(x)):

@@ -152,26 +152,27 @@ def ravel(b: Builder, x: Value) -> Value:
 
 
 @operation("Concatenate")
-def concatenate(b: Builder, *xs: Value, axis: int = 0) -> Value:
+def concatenate(b: Builder, *xs: Any, axis: int = 0) -> Value:
     """Concatenate tensors along an axis."""
     return b(Concat, *promoted(b, *xs), axis=axis)
 
 
 @operation("Hstack")
-def hstack(b: Builder, *xs: Value) -> Value:
+def hstack(b: Builder, *xs: Any) -> Value:
     """Concatenate tensors along axis 1; vectors along axis 0."""
-    return b(Concat, *promoted(b, *xs), axis=1 if len(b.dims(xs[0])) > 1 else 0)
+    found = promoted(b, *xs)
+    return b(Concat, *found, axis=1 if len(b.dims(found[0])) > 1 else 0)
 
 
 @operation("Vstack")
-def vstack(b: Builder, *xs: Value) -> Value:
+def vstack(b: Builder, *xs: Any) -> Value:
     """Concatenate tensors along axis 0, after vectors get an axis."""
-    raised = [each if len(b.dims(each)) > 1 else unsqueezed(b, each, [0]) for each in xs]
-    return b(Concat, *promoted(b, *raised), axis=0)
+    raised = [each if len(b.dims(each)) > 1 else unsqueezed(b, each, [0]) for each in promoted(b, *xs)]
+    return b(Concat, *raised, axis=0)
 
 
 @operation("Stack")
-def stack(b: Builder, *x: Value, axis: int = 0) -> Value:
+def stack(b: Builder, *x: Any, axis: int = 0) -> Value:
     """Tensors along a new axis."""
     found = promoted(b, *x)
     place = checked_axis(axis, len(b.dims(found[0])) + 1)

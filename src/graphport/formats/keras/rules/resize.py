@@ -142,7 +142,7 @@ def resizing(
 
 def _cropped_to_ratio(b: Builder, x: Value, height: int, width: int) -> Value:
     """The largest window in the middle with the aspect ratio of the target."""
-    tall, wide = sizes(b.dims(x)[2:], "the images")
+    tall, wide = sizes(b.dims(x, 4)[2:], "the images")
     crop_height = min(tall, int(float(wide * height) / width)) or tall
     crop_width = min(wide, int(float(tall * width) / height)) or wide
     top, left = int(float(tall - crop_height) / 2), int(float(wide - crop_width) / 2)
@@ -152,7 +152,7 @@ def _cropped_to_ratio(b: Builder, x: Value, height: int, width: int) -> Value:
 
 def _padded_to_ratio(b: Builder, x: Value, height: int, width: int, fill_value: float) -> Value:
     """The images in the middle of the smallest frame with the aspect ratio of the target."""
-    tall, wide = sizes(b.dims(x)[2:], "the images")
+    tall, wide = sizes(b.dims(x, 4)[2:], "the images")
     pad_height = max(tall, int(float(wide * height) / width))
     pad_width = max(wide, int(float(tall * width) / height))
     top, left = int(float(pad_height - tall) / 2), int(float(pad_width - wide) / 2)
