@@ -81,6 +81,7 @@ def written(path, body, extra=""):
             "TS0009",
             id="write into what a loop carries and another variable shows",
         ),
+        pytest.param("return ops.prim.NumToTensor(x)", "TS0011", id="tensor for a number"),
         pytest.param('return torch.linear(x, "a")', "TS0011", id="string for a tensor"),
     ],
 )

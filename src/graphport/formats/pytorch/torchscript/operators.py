@@ -329,10 +329,16 @@ class Operators:
         return self.emitter.number(self.emitter.node(CAST, [("self", value, False)], {"dtype": dtype_name(wide)})[0])
 
     def tensor_of(self, number: Any, dtype: DType | None = None) -> Tensor:
-        """A number as a tensor of rank 0."""
+        """A number as a tensor of rank 0.
+
+        Raises:
+            DiagnosticError: TS0011 it is not a number.
+        """
         if isinstance(number, Number):
             tensor = Tensor(number.value)
             return tensor if dtype is None else self.cast(tensor, dtype)
+        if not isinstance(number, bool | int | float):
+            refuse("TS0011", f"{kind_of(number)} is used as a number")
         own = DType.BOOL if isinstance(number, bool) else DType.INT64 if isinstance(number, int) else DType.FLOAT64
         return Tensor(self.emitter.constant(number, dtype or own, "number"))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from graphport.core.budget import fits_in_memory
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -50,8 +51,10 @@ def append_to_cache(at: GraphBuilder, given: Mapping[str, Any], node: Call, name
     if any(isinstance(dim, int) and dim < 0 for dim in others):
         raise at.fault("NNEF0904", f"the cache '{given['name']}' has a negative dimension", node)
     if all(isinstance(dim, int) for dim in others):
-        shape = [0 if place == axis else dim for place, dim in enumerate(past)]
-        state.storage = storage_of(np.zeros(cast("list[int]", shape), dtype.numpy), dtype)
+        shape = cast("list[int]", [0 if place == axis else dim for place, dim in enumerate(past)])
+        if not fits_in_memory(shape):
+            raise at.fault("NNEF0904", f"the cache '{given['name']}' has a dimension that no memory holds", node)
+        state.storage = storage_of(np.zeros(shape, dtype.numpy), dtype)
     at.home.adopt_input(state)
     (result,) = at.node("concat", [state, x], 1, names=[name], axis=axis)
     caches.append(Cache(state, result, str(given["name"])))

@@ -81,14 +81,20 @@ def inherited(
     """Apply the standard's `rule` to an operator that tract inherits.
 
     Raises:
+        ShapeError: a required operand is absent.
         UnsupportedError: an attribute is known only at run time.
     """
     tensors, waiting = split_operands(operands, wires)
     known: Mapping[str, Any] = {name: static_elements(value) for name, value in waiting.items()}
+    signature = inspect.signature(rule)
     try:
-        inspect.signature(rule).bind(b, *tensors, **given, **known)
+        bound = signature.bind(b, *tensors, **given, **known)
     except TypeError as error:
         raise ShapeError(str(error)) from error
+    absent = [n for n, x in bound.arguments.items() if x is None and signature.parameters[n].annotation == "Value"]
+    if absent:
+        message = f"operand {absent[0]} is absent"
+        raise ShapeError(message, "only optional operands can be")
     return rule(b, *tensors, **given, **known)
 
 
