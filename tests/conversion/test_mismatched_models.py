@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from graphport.ops import registry
 from tests.passes.cases import info, model
 
 
@@ -51,6 +52,24 @@ def test_random_numbers_of_an_infinite_range_are_a_diagnostic():
         node.attributes.update(limits)
     with pytest.raises(DiagnosticError, match="RUN0005"):
         gp.run(found, {"x": np.zeros(2, np.float32)}, backend="reference")
+
+
+def test_an_import_rule_that_fails_is_no_fault_of_the_file(tmp_path, monkeypatch):
+    """An exception of a rule is an internal error, whatever its type; a rule checks what it reads from a file."""
+    path = tmp_path / "m.xml"
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], [info("x", [2])], [info("y", [2])], {}, opset=20)
+    gp.save(gp.from_onnx(proto), path)
+    for error in (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, AttributeError):
+
+        def fail(*_operands, _error=error, **_attributes):
+            raise _error("a fault of the rule")
+
+        with monkeypatch.context() as patch:
+            patch.delenv("GRAPHPORT_DEBUG", raising=False)
+            patch.setattr(registry, "lowering", lambda *_given, _fail=fail: _fail)
+            codes = {each.code for each in gp.check(path)}
+        assert "BUG0001" in codes
+        assert "SHAPE0001" not in codes
 
 
 CONTRIB = {

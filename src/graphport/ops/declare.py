@@ -224,8 +224,8 @@ class Dialect:
     """The writer option that enables this dialect in files of its parent."""
     formulas: str | None = None
     """The dialect whose decompositions are used for operators without an export rule."""
-    checks_operands: bool = False
-    """Whether rules receive any number and kind of operands because the dialect has no signatures."""
+    broadcasts_by_attribute: bool = False
+    """Whether the attribute `auto_broadcast` of a node decides how its operands broadcast."""
     has_literals: bool = False
     """Whether operands may be literals, including `None`, which rules must handle."""
     infers_anew: bool = False

@@ -45,9 +45,6 @@ PAGES_ROOT = "graphport.ops.pages."
 
 _parsed = cache(pattern.parse)
 
-_STUMBLES = (ValueError, LookupError, ArithmeticError, AttributeError)
-
-
 _BROADCAST = "auto_broadcast"
 _BROADCAST_AXIS = "auto_broadcast_axis"
 _CHOICE = 3
@@ -411,33 +408,27 @@ def lowered(
 
     Raises:
         ShapeError: the number of operands or results, or an attribute, does not match the rule; a required operand is
-            absent; an attribute has the wrong type; or the rule fails on operands of a dialect without signatures.
+            absent; or an attribute has the wrong type.
     """
-    checks = record(builder.dialect).checks_operands
-    if checks and _BROADCAST in attributes:
+    if _BROADCAST in attributes and record(builder.dialect).broadcasts_by_attribute:
         operands, attributes = _broadcast(builder, operands, attributes)
     _check_against(_rule_signature(rule, has_literals=record(builder.dialect).has_literals), operands, attributes)
     try:
-        answer = results(rule(builder, *operands, **attributes))
+        values = results(rule(builder, *operands, **attributes))
     except TypeError as error:
         mismatch = _mismatch(rule, builder, *operands, **attributes)
-        if mismatch is None and not checks:
+        if mismatch is None:
             raise
-        message = f"its {len(operands)} operands do not match its signature: {mismatch or error}"
+        message = f"its {len(operands)} operands do not match its signature: {mismatch}"
         raise ShapeError(message) from error
-    except _STUMBLES as error:
-        if isinstance(error, ShapeError) or not checks:
-            raise
-        message = f"its operands and attributes do not go together: {error}"
-        raise ShapeError(message) from error
-    if len(answer) < builder.count:
-        message = f"it has {builder.count} results, expected at most {len(answer)}"
+    if len(values) < builder.count:
+        message = f"it has {builder.count} results, expected at most {len(values)}"
         raise ShapeError(message)
-    return answer
+    return values
 
 
 class _RuleSignature(NamedTuple):
-    """What the signature of a rule requires of operands and attributes."""
+    """Requirements on operands and attributes in the signature of a rule."""
 
     required: Mapping[int, str]
     """The required operands, by index."""

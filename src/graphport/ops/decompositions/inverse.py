@@ -22,7 +22,7 @@ MAX_ROWS = 4
 def determinant(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """Return the determinant of each matrix in the last two axes; `None` if the matrices are too large."""
     rank = len(b.dims(x))
-    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
+    rows, columns = sizes(b.dims(x, at_least=2)[-2:], "the size of a matrix")
     if rows != columns or not 0 < rows <= MAX_ROWS:
         return None
     lines = [b(Gather, x, scalar(b, i, DType.INT64), axis=rank - 2) for i in range(rows)]
@@ -37,7 +37,7 @@ def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
         UnsupportedError: the matrices are too large.
     """
     rank = len(b.dims(x))
-    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
+    rows, columns = sizes(b.dims(x, at_least=2)[-2:], "the size of a matrix")
     if rows != columns or not 0 < rows <= MAX_ROWS:
         message = f"the inverse of a matrix of {rows} rows"
         raise UnsupportedError(message)

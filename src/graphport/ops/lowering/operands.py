@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from typing import cast as as_type
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import MOST_ELEMENTS, TensorFact, Unknown
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.reshape import Reshape, Transpose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
@@ -81,6 +81,33 @@ def needed(value: Value | None, what: str) -> tuple[int, ...]:
     return found
 
 
+def translate(name: str, given: str, table: Mapping[str, str]) -> str:
+    """Return the entry of a table for the value of the attribute `name`.
+
+    Raises:
+        ShapeError: the table has no entry for it.
+    """
+    found = table.get(given)
+    if found is None:
+        message = f"{name} is {given!r:.60}, expected one of {', '.join(table)}"
+        raise ShapeError(message)
+    return found
+
+
+def needed_integer(value: Value | None, what: str) -> int:
+    """Return the integer of a one-element operand that must be constant.
+
+    Raises:
+        ShapeError: it has another number of elements.
+        UnsupportedError: they are not known.
+    """
+    found = needed(value, what)
+    if len(found) != 1:
+        message = f"{what} has {len(found)} elements, expected 1"
+        raise ShapeError(message)
+    return found[0]
+
+
 def sizes(dims: Sequence[Dim], what: str = "a shape") -> tuple[int, ...]:
     """Return `dims` as integers.
 
@@ -95,8 +122,19 @@ def sizes(dims: Sequence[Dim], what: str = "a shape") -> tuple[int, ...]:
 
 
 def vector(b: Builder, numbers: Sequence[int]) -> Value:
-    """Create an int64 constant of rank 1."""
-    return b.constant(np.array(numbers, np.int64))
+    """Create an int64 constant of rank 1.
+
+    Raises:
+        ShapeError: an element of an attribute is not a 64-bit integer.
+    """
+    try:
+        return b.constant(np.array(numbers, np.int64))
+    except (OverflowError, TypeError, ValueError) as error:
+        given: Sequence[Any] = numbers
+        if not all(each is None or isinstance(each, int | float | str | tuple) for each in given):
+            raise
+        message = f"an attribute is {given!r:.60}, expected 64-bit integers"
+        raise ShapeError(message) from error
 
 
 def index(b: Builder, number: int) -> Value:

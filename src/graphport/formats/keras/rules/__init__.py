@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(checks_operands=True)
+RECORD = Dialect()

@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(decomposes=True, checks_operands=True, infers_anew=True)
+RECORD = Dialect(decomposes=True, broadcasts_by_attribute=True, infers_anew=True)

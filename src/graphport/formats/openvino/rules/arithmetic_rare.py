@@ -70,7 +70,7 @@ def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
 
 def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[Length, Length, Length]:
     """Return batch, height and width of an image whose planes are stacked vertically."""
-    n, rows, width, *_ = lengths(b, y)
+    n, rows, width, *_ = lengths(b, y, 4)
     height = parted(b, times(b, rows, 2), 3) if is_single else rows
     if any(isinstance(side, int) and side % 2 for side in (height, width)):
         message = f"an image of {height} by {width} pixels"
@@ -120,7 +120,7 @@ def _coloured(b: Builder, parts: tuple[Value, Value, Value], colours: str) -> Va
 
 def _doubled(b: Builder, x: Value) -> Value:
     """Each place [N, h, w, 1] four times: [N, 2h, 2w, 1]."""
-    n, h, w, *_ = lengths(b, x)
+    n, h, w, *_ = lengths(b, x, 4)
     wide = shaped(b, x, [n, h, 1, w, 1, 1])
     spread = b(Tile, wide, vector(b, [1, 1, 2, 1, 2, 1]))
     return shaped(b, spread, [n, times(b, h, 2), times(b, w, 2), 1])
@@ -137,7 +137,7 @@ def _planes(b: Builder, x: Value, order: Sequence[int], single_plane: bool) -> t
     if not dtype.is_floating:
         message = f"RGB to YUV of {dtype}: the rounding of chroma means is not documented"
         raise UnsupportedError(message)
-    n, height, width, *_ = lengths(b, x)
+    n, height, width, *_ = lengths(b, x, 4)
     half = parted(b, height, 2), parted(b, width, 2)
     bright = _mixed(b, x, [_BRIGHTNESS[place] for place in order], 16)
     sides = [_mixed(b, x, [shares[place] for place in order], 128) for shares in _CHROMA]

@@ -190,7 +190,7 @@ def _copied(b: Builder, x: Value, dims: Sequence[Dim]) -> Value:
 
 def _joined(b: Builder, y: Value) -> Value:
     """Merge heads: [B, N, L, H] to [B, L, N * H]."""
-    batch, length, count, size = (b.dims(y)[axis] for axis in (0, 2, 1, 3))
+    batch, length, count, size = (b.dims(y, 4)[axis] for axis in (0, 2, 1, 3))
     return _copied(b, emitted_transpose(b, y, [0, 2, 1, 3]), [batch, length, count * size])
 
 

@@ -56,7 +56,7 @@ def group_convolution_backprop(
     b: Builder, op: Gradient, x: Value, filters: Value, output_shape: Value | None = None
 ) -> Value:
     """The same for each group of channels; filters have an axis of groups in front."""
-    group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
+    group, *_ = sizes(b.dims(filters, at_least=1)[:1], "the number of groups")
     return _conv_transpose(b, op, x, joined_groups(b, filters), group, output_shape)
 
 

@@ -171,13 +171,13 @@ def convolution(b: Builder, op: Sliding, x: Value, filters: Value) -> Value:
 @Sliding.lower("openvino", "opset1.GroupConvolution")
 def group_convolution(b: Builder, op: Sliding, x: Value, filters: Value) -> Value:
     """The same for each group of channels; filters have an axis of groups in front."""
-    group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
+    group, *_ = sizes(b.dims(filters, at_least=1)[:1], "the number of groups")
     return convolved(b, x, joined_groups(b, filters), group, op.borders(len(b.dims(filters)) - 3))
 
 
 def joined_groups(b: Builder, filters: Value) -> Value:
     """Filters [G, A, B, *k] as [G * A, B, *k]."""
-    group, first, *rest = sizes(b.dims(filters), "the shape of grouped filters")
+    group, first, *rest = sizes(b.dims(filters, at_least=2), "the shape of grouped filters")
     return reshaped(b, filters, [group * first, *rest])
 
 
@@ -230,7 +230,7 @@ def emitted_by_group(b: Builder, word: str, x: Value, w: Value, group: int, word
     """Emit a convolution, or its Group variant, whose filters have a leading group axis."""
     if group == 1:
         return emit(b, f"opset1.{word}", x, w, **words)
-    maps, *rest = sizes(b.dims(w), "the shape of grouped filters")
+    maps, *rest = sizes(b.dims(w, at_least=1), "the shape of grouped filters")
     return emit(b, f"opset1.Group{word}", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
 
 

@@ -242,7 +242,7 @@ def region_yolo(
 ) -> Value:
     """YOLO region layer: sigmoid of positions, confidence and classes (or softmax of classes)."""
     del anchors
-    n, channels, *spatial = sizes(b.dims(x), "the shape of a region layer")
+    n, channels, *spatial = sizes(b.dims(x, at_least=2), "the shape of a region layer")
     boxes = num if do_softmax else len(mask)
     parts = coords + 1 + classes
     split = reshaped(b, x, [n, boxes, parts, prod(spatial)])

@@ -22,8 +22,10 @@ from graphport.ops.lowering.operands import (
     ends_of,
     integers,
     needed,
+    needed_integer,
     reshaped,
     sizes,
+    translate,
     transposed,
     vector,
 )
@@ -59,7 +61,7 @@ _FIRST = int(np.iinfo(np.int64).min)
 def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: int = 0) -> Value:
     """Gather slices along an axis; the leading `batch_dims` axes of data and indices are matched."""
     rank = len(b.dims(data))
-    (place,) = needed(axis, "the axis of a gathering")
+    place = needed_integer(axis, "the axis")
     at = axis_index(place, rank)
     batch = batch_dims + len(b.dims(indices)) if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(at, len(b.dims(indices))):
@@ -114,7 +116,7 @@ def _counted_forward(b: Builder, data: Value, indices: Value, axis: int) -> Valu
 
 
 _INDEXING = ROWS.having(
-    combined=lambda _b, reduction: _REDUCTIONS[reduction],
+    combined=lambda _b, reduction: translate("reduction", reduction, _REDUCTIONS),
     combining=lambda _b, reduction: {ours: theirs for theirs, ours in _REDUCTIONS.items()}[reduction],
     counted_below=_counted_below,
     counted_forward=_counted_forward,
@@ -163,7 +165,7 @@ opset15.SearchSorted(bounds, x, *, right_mode=False, output_type=None)
 def scatter_update(b: Builder, data: Value, indices: Value, updates: Value, axis: Value) -> Value:
     """Whole slices along an axis replaced."""
     rank, count = len(b.dims(data)), len(b.dims(indices))
-    (place,) = needed(axis, "the axis of a scattering")
+    place = needed_integer(axis, "the axis")
     at = axis_index(place, rank)
     order = [at, *(axis for axis in range(rank) if axis != at)]
     behind = [axis for axis in range(rank + count - 1) if not at <= axis < at + count]
@@ -189,16 +191,18 @@ def scatter_elements_update(
     use_init_val: bool = True,
 ) -> Value:
     """Scatter elements along an axis, replacing or reducing the existing ones."""
-    (at,) = needed(axis, "the axis of a scattering")
+    at = needed_integer(axis, "the axis")
     index_values = as_index(b, indices)
     if reduction == "mean":
         return _scattered_mean(b, data, index_values, updates, at, use_init_val=use_init_val)
     if not use_init_val and reduction != "none":
         lowest, highest = ends_of(dtype_of(data))
-        start = {"sum": 0, "prod": 1, "min": highest, "max": lowest}[reduction]
+        starts = {"sum": 0, "prod": 1, "min": highest, "max": lowest}
+        start = starts[translate("reduction", reduction, {name: name for name in starts})]
         neutral = b(Expand, b.like(data, start), b(Shape, index_values))
         data = b(ScatterElements, data, index_values, neutral, axis=at)
-    return b(ScatterElements, data, index_values, updates, axis=at, reduction=_REDUCTIONS[reduction])
+    canonical = translate("reduction", reduction, _REDUCTIONS)
+    return b(ScatterElements, data, index_values, updates, axis=at, reduction=canonical)
 
 
 def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axis: int, *, use_init_val: bool) -> Value:

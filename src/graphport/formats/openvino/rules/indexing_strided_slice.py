@@ -39,8 +39,11 @@ def strided_slice(
     ellipsis_mask: tuple[int, ...] = (),
 ) -> Value:
     """A slice as Python's brackets have it: ends left out, new axes, single entries, an ellipsis."""
-    (count,) = sizes(b.dims(begin), "how many axes are sliced")
+    (count,) = sizes(b.dims(begin, 1), "the number of sliced axes")
     steps = (1,) * count if strides is None else needed(strides, "strides")
+    if len(steps) != count:
+        message = f"the strides do not match the {count} begins"
+        raise ShapeError(message)
     marks = [(*mask, *[0] * count)[:count] for mask in (new_axis_mask, shrink_axis_mask, ellipsis_mask)]
     entries = _expand_entries(len(b.dims(data)), count, *marks)
     cut = [entry for entry in entries if entry.kind in ("slice", "shrink")]

@@ -79,7 +79,7 @@ def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int,
     Raises:
         ShapeError: there are not as many as cells for each map that is made.
     """
-    _, channels, height, width = sizes(b.dims(x), "the shape that is pooled")
+    _, channels, height, width = sizes(b.dims(x, 4), "the pooled shape")
     if channels != maps * cells**2:
         message = f"{channels} maps for {maps} times {cells} by {cells} cells"
         raise ShapeError(message)
@@ -148,7 +148,7 @@ _SUM = "rcijhw,rcijh,rcijw->rcij"
 
 def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, parts: int) -> Value:
     """Offsets [r, 2 * classes, parts, parts] of each cell of each map: [r, maps, 2, cells, cells]."""
-    _, pairs, *_ = sizes(b.dims(offsets), "the shape of offsets")
+    _, pairs, *_ = sizes(b.dims(offsets, at_least=2), "the shape of offsets")
     classes = pairs // 2
     if classes < 1 or maps % classes:
         message = f"offsets of {classes} classes for {maps} maps"

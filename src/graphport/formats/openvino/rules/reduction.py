@@ -107,8 +107,8 @@ def _emit_arg_extreme(b: Builder, mode: str, data: Value, axis: int, keepdims: i
 
 def _axis_operand(b: Builder, axis: Value) -> Value:
     """Return an axis for `CumSum`: a constant, or a vector of one element."""
-    (known,) = integers(axis) or (None,)
-    return as_vector(b, axis) if known is None else index(b, known)
+    known = integers(axis)
+    return index(b, known[0]) if known is not None and len(known) == 1 else as_vector(b, axis)
 
 
 _REDUCED = ROWS.having(

@@ -20,6 +20,7 @@ from graphport.ops.lowering.operands import (
     index,
     integers,
     needed,
+    needed_integer,
     reshaped,
     sizes,
     transposed,
@@ -115,7 +116,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
 @lower("openvino", "opset1.Split")
 def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
     """As many equal parts along an axis."""
-    (place,) = needed(axis, "the axis of a split")
+    place = needed_integer(axis, "the axis")
     length = b.dims(x)[axis_index(place, len(b.dims(x)))]
     if isinstance(length, int) and (num_splits < 1 or length % num_splits):
         message = f"{length} entries are not {num_splits} equal parts"
@@ -126,7 +127,7 @@ def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value,
 @lower("openvino", "opset1.VariadicSplit")
 def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[Value, ...]:
     """Split an axis into parts of these lengths; one length may be -1 for the remainder."""
-    (place,) = needed(axis, "the axis of a split")
+    place = needed_integer(axis, "the axis")
     parts = integers(lengths)
     if parts is None:
         whole = extent(b, x, place)
@@ -209,7 +210,7 @@ def tile(b: Builder, x: Value, repeats: Value) -> Value:
     """`x` repeated along each axis; the shorter of shape and counts is led by ones."""
     counts = as_vector(b, repeats)
     rank = len(b.dims(x))
-    (given,) = sizes(b.dims(counts), "how many axes are repeated")
+    (given,) = sizes(b.dims(counts, 1), "the number of repeated axes")
     if given < rank:
         counts = b(Concat, vector(b, [1] * (rank - given)), counts, axis=0)
     elif given > rank:

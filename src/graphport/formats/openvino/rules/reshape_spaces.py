@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.formats.openvino.rules.binding import ROWS
-from graphport.ops.declare import lower
+from graphport.ops.declare import ShapeError, lower
 from graphport.ops.lowering.extents import extent, joined
-from graphport.ops.lowering.operands import as_int64, dtype_of, integers, needed, reshaped, transposed, vector
+from graphport.ops.lowering.operands import (
+    as_int64,
+    dtype_of,
+    integers,
+    needed,
+    reshaped,
+    transposed,
+    vector,
+)
 from graphport.ops.pages.arithmetic import Div, Mul, Sub
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import Pad
@@ -25,9 +33,25 @@ if TYPE_CHECKING:
 Length: TypeAlias = "int | Value"
 
 
-def lengths(b: Builder, x: Value) -> list[Length]:
-    """Return the dims, as integers where they are static."""
-    return [dim if isinstance(dim, int) else extent(b, x, axis) for axis, dim in enumerate(b.dims(x))]
+def lengths(b: Builder, x: Value, rank: int | None = None, *, at_least: int = 0) -> list[Length]:
+    """Return the dims of `x`, which has `rank` or `at_least` dims: integers, or values computed at run time.
+
+    Raises:
+        ShapeError: the rank is wrong.
+    """
+    dims = b.dims(x, rank, at_least=at_least)
+    return [dim if isinstance(dim, int) else extent(b, x, axis) for axis, dim in enumerate(dims)]
+
+
+def _check_count(name: str, elements: Sequence[int] | None, rank: int) -> None:
+    """Check that an operand has one element for each axis.
+
+    Raises:
+        ShapeError: it has another number of elements.
+    """
+    if elements is not None and len(elements) != rank:
+        message = f"{name} has {len(elements)} elements, expected one for each of {rank} axes"
+        raise ShapeError(message)
 
 
 def times(b: Builder, length: Length, factor: int) -> Length:
@@ -54,7 +78,7 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
     # ONNX Runtime has a kernel only for float images.
     if len(dims) == 4 and (dtype_of(x).is_floating or not is_known):
         return b(DepthToSpace, x, blocksize=block_size, mode="DCR" if mode == "blocks_first" else "CRD")
-    n, c, *spatial = lengths(b, x)
+    n, c, *spatial = lengths(b, x, at_least=3)
     k, r = block_size, len(dims) - 2
     depth = parted(b, c, k**r)
     if mode == "blocks_first":
@@ -73,7 +97,7 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
     is_known = all(isinstance(dim, int) for dim in dims)
     if len(dims) == 4 and mode == "blocks_first" and (dtype_of(x).is_floating or not is_known):
         return b(SpaceToDepth, x, blocksize=block_size)
-    n, c, *spatial = lengths(b, x)
+    n, c, *spatial = lengths(b, x, at_least=3)
     k, r = block_size, len(dims) - 2
     split = shaped(b, x, [n, c, *(part for p in spatial for part in (parted(b, p, k), k))])
     blocks, rest = [3 + 2 * i for i in range(r)], [2 + 2 * i for i in range(r)]
@@ -86,11 +110,13 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
     """Move blocks of pixels to the batch after zero padding."""
     k = needed(block, "the block")
     begins, ends = integers(pads_begin), integers(pads_end)
+    for name, numbers in (("the block", k), ("pads_begin", begins), ("pads_end", ends)):
+        _check_count(name, numbers, len(b.dims(x)))
     if begins is None or ends is None:
         x = b(Pad, x, b(Concat, as_int64(b, pads_begin), as_int64(b, pads_end), axis=0))
     elif any((*begins, *ends)):
         x = b(Pad, x, vector(b, (*begins, *ends)))
-    n, *spatial = lengths(b, x)
+    n, *spatial = lengths(b, x, at_least=2)
     rank = len(spatial)
     left = [parted(b, p, s) for p, s in zip(spatial, k[1:], strict=True)]
     split = shaped(b, x, [n, *(part for pair in zip(left, k[1:], strict=True) for part in pair)])
@@ -102,13 +128,15 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
 def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops_end: Value) -> Value:
     """Move the batch to blocks of pixels, then crop."""
     k = needed(block, "the block")
-    n, *spatial = lengths(b, x)
+    begins, ends = integers(crops_begin), integers(crops_end)
+    for name, numbers in (("the block", k), ("crops_begin", begins), ("crops_end", ends)):
+        _check_count(name, numbers, len(b.dims(x)))
+    n, *spatial = lengths(b, x, at_least=2)
     rank, left = len(spatial), parted(b, n, prod(k))
     split = shaped(b, x, [*k[1:], left, *spatial])
     order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i))]
     sides = [times(b, p, s) for p, s in zip(spatial, k[1:], strict=True)]
     whole = shaped(b, transposed(b, split, order), [left, *sides])
-    begins, ends = integers(crops_begin), integers(crops_end)
     if begins is not None and ends is not None and not any((*begins, *ends)):
         return whole
     stops = b(Sub, b(Shape, whole), as_int64(b, crops_end))
@@ -121,7 +149,7 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
 @lower("openvino", "opset2.ReorgYolo")
 def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     """Darknet's rearrangement, which reads the channels as a space that it gathers blocks of, and keeps its order."""
-    n, c, h, w = lengths(b, x)
+    n, c, h, w = lengths(b, x, 4)
     k = stride[0]
     # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
     split = shaped(b, x, [n, parted(b, c, k**2), h, k, w, k])

@@ -10,7 +10,7 @@ from graphport.core.budget import reserve
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.formats.openvino.rules.emitting import emitted_reshape
-from graphport.ops.lowering.operands import dtype_of, needed, sizes
+from graphport.ops.lowering.operands import dtype_of, needed, sizes, translate
 from graphport.ops.pages.resize import AffineGrid
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
-ROWS.having(sampled=lambda _b, mode: _MODES[mode]).lower("""
+ROWS.having(sampled=lambda _b, mode: translate("mode", mode, _MODES)).lower("""
 opset9.GridSample(x, grid, *, align_corners=False, mode="bilinear", padding_mode="zeros")
     -> GridSample(x, real(grid), align_corners=align_corners, mode=sampled(mode), padding_mode=padding_mode)
 """)

@@ -30,6 +30,7 @@ from graphport.ops.lowering.operands import (
     index,
     integers,
     needed,
+    needed_integer,
     sizes,
     transposed,
     vector,
@@ -60,6 +61,9 @@ def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -
     known = integers(lengths)
     if known is None:
         return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(known_axes)]
+    if len(known) != len(known_axes):
+        message = f"{len(known)} sizes for {len(known_axes)} axes"
+        raise ShapeError(message)
     return [(axis, None if n == -1 else n) for axis, n in zip(known_axes, known, strict=True)]
 
 
@@ -136,7 +140,7 @@ def stft(
     b: Builder, signal: Value, window: Value, frame_size: Value, frame_step: Value, *, transpose_frames: bool
 ) -> Value:
     """Half the spectra of windowed frames, frame by frame, or (`transpose_frames`) place by place in the spectrum."""
-    (length,) = needed(frame_size, "the size of a frame")
+    length = needed_integer(frame_size, "the size of a frame")
     is_single = len(b.dims(signal)) == 1
     x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
     step = as_scalar(b, as_int64(b, frame_step))
@@ -284,7 +288,8 @@ def istft(
     normalized: bool,
 ) -> Value:
     """The signal whose windowed frames have the spectra [*N, F, T, 2]: frames added up, divided by squared windows."""
-    (size,), (step,) = needed(frame_size, "the size of a frame"), needed(frame_step, "the step between frames")
+    size = needed_integer(frame_size, "the size of a frame")
+    step = needed_integer(frame_step, "the step between frames")
     if size < 1 or step < 1:
         message = f"frames of {size} with hop length {step}"
         raise ShapeError(message, "both positive")

@@ -85,7 +85,7 @@ def convolution(
     x = to_channels_first(b, x, data_format)
     rank = len(b.dims(x))
     w = transposed(b, w, (rank - 1, rank - 2, *range(rank - 2)))
-    own, channels = b.dims(w)[1], b.dims(x)[1]
+    own, channels = b.dims(w, at_least=2)[1], b.dims(x, at_least=2)[1]
     group = channels // own if isinstance(own, int) and isinstance(channels, int) and own else 1
     gaps = spatial(dilations, data_format) or (1,) * (rank - 2)
     attributes = window(
@@ -150,7 +150,7 @@ def transposed_convolution(
     kernel = sizes(b.dims(w)[2:], "the window")
     steps = spatial(strides, data_format)
     gaps = spatial(dilations, data_format) or (1,) * axes
-    maps, own = b.dims(x)[1], b.dims(w)[0]
+    maps, own = b.dims(x, at_least=2)[1], b.dims(w, at_least=1)[0]
     if maps != own:
         message = f"{maps} channels for filters of {own}"
         raise ShapeError(message)

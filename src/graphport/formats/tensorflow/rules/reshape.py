@@ -282,6 +282,6 @@ def permute_data_format(b: Builder, x: Value, *, src_format: str = "NHWC", dst_f
     if sorted(src_format) != sorted(dst_format):
         message = f"formats {src_format!r} and {dst_format!r} have different axes"
         raise ShapeError(message)
-    if b.dims(x)[0] == len(src_format) - 2:
+    if b.dims(x, at_least=1)[0] == len(src_format) - 2:
         src_format, dst_format = (form.translate(_NO_BATCH_AND_CHANNELS) for form in (src_format, dst_format))
     return b(Gather, x, vector(b, [src_format.index(axis) for axis in dst_format]), axis=0)

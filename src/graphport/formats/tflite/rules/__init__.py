@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(decomposes=True, formulas="nnef", checks_operands=True, is_domain=True, rounds=True)
+RECORD = Dialect(decomposes=True, formulas="nnef", is_domain=True, rounds=True)

@@ -11,6 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules import tables
 from graphport.formats.tflite.rules.binding import Operator, word
 from graphport.formats.tflite.rules.rows import ROWS
+from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import cast, dtype_of
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
@@ -71,6 +72,9 @@ def fake_quant(op: Operator) -> Value:
     least, most = float(op.option("min", 0.0)), float(op.option("max", 0.0))
     dtype = DType.UINT8 if bits <= 8 else DType.UINT16
     low, high = (1 if op.option("narrow_range", default=False) else 0), (1 << bits) - 1
+    if bits < 2 or not least <= most:
+        message = f"num_bits {bits} with limits {least} and {most}"
+        raise ShapeError(message, "expected at least 2 bits and min <= max")
     scale = (most - least) / (high - low)
     zero = int(np.clip(np.round(low - least / scale), low, high)) if scale else 0
     nudged_low, nudged_high = np.float32((low - zero) * scale), np.float32((high - zero) * scale)

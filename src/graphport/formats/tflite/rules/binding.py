@@ -180,9 +180,13 @@ class Operator(FileNode["Value"]):
     def _has_short_bias(self) -> bool:
         return any(each is not None and each[0] is DType.INT32 for each in self.quantized[2:])
 
-    def dims(self, index: int) -> tuple[Dim, ...]:
-        """Return the shape of operand `index`."""
-        return self.b.dims(self.raw(index))
+    def dims(self, index: int, rank: int | None = None, *, at_least: int = 0) -> tuple[Dim, ...]:
+        """Return the shape of operand `index`, which must have `rank` dims or `at_least` that many."""
+        return self.b.dims(self.raw(index), rank, at_least=at_least)
+
+    def type_of(self, index: int) -> DType | None:
+        """Return the declared dtype of result `index`; `None` if the node does not have it."""
+        return self.types[index] if index < len(self.types) else None
 
     def stored(self, value: Value, activation: int, quantization: Quantization | None) -> Value:
         """Apply the fused activation to a result and quantize it."""
@@ -374,11 +378,14 @@ def to_channels_last(b: Builder, x: Value) -> Value:
 def pads_of(
     op: Operator, dims: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the padding of a window over `dims` as ONNX attributes: as numbers if the sizes are static.
+    """Return the padding of a window over `dims` as ONNX attributes: explicit pads if the sizes are static.
 
     Raises:
-        ShapeError: the window exceeds its input.
+        ShapeError: the window exceeds its input, or has another number of axes.
     """
+    if len(dims) != len(kernel):
+        message = f"a window {list(kernel)} over {len(dims)} spatial axes"
+        raise ShapeError(message)
     if op.option("padding") != 0:
         for n, k, d in zip(dims, kernel, dilations, strict=True):
             if isinstance(n, int) and n < (k - 1) * d + 1:

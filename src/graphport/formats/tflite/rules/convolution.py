@@ -66,9 +66,9 @@ def depthwise_conv_2d(op: Operator) -> Value:
 
     The option `depth_multiplier` is ignored.
     """
-    (channels,) = sizes(op.dims(0)[3:], "the channels")
-    maps = op.dims(1)[-1]
-    if len(op.dims(1)) != 4 or op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
+    (channels,) = sizes(op.dims(0, 4)[3:], "the channels")
+    maps = op.dims(1, 4)[-1]
+    if op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
         message = f"filters {list(op.dims(1))} for {channels} channels"
         raise ShapeError(message, "expected [1, height, width, channels * multiplier]")
     return _convolve(op, op.weight(1, (3, 0, 1, 2)), channels, _TALL)
@@ -77,7 +77,7 @@ def depthwise_conv_2d(op: Operator) -> Value:
 @word("CONV_3D")
 def conv_3d(op: Operator) -> Value:
     """CONV_3D with filters [depth, height, width, channels, maps]."""
-    return _convolve(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0)[4], op.dims(1)[3]), _DEEP)
+    return _convolve(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0, 5)[4], op.dims(1, 5)[3]), _DEEP)
 
 
 @word("TRANSPOSE_CONV")
@@ -97,7 +97,7 @@ def _convolve_transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     b, w, (strides, dilations) = op.b, op.weight(1, perm), _strides_and_dilations(op, axes)
     kernel = sizes(b.dims(w)[2:], "the window")
     stated: dict[str, Any] = window(kernel, strides, dilations)
-    extents = sizes(op.dims(2)[1:-1], "what a transposed convolution reads")
+    extents = sizes(op.dims(2, len(kernel) + 2)[1:-1], "the input of a transposed convolution")
     full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, kernel, dilations, strict=True)]
     x, bias = to_channels_first(b, op[2]), op.bias(3, 2)
     wanted = _output_sizes(op)

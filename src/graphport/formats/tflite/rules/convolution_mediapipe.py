@@ -80,7 +80,7 @@ def _pool(op: Operator) -> tuple[tuple[int, int], tuple[int, int], list[int], in
 def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
     """Max pooling with the row-major index of the maximum within its window."""
     b, (kernel, strides, (padding,), activation) = op.b, _pool(op)
-    x, extents = op[0], sizes(op.dims(0)[1:3], "what is pooled")
+    x, extents = op[0], sizes(op.dims(0, 4)[1:3], "what is pooled")
     pads = [0, 0]
     counts = [(n - k + s) // s for n, k, s in zip(extents, kernel, strides, strict=True)]
     if padding == _SAME:
@@ -112,7 +112,7 @@ def max_unpooling_2d(op: Operator) -> Value:
     if kernel != strides:
         message = f"windows {list(kernel)} with strides {list(strides)}"
         raise UnsupportedError(message)
-    n, height, width, channels = sizes(op.dims(0), "what is spread")
+    n, height, width, channels = sizes(op.dims(0, 4), "what is spread")
     place = b(Unsqueeze, cast(b, op[1], DType.INT32), vector(b, [4]))
     count = kernel[0] * kernel[1]
     is_there = b(Equal, place, b.constant(np.arange(count, dtype=np.int32)))

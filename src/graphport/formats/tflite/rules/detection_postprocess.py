@@ -48,7 +48,7 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
     optionally with a background class first, anchors [n, 4].
     """
     b, options = op.b, _options(op)
-    _, n, columns = sizes(op.dims(1), "the scores")
+    _, n, columns = sizes(op.dims(1, 3), "the scores")
     if columns not in (options.classes, options.classes + 1) or sizes(op.dims(0), "the boxes") != (1, n, 4):
         message = f"boxes {list(op.dims(0))} and scores {list(op.dims(1))} of {options.classes} classes"
         raise ShapeError(message, "expected boxes [1, n, 4], scores [1, n, classes] or [1, n, classes + 1]")

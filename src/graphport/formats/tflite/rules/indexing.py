@@ -111,7 +111,7 @@ def unique(op: Operator) -> tuple[Value, Value]:
     own = dtype_of(x)
     wide = cast(b, x, DType.INT64) if own.is_integer and own is not DType.INT64 else x
     values, _, indices, _ = b.results(Unique, 4, wide, sorted=0)
-    return cast(b, values, own), cast(b, indices, op.types[1] or DType.INT32)
+    return cast(b, values, own), cast(b, indices, op.type_of(1) or DType.INT32)
 
 
 @word("REVERSE_SEQUENCE", moves=True)
@@ -153,7 +153,7 @@ def dynamic_update_slice(op: Operator) -> Value:
 def matrix_diag(op: Operator) -> Value:
     """MATRIX_DIAG: matrices with the vectors as diagonals, zero elsewhere."""
     b, x = op.b, op[0]
-    (n,) = sizes(b.dims(x)[-1:], "the diagonal")
+    (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
     return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
 
 
@@ -161,7 +161,7 @@ def matrix_diag(op: Operator) -> Value:
 def matrix_set_diag(op: Operator) -> Value:
     """MATRIX_SET_DIAG: replace the diagonals of matrices."""
     b, x, diagonal = op.b, op[0], op[1]
-    rows, columns = sizes(b.dims(x)[-2:], "the matrices")
+    rows, columns = sizes(b.dims(x, at_least=2)[-2:], "the matrices")
     # The diagonal has the length of the shorter side.
     axis = -2 if columns <= rows else -1
     return _diagonal(b, b(Unsqueeze, diagonal, vector(b, [axis])), x, rows, columns)

@@ -38,7 +38,7 @@ def fully_connected(op: Operator) -> Value:
         y = b(MatMul, x, op.weight(1, (1, 0), is_symmetric=is_hybrid))
         return y if bias is None else b(Add, y, bias)
     if rank != 2 or op.dims(0)[1] != op.dims(1)[1]:
-        (columns,) = sizes(op.dims(1)[1:], "the columns of the filters")
+        (columns,) = sizes(op.dims(1, 2)[1:], "the columns of the filters")
         x = reshaped(b, x, (-1, columns)) if columns else x
     return b(Gemm, x, op.weight(1, (0, 1), is_symmetric=is_hybrid), bias, transB=1)
 

@@ -30,13 +30,13 @@ _PADDED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.INT8, DType.
 
 def _pads(op: Operator) -> Value:
     """Return begin pads of all axes, then end pads."""
-    b, numbers = op.b, integers(op.raw(1))
-    if numbers is None:
+    b, edges = op.b, integers(op.raw(1))
+    if edges is None:
         return b(Reshape, b(Transpose, as_int64(b, op.raw(1)), perm=(1, 0)), vector(b, [-1]))
-    if len(numbers) != 2 * len(op.dims(0)) or min(numbers, default=0) < 0:
-        message = f"padding {list(numbers)} for {len(op.dims(0))} axes"
+    if len(edges) != 2 * len(op.dims(0)) or min(edges, default=0) < 0:
+        message = f"padding {list(edges)} for {len(op.dims(0))} axes"
         raise ShapeError(message, "expected nonnegative begin and end for each axis")
-    return vector(b, [*numbers[::2], *numbers[1::2]])
+    return vector(b, [*edges[::2], *edges[1::2]])
 
 
 def _padded(op: Operator, number: Value | None) -> Value:
@@ -67,14 +67,17 @@ def padv2(op: Operator) -> Value:
 def mirror_pad(op: Operator) -> Value:
     """MIRROR_PAD: reflection, with the border repeated in symmetric mode."""
     b, x = op.b, op[0]
-    numbers = integers(op.raw(1))
-    if numbers is None:
+    edges = integers(op.raw(1))
+    if edges is None:
         message = "the padding of a mirror must be constant"
         raise UnsupportedError(message)
+    if len(edges) != 2 * len(op.dims(0)):
+        message = f"padding {list(edges)} for {len(op.dims(0))} axes"
+        raise ShapeError(message, "expected begin and end for each axis")
     is_symmetric = int(op.option("mode")) == _SYMMETRIC
     if not is_symmetric and dtype_of(x) is DType.FLOAT32:
         return b(Pad, x, _pads(op), mode="reflect")
-    for axis, (begin, end) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
+    for axis, (begin, end) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
         if not begin and not end:
             continue
         n = b.dims(x)[axis]

@@ -99,7 +99,7 @@ def _rnn_sequence(op: Operator, x: Value, at: int, order: _Order) -> list[Value]
 
         return _unrolled(b, x, [h], step, order)
     front = vector(b, [0])
-    (units,) = sizes(op.dims(at + 2), "the units")
+    (units,) = sizes(op.dims(at + 2, 1), "the units")
     weights = [b(Unsqueeze, op[at + k], front) for k in range(2)]
     bias = b(Unsqueeze, b(Concat, op[at + 2], b.like(op[at + 2], [0.0] * units), axis=0), front)
     attributes: dict[str, Any] = {"activation_alpha": (1.0,), "activation_beta": (0.0,)} if not activation else {}
@@ -151,7 +151,7 @@ def _unrolled(
 ) -> list[Value]:
     """Unroll all steps; return results and final states. The first state is the result of a step."""
     axis = 0 if order.is_time_major else 1
-    (count,) = sizes(b.dims(x)[axis : axis + 1], "the number of steps")
+    (count,) = sizes(b.dims(x, at_least=2)[axis : axis + 1], "the number of steps")
     if not 0 < count <= _MAX_UNROLLED_STEPS:
         message = f"{count} steps exceed the maximum for unrolling"
         raise UnsupportedError(message)
@@ -270,7 +270,7 @@ def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order
 
         return _unrolled(b, x, [h, c], step, order)
     first = vector(b, [0])
-    (units,) = sizes(op.dims(cell.recurrent[1])[:1], "the units")
+    (units,) = sizes(op.dims(cell.recurrent[1], 2)[:1], "the units")
     activation = _ACTIVATION_NAMES[int(op.option("fused_activation_function"))]
     bias = None
     if all(_has(op, index) for index in cell.biases):
@@ -343,8 +343,8 @@ def svdf(op: Operator) -> tuple[Value, ...]:
     Operands: x, weights of features [units * rank, inputs] and of time [units * rank, time], bias, memory.
     """
     b, rank = op.b, max(1, int(op.option("rank", 1)))
-    filters, time = sizes(op.dims(2), "the weights of time")
-    (batch,) = sizes(op.dims(4)[:1], "the batch")
+    filters, time = sizes(op.dims(2, 2), "the weights of time")
+    (batch,) = sizes(op.dims(4, at_least=1)[:1], "the batch")
     feature = b(Unsqueeze, _linear(b, op[0], op[1]), vector(b, [2]))
     memory = reshaped(b, op[4], (batch, filters, time))
     memory = b(Slice, memory, vector(b, [1]), vector(b, [time]), vector(b, [2])) if time > 1 else None

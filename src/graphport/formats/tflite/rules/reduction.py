@@ -12,7 +12,16 @@ from graphport.formats.tflite.rules.rows import ROWS
 from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
-from graphport.ops.lowering.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
+from graphport.ops.lowering.operands import (
+    as_index,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    integers,
+    needed_integer,
+    vector,
+)
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
 from graphport.ops.pages.reduction.running import CumSum
 from graphport.ops.pages.reshape import Identity
@@ -97,7 +106,7 @@ _ROWS.lower(
 def _register_arg_reduction(name: str, page: Page) -> None:
     @word(name, is_raw=True)
     def rule(op: Operator) -> Value:
-        (axis,) = needed(op.raw(1), "the axis")
+        axis = needed_integer(op.raw(1), "the axis")
         x = op.raw(0)
         if dtype_of(x) in _NARROW:
             x = cast(op.b, x, DType.INT32)
@@ -117,7 +126,7 @@ def topk_v2(op: Operator) -> tuple[Value, Value]:
     own = dtype_of(x)
     wide = cast(b, x, DType.INT32) if own in _NARROW else x
     values, indices = b.results(TopK, 2, wide, as_vector(b, op.raw(1)))
-    return cast(b, values, own), cast(b, indices, op.types[1] or DType.INT32)
+    return cast(b, values, own), cast(b, indices, op.type_of(1) or DType.INT32)
 
 
 @word("CUMSUM")

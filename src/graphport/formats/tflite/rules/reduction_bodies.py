@@ -91,7 +91,7 @@ def _reduced(
         raise ShapeError(message, "they are 1 or more")
     own = dtype_of(x)
     wide = nearest(own, _WIDE)
-    dims = sizes(b.dims(x), "what a window slides over")
+    dims = sizes(b.dims(x, len(extents)), "what a window slides over")
     x = cast(b, x, wide)
     for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, gaps, strict=True)):
         if n < (k - 1) * d + 1:

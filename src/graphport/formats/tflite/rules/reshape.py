@@ -27,6 +27,7 @@ from graphport.ops.lowering.operands import (
     dtype_of,
     integers,
     needed,
+    needed_integer,
     reshaped,
     scalar,
     sizes,
@@ -42,6 +43,7 @@ from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat, Split
+from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,8 +144,11 @@ def unpack(op: Operator) -> list[Value]:
 @word("SPLIT", moves=(1,), layout="parts by 0")
 def split(op: Operator) -> tuple[Value, ...]:
     """SPLIT into equal sizes along an axis. Operands: axis, x."""
-    (axis,) = needed(op.raw(0), "the axis")
+    axis = needed_integer(op.raw(0), "the axis")
     count = int(op.option("num_splits")) or op.b.count
+    if count < 1:
+        message = f"num_splits is {count}, expected 1 or more"
+        raise ShapeError(message)
     x = op[1]
     if -len(op.b.dims(x)) <= axis < len(op.b.dims(x)):
         n = op.b.dims(x)[axis]
@@ -156,10 +161,11 @@ def split(op: Operator) -> tuple[Value, ...]:
 @word("SPLIT_V", moves=True, layout="parts by 2")
 def split_v(op: Operator) -> tuple[Value, ...]:
     """SPLIT_V by sizes along an axis; one size may be -1 (the remainder)."""
-    (axis,) = needed(op.raw(2), "the axis")
+    axis = needed_integer(op.raw(2), "the axis")
     lengths, x = list(needed(op.raw(1), "the sizes")), op[0]
     if lengths.count(-1) == 1:
-        (n,) = sizes([op.b.dims(x)[axis]], "what is split")
+        dims = op.b.dims(x)
+        (n,) = sizes([dims[axis_index(axis, len(dims))]], "the split size")
         lengths[lengths.index(-1)] = n - sum(lengths) - 1
     return op.b.results(Split, len(lengths), x, vector(op.b, lengths), axis=axis)
 
@@ -228,6 +234,9 @@ def strided_slice(op: Operator) -> Value:
         raise ShapeError(message)
     if rows:
         bounds = integers(begin), integers(end)
+        if any(known is not None and len(known) != len(steps) for known in bounds):
+            message = "begin, end and strides have different lengths"
+            raise ShapeError(message)
         if bounds[0] is not None and bounds[1] is not None:
             x = _cut(b, x, rows, (bounds[0], bounds[1], steps), masks)
         else:
@@ -340,7 +349,7 @@ def broadcast_args(op: Operator) -> Value:
     """BROADCAST_ARGS: the broadcast of two shapes."""
     b = op.b
     shapes = [as_vector(b, op.raw(index)) for index in (0, 1)]
-    lengths = [sizes(b.dims(each), "the rank")[0] for each in shapes]
+    lengths = [sizes(b.dims(each, 1), "the rank")[0] for each in shapes]
     most = max(lengths)
     one, two = (
         b(Concat, vector(b, [1] * (most - n)), each, axis=0) if n < most else each
@@ -372,11 +381,23 @@ def _in_float32(op: Operator, page: Page, size: int, mode: str | None) -> Value:
     return to_channels_last(b, cast(b, b(page, wide, blocksize=size, mode=mode), dtype_of(x)))
 
 
+def _check_blocks(op: Operator, blocks: Sequence[int], edges: Sequence[int]) -> None:
+    """Check the block sizes [n] and the edges [n, 2] of spatial axes.
+
+    Raises:
+        ShapeError: a block is below 1, the edges are not two for each block, or there are more blocks than axes.
+    """
+    if min(blocks, default=1) < 1 or len(edges) != 2 * len(blocks) or len(blocks) >= len(op.dims(0)):
+        message = f"blocks {list(blocks)} with edges {list(edges)} for a tensor of rank {len(op.dims(0))}"
+        raise ShapeError(message, "expected a positive block and two edges for each spatial axis")
+
+
 @word("SPACE_TO_BATCH_ND", moves=True)
 def space_to_batch_nd(op: Operator) -> Value:
     """SPACE_TO_BATCH_ND."""
     b, x = op.b, op[0]
     blocks, pads = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the padding")
+    _check_blocks(op, blocks, pads)
     count, rank_ = len(blocks), len(op.dims(0))
     if any(pads):
         quantization = op.quantization(0)
@@ -409,6 +430,7 @@ def batch_to_space_nd(op: Operator) -> Value:
     """BATCH_TO_SPACE_ND with crops."""
     b, x = op.b, op[0]
     blocks, crops = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the crops")
+    _check_blocks(op, blocks, crops)
     count = len(blocks)
     batch, *extents = b.dims(x, at_least=1)
     space = sizes(extents[:count], "the image")

@@ -11,7 +11,7 @@ from graphport.core.flexbuffers import FlexBufferError, read_numbers
 from graphport.formats.tflite.rules.binding import Operator, word
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.lowering.operands import needed, sizes, transposed, vector
+from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Log, Max, Mul, Sqrt, Sub
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
@@ -91,7 +91,7 @@ def _options(op: Operator) -> dict[str, Number]:
 def audio_spectrogram(op: Operator) -> Value:
     """AUDIO_SPECTROGRAM: magnitudes of Hann-windowed spectra of samples [n, channels]: [channels, m, bins]."""
     b, options = op.b, _options(op)
-    count, _ = sizes(op.dims(0), "samples")
+    count, _ = sizes(op.dims(0, 2), "samples")
     window, stride = int(options.get("window_size", 0)), int(options.get("stride", 0))
     if window < 2 or stride < 1 or window > count:
         message = f"windows of {window} with stride {stride} over {count} samples"
@@ -111,8 +111,8 @@ def audio_spectrogram(op: Operator) -> Value:
 def mfcc(op: Operator) -> Value:
     """MFCC: cosine transform of the log mel energies of spectra [channels, m, bins]; operand 1 is the sample rate."""
     b, options = op.b, _options(op)
-    (bins,) = sizes(op.dims(0)[-1:], "the frequencies")
-    (rate,) = needed(op.raw(1), "the rate of samples")
+    (bins,) = sizes(op.dims(0, at_least=1)[-1:], "the frequencies")
+    rate = needed_integer(op.raw(1), "the sample rate")
     count, kept = int(options.get("filterbank_channel_count", 40)), int(options.get("dct_coefficient_count", 13))
     low, high = (
         float(options.get(f"{name}_frequency_limit", limit)) for name, limit in (("lower", 20), ("upper", 4000))
