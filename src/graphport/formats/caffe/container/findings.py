@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 
-MAX_FINDINGS = 200
+LISTED_FINDINGS = 200
 """Diagnostics that are listed; further ones are counted."""
 
 
@@ -24,7 +24,7 @@ class Findings:
         self._add(Diagnostic(code, message, span, help, Severity.WARNING))
 
     def _add(self, finding: Diagnostic) -> None:
-        if len(self.diagnostics) < MAX_FINDINGS or (finding.is_error and not self.has_errors):
+        if len(self.diagnostics) < LISTED_FINDINGS or (finding.is_error and not self.has_errors):
             self.diagnostics.append(finding)
         else:
             self.left_out += 1

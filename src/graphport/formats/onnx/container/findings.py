@@ -9,7 +9,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, So
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MAX_FINDINGS = 200
+LISTED_FINDINGS = 200
 """Diagnostics that are listed; further ones are counted."""
 
 
@@ -46,7 +46,7 @@ class Findings:
 
     def _add(self, finding: Diagnostic) -> None:
         # The first error is always listed, regardless of the number of warnings before it.
-        if len(self.diagnostics) < MAX_FINDINGS or (finding.is_error and not any(f.is_error for f in self.diagnostics)):
+        if len(self.diagnostics) < LISTED_FINDINGS or (finding.is_error and not any(f.is_error for f in self.diagnostics)):
             self.diagnostics.append(finding)
         else:
             self.left_out += 1
