@@ -46,7 +46,8 @@ class Findings:
 
     def _add(self, finding: Diagnostic) -> None:
         # The first error is always listed, regardless of the number of warnings before it.
-        if len(self.diagnostics) < LISTED_FINDINGS or (finding.is_error and not any(f.is_error for f in self.diagnostics)):
+        is_first_error = finding.is_error and not any(each.is_error for each in self.diagnostics)
+        if len(self.diagnostics) < LISTED_FINDINGS or is_first_error:
             self.diagnostics.append(finding)
         else:
             self.left_out += 1
