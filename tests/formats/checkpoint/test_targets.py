@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
+from graphport.runtimes import memory
 
 MODELS = Path(__file__).parent / "models"
 
@@ -110,3 +111,11 @@ def run(compiled, request, ids, mask):
     given["position_ids"] = np.clip(mask.cumsum(1) - 1, 0, None)[:, -ids.shape[1] :]
     names = {port.get_any_name() for port in compiled.inputs}
     return request.infer({name: value for name, value in given.items() if name in names})["logits"].copy()
+
+
+def test_the_size_of_a_model_counts_the_files_behind_converted_weights():
+    """Limits of runs grow with it; bfloat16 weights, transposed ones and parts of fused ones are converted."""
+    for name in ("llama", "gpt2", "phi3_partial"):
+        model = gp.load(MODELS / name)
+        stored = (MODELS / name / "model.safetensors").stat().st_size
+        assert memory.size_of(model.graph, model.path) >= stored, name
