@@ -57,7 +57,7 @@ def _table() -> Mapping[str, list[str]]:
 
 @cache
 def schemas(name: str) -> tuple[Schema, ...]:
-    """The overloads of an operator in the order of their registration; none if torch has no such operator."""
+    """Return the overloads of an operator in registration order; empty if torch has no such operator."""
     return tuple(_parsed(line) for line in _table().get(name, ()))
 
 
@@ -94,7 +94,7 @@ def _argument(text: str) -> Argument:
 
 @cache
 def schema_of(op_type: str) -> Schema | None:
-    """The schema of an operator of an exported program, such as `aten.add.Tensor`; `None` if torch has no such one."""
+    """Return the schema of an operator of an exported program, such as `aten.add.Tensor`, or `None`."""
     space, _, rest = op_type.partition(".")
     name, _, overload = rest.partition(".")
     if space != "aten":

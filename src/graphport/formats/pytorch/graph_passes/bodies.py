@@ -31,7 +31,7 @@ _LOW = frozenset({DType.BFLOAT16, DType.FLOAT16})
 
 
 def inline_regions(graph: Graph) -> None:
-    """Put the nodes of regions (without gradients, of another precision) where the region stands."""
+    """Inline regions (no_grad, autocast) at their call."""
     for node in graph:
         if node.dialect == DIALECT and node.word in _REGIONS:
             bodies = list(node.bodies())
@@ -74,7 +74,7 @@ def _graph_of(node: Node) -> Graph:
 
 
 def _cast_operands(body: Graph) -> None:
-    """Say the casts of a region that computes in another precision: only the types of its results tell them."""
+    """Insert the casts of an autocast region, which only the types of its results reveal."""
     for node in list(body):
         wanted = _floating(node.outputs[0]) if node.outputs else None
         if node.dialect != DIALECT or wanted is None or ".to." in node.word or "_to_copy" in node.word:
@@ -101,7 +101,7 @@ def _shape(value: Value) -> Any:
 
 
 def convert_control_flow(graph: Graph) -> None:
-    """Let branches and loops be those of ONNX, whose bodies read what is around them."""
+    """Convert branches and loops to ONNX operators, whose bodies capture outer values."""
     converters = {"cond": _if, "while_loop": _loop, "scan": _scan, "map_impl": _map, "map": _map}
     for node in graph:
         if node.dialect == DIALECT and node.word.startswith(_SPACE):
@@ -192,7 +192,7 @@ def _loop(node: Node) -> None:
 
 
 def _with_inputs(body: Graph, facts: Sequence[TensorFact], inner: Sequence[Value]) -> None:
-    """Put inputs that nobody reads in front of those that a body has."""
+    """Insert unused inputs before the inputs of a body."""
     for fact in facts:
         body.add_input("round", fact)
     for value in inner:

@@ -82,7 +82,7 @@ def _hoisted(graph: Graph, constant: Value, known: dict[tuple[int, str], Value])
 
 
 def _as_tensor(graph: Graph, node: Node, value: Value) -> Value:
-    """A captured value as an operand; a number becomes a tensor."""
+    """Return a captured value as an operand; a number becomes a tensor."""
     if not is_number(value):
         return value
     result = Value(graph.fresh(value.name), value.fact)

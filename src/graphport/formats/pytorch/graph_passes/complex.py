@@ -1,4 +1,4 @@
-"""Complex tensors of exported programs: pairs of real numbers in a last axis, as ONNX computes them."""
+"""Complex tensors of exported programs as pairs of real numbers in a last axis, as in ONNX."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _KINDS = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 
 
 def pair(graph: Graph) -> list[Diagnostic]:
-    """Make every complex tensor a real one with a last axis of two, if all that read or make it have a rule for it.
+    """Convert every complex tensor to a real one with a last axis of 2, if all its operators have a rule.
 
-    What is given or returned is a pair, too, which a finding tells.
+    Complex inputs and outputs become pairs, too, which is reported.
 
     Raises:
-        DiagnosticError: LEG0004 the words that have no rule.
+        DiagnosticError: LEG0004 operators without such a rule.
     """
     known = {value: None for value in graph.values() if _is_complex(value)}
     if not known:

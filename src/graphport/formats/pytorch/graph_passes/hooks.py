@@ -1,7 +1,7 @@
-"""Exported programs write in place, look at one storage through many tensors, and have graphs among arguments.
+"""Graph passes of exported programs: in-place writes, views, and graphs among arguments.
 
-Here they become graphs in which every value is computed once: regions are inlined, writes are new values that later
-readers read, branches and loops are those of ONNX, and complex tensors are pairs of real ones.
+The result computes every value once: regions are inlined, writes become new values, branches and loops become ONNX
+operators, and complex tensors pairs of real ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def before(graph: Graph) -> list[Diagnostic]:
-    """Take out what words alone cannot say; what is left unsaid is a finding."""
+    """Convert everything that import rules of single operators cannot handle; return findings on what remains."""
     registry.load(DIALECT)
     findings: list[Diagnostic] = []
     for inner in list(walk(graph)):
@@ -45,7 +45,7 @@ def before(graph: Graph) -> list[Diagnostic]:
 
 
 def _forget(graph: Graph) -> None:
-    """Drop results that nobody reads, and words of this dialect that are left with none: checks of sizes, dead code."""
+    """Remove unused results, and operators without used results, such as size checks."""
     for node in reversed(graph):
         if node.dialect != DIALECT:
             continue

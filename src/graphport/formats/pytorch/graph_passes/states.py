@@ -1,8 +1,8 @@
-"""Buffers that a program changes from run to run: caches of keys and values, running statistics, counters.
+"""Buffers that a program changes from run to run: key-value caches, running statistics, counters.
 
-The program as exported does not list them: it just writes. By default a model has no memory, its first run is right,
-and a warning names them. Where the reader was asked for states, each becomes an input that begins with the buffer's
-numbers and an output that the next run begins with.
+An exported program writes to them without listing them. By default a model has no state: its first run is correct, and
+a warning names the buffers. If the reader keeps states, each buffer becomes an input with its elements as default, and
+an output for the next run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 MUTATED, STATES = "pt2.mutated", "pt2.states"
-"""Notes of a graph: what its signature says is changed, and whether that is kept."""
+"""Notes of a graph: the buffers that its signature declares as mutated, and whether they are kept."""
 _ALIAS = "aten.alias.default"
 
 
 def settle(graph: Graph) -> list[Diagnostic]:
-    """Keep the buffers that the program changes, or say that they are not."""
+    """Keep the buffers that the program changes, or report that they are not kept."""
     changed = _changed(graph)
     names = sorted(value.name for value in changed)
     if not changed:
@@ -42,7 +42,7 @@ def settle(graph: Graph) -> list[Diagnostic]:
 
 
 def _changed(graph: Graph) -> dict[Value, Value]:
-    """Weights by what they become: found where they are written, or listed in the signature."""
+    """Return changed weights and their new values, from writes or from the signature."""
     found: dict[Value, Value] = {}
     for value in list(graph.constants):
         if value.has_notes and isinstance(last := value.notes.pop(WRITTEN, None), Value):
@@ -61,7 +61,7 @@ def _changed(graph: Graph) -> dict[Value, Value]:
 
 def _keep(graph: Graph, value: Value, last: Value) -> None:
     name = value.name
-    # Its numbers are those of the first run only.
+    # Its elements are known for the first run only.
     fact = TensorFact(value.fact.dtype, value.fact.shape) if isinstance(value.fact, TensorFact) else value.fact
     given = graph.add_input(f"{name}_in", fact)
     given.storage = value.storage

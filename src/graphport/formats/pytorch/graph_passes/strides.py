@@ -1,4 +1,4 @@
-"""Tensors that are said by strides look at a storage, whichever view of it they were asked of."""
+"""Operators with explicit strides, which address the storage of a view."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 LAYOUT = "pt2.layout"
-"""The note of a tensor where strides say some: whether it is dense, and at which element of its storage it begins."""
+"""Note of a tensor: whether it is dense, and its offset in the storage, if strides are known."""
 _SCATTER = "aten.as_strided_scatter"
 _WORDS = frozenset({"aten.as_strided", "aten.as_strided_copy", _SCATTER})
 
 
 def rebase(graph: Graph) -> list[Diagnostic]:
-    """Let words with strides be asked of the whole storage; return those whose storage is not known."""
+    """Apply operators with strides to the whole storage; report those with unknown storage."""
     findings: list[Diagnostic] = []
     for node in graph:
         if node.dialect != DIALECT or base_of(node.word) not in _WORDS:
@@ -28,10 +28,10 @@ def rebase(graph: Graph) -> list[Diagnostic]:
         asked = _layout(first)
         whole = _whole(first)
         if base_of(node.word) == _SCATTER:
-            # What is written has the shape of its operand, not of the storage.
+            # A written tensor has the shape of its operand, not of the storage.
             whole = first if asked == (True, 0) else None
         if asked is None and whole is first:
-            continue  # nothing is recorded: it is taken as it lies
+            continue  # nothing is recorded: the tensor is contiguous
         if whole is None or asked is None or asked[1] is None:
             message = f"{node.op}: which numbers lie in the storage of %{first.name} is not known"
             help = "say the tensor by views: slices, transposes, unfold"
@@ -48,7 +48,7 @@ def _layout(value: Value) -> tuple[bool, int | None] | None:
 
 
 def _whole(value: Value) -> Value | None:
-    """The tensor that a value is a view of; `None` where it does not lie as its axes say."""
+    """Return the tensor that a value is a view of; `None` if it is not contiguous."""
     at = value
     while (node := at.producer) is not None and (above := _seen_through(node, at)) is not None:
         at = above
@@ -57,12 +57,12 @@ def _whole(value: Value) -> Value | None:
 
 
 def _seen_through(node: Node, value: Value) -> Value | None:
-    """What a word looks at; not what it may as well have copied."""
+    """Return the operand that an operator returns a view of; `None` if it may be a copy."""
     view = VIEWS.get(base_of(node.word)) if node.dialect == DIALECT else None
     operand = node.operand(0)
     if view is None or operand is None:
         return None
     if view.doubt is None:
         return operand
-    # What copies begins a storage of its own; of a tensor that lies in order a copy has the same numbers.
+    # A copy has its own storage; a copy of a contiguous tensor has the same elements.
     return operand if _layout(operand) == (True, 0) and _layout(value) == (True, 0) and view.doubt != "cast" else None

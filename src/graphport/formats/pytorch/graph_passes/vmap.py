@@ -1,10 +1,10 @@
-"""Regions that `torch.vmap` left: between two markers, tensors have an axis that their words do not see.
+"""Regions of `torch.vmap`: between two markers, tensors have an axis that the operators ignore.
 
     x = _add_batch_dim(xs, dim, level)          xs = movedim(xs, dim, 0)
-    y = word(x, w)                       →      ys = map_impl(graph: x → word(x, w), [xs])
+    y = op(x, w)                         →      ys = map_impl(graph: x → op(x, w), [xs])
     ys = _remove_batch_dim(y, level, n, dim)    ys = movedim(ys, 0, dim)
 
-`associative_scan` as exported consists of such regions.
+`associative_scan` is exported as such regions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _map(graph: Graph, first: Node, last: Node) -> None:
 
 
 def _parts(first: Node, last: Node) -> tuple[list[Node], list[Node], list[Node]]:
-    """Where slices begin, where they are put together, and what is computed of them between."""
+    """Return the begin markers, the end markers, and the nodes between them."""
     added: list[Node] = []
     removed: list[Node] = []
     inner: list[Node] = []
@@ -107,6 +107,6 @@ def _read(body: Graph, value: Value) -> Value:
 
 
 def _stacked(node: Node) -> Any:
-    """The fact of the slices of a region together, in front; that of its result if they stay there."""
+    """Return the fact of the stacked slices of a region, known if the result keeps them in front."""
     fact = node.output.fact
     return fact if _axis(node, "3") == 0 else TensorFact(fact.dtype, None) if isinstance(fact, TensorFact) else UNKNOWN

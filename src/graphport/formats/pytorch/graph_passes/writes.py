@@ -1,10 +1,10 @@
-"""Writes in place as new values: for each storage there is one current value, and views are derived from it again.
+"""Functionalization: in-place writes become new values; each storage has a current value, and views are derived again.
 
 Before  y = slice(x, 1, 0, 2);  add_(y, 1);  z = relu(x)
 After   y = slice(x, 1, 0, 2);  y' = add(y, 1);  x' = slice_scatter(x, y', 1, 0, 2);  z = relu(x')
 
-A word that looks at its operand or copies it, as the layout allows, is followed where the file's strides decide which.
-Where they do not, a write that somebody could see through it is refused.
+An operator that returns a view or a copy, depending on the layout, is handled if the file's strides decide. If they do
+not, a write that could be visible through it is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STRIDED = "pt2.strided"
 """The note of a value whose elements do not lie one after another."""
 WRITTEN = "pt2.written"
-"""The note of an input or weight that the program writes into: the value that it becomes."""
+"""Note of an input or weight that the program writes to: its new value."""
 _ALIAS, _CAST, _RESHAPE = "aten.alias.default", "aten.to.dtype", "aten.reshape_as.default"
 _STATISTICS = ("running_mean", "running_var")
 _BATCH_UPDATED = "aten._native_batch_norm_legit_functional.default"
@@ -37,8 +37,9 @@ _NORMALIZED = {
     "aten._native_batch_norm_legit.default": (_BATCH_UPDATED, "training", 3),
     "aten.instance_norm.default": ("aten.instance_norm.statistics", "use_input_stats", 0),
 }
-"""Words that write into their running statistics where they train: what computes these, the argument that says so, and
-how many results stand before them."""
+"""Operators that update running statistics in training, with the operator for the statistics, the
+training argument, and the number of results before them.
+"""
 
 
 class _Storage:
@@ -53,7 +54,7 @@ class _Storage:
 
 
 class _Tensor:
-    """One tensor of the program: its value now, and how it is derived from the one that it looks at."""
+    """A tensor of the program: its current value, and its derivation from the tensor that it is a view of."""
 
     __slots__ = ("handle", "node", "parent", "place", "siblings", "sources", "storage", "value", "version", "view")
 
@@ -78,7 +79,7 @@ class RefusedWriteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known of tensors at one point of a program: their values and versions, and those of their storages."""
+    """State of the functionalization at a point of the program: values and versions of tensors and storages."""
 
     tensors: dict[Value, _Tensor]
     values: dict[_Tensor, tuple[Value, int, tuple[tuple[_Tensor, int], ...]]]
@@ -93,7 +94,7 @@ def functionalize(graph: Graph) -> list[Diagnostic]:
 
 
 class Functionalizer:
-    """Follows writes: over all nodes of a graph with `run`, or over nodes as they are made with `append`."""
+    """Functionalize writes: of a whole graph with `run`, or of single new nodes with `append`."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -111,21 +112,21 @@ class Functionalizer:
                 self._tried(None, self._note, value, tensor)
         return self.findings
 
-    # Nodes as they are made
+    # Nodes appended one by one
 
     def append(self, node: Node) -> None:
-        """Follow the last node of the graph.
+        """Process the last node of the graph.
 
         Raises:
-            RefusedWriteError: what it writes cannot be followed.
+            RefusedWriteError: its write is not supported.
         """
         self._node(node)
 
     def current(self, value: Value) -> Value:
-        """What the tensor `value` is now, after all writes so far.
+        """Return the value of tensor `value` after all writes so far.
 
         Raises:
-            RefusedWriteError: that is not known.
+            RefusedWriteError: it is not known.
         """
         tensor = self.tensors.get(value)
         return value if tensor is None else self._now(tensor, None)
@@ -174,13 +175,13 @@ class Functionalizer:
         tensor.sources = (*tensor.sources, *[(each, each.storage.version) for each in found])
 
     def note(self) -> None:
-        """Note with inputs and weights that were written what they become."""
+        """Add notes with the new values of written inputs and weights."""
         for value, tensor in list(self.tensors.items()):
             if tensor.storage.version and tensor.parent is None and value.producer is None:
                 self._note(value, tensor)
 
     def snapshot(self) -> Snapshot:
-        """What is known of all tensors now."""
+        """Return the present state of all tensors."""
         known = set(self.tensors.values())
         return Snapshot(
             dict(self.tensors),
@@ -217,7 +218,7 @@ class Functionalizer:
             self.findings.append(Diagnostic("LEG0004", f"{what}: {refused}", origin, help))
 
     def _note(self, value: Value, tensor: _Tensor) -> None:
-        """Note what an input or a weight becomes in this run."""
+        """Note the final value of an input or weight."""
         value.notes[WRITTEN] = self._now(tensor, None)
 
     def _tensor(self, value: Value) -> _Tensor:
@@ -257,7 +258,7 @@ class Functionalizer:
             self._update(node)
 
     def _update(self, node: Node) -> None:
-        """Running statistics after a batch, computed beside what is normalized by the batch's own."""
+        """Compute running statistics in addition to the normalization."""
         keys: Any = node.attributes.get(KEYS, ())
         given = dict(zip(keys, node.inputs, strict=False))
         old = [value for name in _STATISTICS if (value := given.get(name)) is not None]
@@ -287,7 +288,7 @@ class Functionalizer:
             tensor.siblings = found
 
     def _write(self, node: Node, original: _Tensor) -> None:
-        """Let a node compute anew what it writes; its result is the tensor that it wrote into."""
+        """Replace a node that writes by its functional form; the result is the tensor that it wrote to."""
         written = node.operand(0)
         word = functional(node.word)
         if registry.lowering(DIALECT, word) is None:
@@ -314,7 +315,7 @@ class Functionalizer:
             self.tensors[value] = original
 
     def _look_in_place(self, node: Node, original: _Tensor, view: View) -> None:
-        """A word such as `unsqueeze_`: what it writes is how the tensor looks at its numbers."""
+        """Process an in-place view operator such as `unsqueeze_`, which changes only how elements are addressed."""
         self._look(node, original, view)
         if node.results:
             after = self._tensor(node.results[0])
@@ -336,7 +337,7 @@ class Functionalizer:
         self.graph.remove(node)
 
     def _cast(self, node: Node, new: Value, written: Value | None) -> Value:
-        """The result in the element type of what is written into, where arithmetic may have given another."""
+        """Cast the result to the type of the written tensor."""
         fact = None if written is None else written.fact
         dtype = fact.dtype if isinstance(fact, TensorFact) else None
         kinds = {value.fact.dtype for value in node.operands if isinstance(value.fact, TensorFact)}
@@ -353,7 +354,7 @@ class Functionalizer:
     # Values now
 
     def _now(self, tensor: _Tensor, place: Node | None) -> Value:
-        """The value of a tensor before `place`, derived again if what it looks at was written since."""
+        """Return the value of a tensor before `place`; derive it again if its base was written."""
         if any(source.storage.version != version for source, version in tensor.sources):
             reason = f"%{tensor.value.name} is a view of a tensor that is written, or a copy: only a run decides"
             raise RefusedWriteError(reason)
@@ -380,7 +381,7 @@ class Functionalizer:
 
     def _store(self, tensor: _Tensor, new: Value, place: Node | None) -> None:
         """Let a tensor be `new` from `place` on, and everything that it looks at accordingly."""
-        # The write into a view changes the other tensors, that into a copy does not: their next reader is refused.
+        # If it is a view, the write changes other tensors; if it is a copy, it does not: their next use is refused.
         for source, _ in tensor.sources:
             source.storage.doubt = tensor.value.name
         tensor.sources = ()
@@ -392,7 +393,7 @@ class Functionalizer:
         tensor.value, tensor.version = new, tensor.storage.version
 
     def _put_back(self, tensor: _Tensor, parent: Value, new: Value, place: Node | None) -> Value:
-        """What a tensor is that `tensor` looks at once `new` is written there."""
+        """Return the new value of the base of `tensor` after `new` is written."""
         node, view = tensor.node, tensor.view
         if node is None or view is None:
             raise RefusedWriteError(tensor.value.name)
@@ -416,7 +417,7 @@ class Functionalizer:
                 raise RefusedWriteError(reason)
 
     def _joined(self, tensor: _Tensor, new: Value, parent: Value, place: Node | None) -> Value:
-        """All parts of a tensor again, with one of them written."""
+        """Concatenate all parts of a tensor, with one of them written."""
         node = tensor.node
         dim = 0 if node is None else node.attributes.get("dim", 0)
         parts = [new if other is tensor else self._now(other, place) for other in tensor.siblings]
@@ -429,7 +430,7 @@ class Functionalizer:
     def _made(
         self, place: Node | None, word: str, operands: dict[str, Value], fact: Any, like: Node | None = None
     ) -> Value:
-        """A node with named operands, and the other arguments of `like`."""
+        """Insert a node with named operands and the other arguments of `like`."""
         given, keys = list(operands.values()), list(operands)
         attributes: dict[str, Any] = {}
         if like is not None:
@@ -451,7 +452,7 @@ class Functionalizer:
 
 
 def _trains(node: Node) -> bool:
-    """Whether a word normalizes by the batch, and writes what that changes into its running statistics."""
+    """Whether an operator normalizes by batch statistics and updates running statistics."""
     known = _NORMALIZED.get(node.word)
     return known is not None and bool(node.attributes.get(known[1]))
 
@@ -463,7 +464,7 @@ def _root(tensor: _Tensor) -> _Tensor:
 
 
 def _looks(node: Node, doubt: str) -> bool | None:
-    """Whether a word that may copy looks at its operand; `None` where the file does not tell."""
+    """Whether an operator that may copy returns a view; `None` if the file does not determine it."""
     operand, result = node.operand(0), node.results[0]
     if operand is None:
         return False

@@ -1,4 +1,4 @@
-"""Functions of PyTorch, as PNNX calls them: tensors, weights and numbers are bound to parameters by name."""
+"""PyTorch functions in PNNX's form: tensors, weights and numbers are bound to parameters by name."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Tensor: TypeAlias = Value | Scalar
 
 DIALECT = "pnnx"
 KEYS = "$"
-"""The attribute that has the names under which operands are given."""
+"""Attribute with the names of the operands."""
 
 COMPLEX = "complex:"
-"""What stands in front of words whose operands or results are complex, and the attribute that says which operands."""
+"""Prefix of op types with complex operands or results, and the attribute that marks the operands."""
 
 DTYPES: Mapping[str, DType] = MappingProxyType(
     {
@@ -71,15 +71,15 @@ _CODES = (
     *("torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.float16", "torch.float32"),
     *("torch.float64", None, "torch.complex64", "torch.complex128", "torch.bool", None, None, None, "torch.bfloat16"),
 )
-"""PyTorch's element types by the numbers that functions take which pnnx has left as they are."""
+"""PyTorch's dtypes by the codes that functions take which pnnx did not convert."""
 
 PLACE, ITEM = "#", "*"
 """`#2` names the third operand; `name*` an item of the list that is the operand `name`."""
 
 EXPORTED = "pytorch"
-"""The dialect of exported programs, whose words are PyTorch's own, too."""
+"""The dialect of exported programs, which uses PyTorch's op types, too."""
 LEFT = "aten::"
-"""What stands in front of functions of PyTorch for which pnnx has no word; their operands have no names."""
+"""Prefix of PyTorch functions that pnnx did not convert; their operands have no names."""
 
 _MODULE = "nn."
 _MODULES = (_MODULE, "torchvision.ops.DeformConv2d")
@@ -95,7 +95,7 @@ _ALIASES = MappingProxyType({"self": "input", "x": "input"})
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """What a function takes behind the builder."""
+    """Parameters of a function after the builder."""
 
     names: tuple[str, ...]
     defaults: Mapping[str, Any]
@@ -117,7 +117,7 @@ class _Bound:
 
     @property
     def takes(self) -> _Parameters:
-        """What it takes."""
+        """Return the parameters of the function."""
         return _parameters(self.function)
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
@@ -126,7 +126,7 @@ class _Bound:
         for name, value in attributes.items():
             own = self._name(name)
             if own.startswith(PLACE) and _LAYOUT in self.ignores:
-                # Where a tensor that is made lies in memory comes behind what it is.
+                # The memory layout of a created tensor does not affect its elements.
                 continue
             if own not in self.ignores and not self._is_flag(own, value):
                 given[own] = value
@@ -147,7 +147,7 @@ class _Bound:
         return self._call(b, [], given)
 
     def _complete(self, b: Builder, answer: Any) -> Any:
-        """The answer, if it has all results that the file reads."""
+        """Return the results if they include all that the file uses."""
         found = registry.results(answer)
         if any(b.wants(place) for place in range(len(found), b.count)):
             message = f"{self.word} gives {len(found)} results, {b.count} are read"
@@ -157,10 +157,10 @@ class _Bound:
     def _operands(
         self, operands: Sequence[Value | None], keys: Sequence[str]
     ) -> tuple[dict[str, Any], list[Value | None]]:
-        """Operands by name, and those that have none; a name with `*` stands for one item of a list."""
+        """Return operands by name, and unnamed ones; a name with `*` is one item of a list."""
         given: dict[str, Any] = {}
         rest: list[Value | None] = []
-        # Absent operands at the end of a list are not among those of the node.
+        # Trailing absent operands are not stored in the node.
         padded = [*operands, *[None] * (len(keys) - len(operands))]
         for index, operand in enumerate(padded):
             key = keys[index] if index < len(keys) else ""
@@ -182,7 +182,7 @@ class _Bound:
         return kept if len(kept) == 1 else rest
 
     def _name(self, key: str) -> str:
-        """The parameter that a name or place (`#2`) stands for."""
+        """Return the parameter with a name or index (`#2`)."""
         if key.startswith(PLACE) and key[1:].isdecimal():
             # The operands of a variadic function are one list.
             place = int(key[1:]) - self.takes.is_variadic
@@ -190,7 +190,7 @@ class _Bound:
         return key if key in self.takes.names else _ALIASES.get(key, key)
 
     def _is_flag(self, name: str, value: object) -> bool:
-        """Whether it only says that there is a weight of this name."""
+        """Whether an argument only declares that a weight exists."""
         return isinstance(value, bool) and self.word.startswith(_MODULES) and name in _FLAGS
 
     def _call(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
@@ -207,17 +207,17 @@ class _Bound:
         except ShapeError:
             raise
         except _MISMATCHES as error:
-            # A text where a number belongs, a list that is too short: what a file may say, and PyTorch never does.
+            # A string for a number or a short list: possible in a file, but not in PyTorch.
             message = f"{self.word} does not take these arguments: {error}"
             raise ShapeError(message) from error
 
 
 def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
-    """Register a function as the meaning of `words` of PNNX.
+    """Register a function as the import rule of the op types `words` of PNNX.
 
-    Its parameters after the builder have PyTorch's names. A tensor is a `Value`, a number what it is in Python; a
-    weight `out_proj.weight` is given as `out_proj_weight`. Arguments in `ignores` change nothing. Arguments that the
-    function does not know make the node opaque.
+    Its parameters after the builder have PyTorch's names. A tensor is a `Value`, a number a Python number; the weight
+    `out_proj.weight` is passed as `out_proj_weight`. Arguments in `ignores` have no effect. Other unknown arguments
+    make the node opaque.
     """
 
     def register(function: Function) -> Function:
@@ -229,13 +229,13 @@ def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
 
 
 def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
-    """`function` as a rule for nodes of `word`: it is given their operands and attributes as `emits` has it."""
+    """Return `function` as a rule for nodes of `word`, with arguments bound as in `emits`."""
     return _Bound(word, function, frozenset(ignores))
 
 
 @cache
 def _parameters(function: Function) -> _Parameters:
-    """Read when a node is first met: most of the words that are registered occur in no model."""
+    """Inspected on first use: most registered op types occur in no model."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     kinds = inspect.Parameter
     named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
@@ -248,11 +248,11 @@ def _parameters(function: Function) -> _Parameters:
 
 
 BY_POSITION: dict[str, Function] = {}
-"""By name: rules of exported programs whose parameters stand in the order of PyTorch's arguments."""
+"""Import rules of exported programs by name, whose parameters are in the order of PyTorch's arguments."""
 
 
 def _left(word: str) -> Function | None:
-    """The rule of a word that pnnx has left as it is: that of exported programs."""
+    """Return the rule of an operator that pnnx did not convert: that of exported programs."""
     if not word.startswith(LEFT):
         return None
     registry.load(EXPORTED)
@@ -262,7 +262,7 @@ def _left(word: str) -> Function | None:
 FALLBACKS[DIALECT] = _left
 
 
-# ── what arguments are ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── arguments ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def named_dtype(name: str | int | None) -> DType | None:
@@ -283,10 +283,10 @@ def named_dtype(name: str | int | None) -> DType | None:
 
 
 def number(argument: Any) -> Any:
-    """A number that is given as such or as a constant tensor; `None` for `None`.
+    """Return a number or the element of a constant tensor; `None` for `None`.
 
     Raises:
-        UnsupportedError: it is computed.
+        UnsupportedError: it is not constant.
     """
     if argument is None or isinstance(argument, bool | int | float):
         return argument
@@ -301,10 +301,10 @@ def number(argument: Any) -> Any:
 
 
 def integers(argument: Any, count: int | None = None) -> tuple[int, ...]:
-    """Integers that are given one by one or as a constant tensor; a single one stands for `count`.
+    """Return integers from a list or a constant tensor; a single one is repeated `count` times.
 
     Raises:
-        UnsupportedError: they are computed.
+        UnsupportedError: they are not constant.
     """
     if isinstance(argument, Value):
         found = constant_numbers(argument)
@@ -322,10 +322,10 @@ def integers(argument: Any, count: int | None = None) -> tuple[int, ...]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """An axis counted from the front.
+    """Normalize a possibly negative axis.
 
     Raises:
-        ShapeError: the tensor has no such axis.
+        ShapeError: the axis is out of range.
     """
     if not -max(rank, 1) <= axis < max(rank, 1):
         message = f"dim {axis} is outside of a tensor of rank {rank}"
@@ -334,7 +334,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front; all of them for `None` or an empty list."""
+    """Normalize axes; `None` or an empty list means all."""
     if dim is None or (is_sequence(dim) and not dim):
         return tuple(range(rank))
     return tuple(axis_of(axis, rank) for axis in integers(dim))
@@ -367,10 +367,10 @@ def bounded(count: int) -> int:
 
 
 def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any) -> Value:
-    """The result of a function with arguments under PyTorch's names: tensors are operands, the rest parameters.
+    """Emit a function with PyTorch's argument names: tensors become operands, others parameters.
 
-    Its fact is `fact`, by default that of the first tensor. Arguments that are `None` are left out, unless the name
-    ends in an underscore: then the function is told that there is none.
+    Its fact is `fact`, by default that of the first tensor. Arguments that are `None` are omitted, unless the name ends
+    in an underscore.
     """
     operands = {name: value for name, value in arguments.items() if isinstance(value, Value)}
     rest = {
@@ -385,18 +385,18 @@ def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any)
 
 
 def weight_of(value: Value | None) -> Storage | None:
-    """The numbers of a constant that a module can own; `None` of anything else."""
+    """Return the elements of a constant, which a module can own as weight, else `None`."""
     return None if value is None else folded(value)
 
 
 def seen(value: Value | None) -> Any:
-    """The numbers of a small constant; `None` of anything else."""
+    """Return the elements of a small constant, else `None`."""
     storage = None if value is None else folded(value)
     return storage.numpy() if storage is not None and storage.nbytes <= MAX_COMPUTED_BYTES else None
 
 
 def static(value: Value | None) -> tuple[int, ...] | None:
-    """Integers that are known before a run; `None` of others."""
+    """Return static integers, else `None`."""
     if value is None or not isinstance(value.fact, TensorFact) or value.fact.elements is None:
         return None
     numbers = tuple(n for n in value.fact.elements if isinstance(n, int))
@@ -404,7 +404,7 @@ def static(value: Value | None) -> tuple[int, ...] | None:
 
 
 def literal_of(x: Value) -> str | None:
-    """How an expression says a constant of rank 0; `None` of anything else, and of what it has no number for."""
+    """Format a scalar constant for an expression; `None` for other values."""
     if x.storage is None or not x.is_constant or x.storage.shape or x.storage.dtype.kind not in "bif":
         return None
     number = x.storage.numpy().reshape(()).item()

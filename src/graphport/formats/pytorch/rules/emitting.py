@@ -150,7 +150,7 @@ def _facts(
     return [*found, *[UNKNOWN] * (count - len(found))]
 
 
-# ── numbers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sizes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def size_of(b: Builder, x: Value, axis: int) -> Size:
@@ -219,7 +219,7 @@ def _emitted(b: Builder, tree: ast.expr, operands: Sequence[Value]) -> Size:
 
 
 def combined(b: Builder, name: str, x: Size, y: Size) -> Size:
-    """Arithmetic of two numbers: `add`, `sub`, `mul`, `floordiv`, `max`, `min`."""
+    """Compute with two sizes: `add`, `sub`, `mul`, `floordiv`, `max`, `min`."""
     values = {key: value for key, value in (("a", x), ("b", y)) if isinstance(value, Value)}
     rest: dict[str, Any] = {key: value for key, value in (("a", x), ("b", y)) if not isinstance(value, Value)}
     fact = TensorFact(DType.INT64, ())
@@ -273,7 +273,7 @@ def _emit_row(b: Builder, word: str, is_last: bool, operands: Sequence[Any], att
 
 
 def _scalar(b: Builder, x: Value) -> Any:
-    """A constant of rank 0 as the number that an operator takes beside a tensor; any other tensor unchanged."""
+    """Return a scalar constant as a Python number, other tensors unchanged."""
     del b
     if x.storage is None or not x.is_constant or x.storage.shape or x.dtype is None or x.dtype.kind not in "if":
         return x

@@ -17,7 +17,7 @@ from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.arithmetic import Cast
 
 DEFAULT = DType.FLOAT32
-"""What a real number without a tensor beside it is."""
+"""The dtype of Python floats without tensor operands."""
 _LARGEST = 2.0**127
 
 
@@ -32,12 +32,12 @@ def cast(b: Builder, x: Value, dtype: DType) -> Value:
         known = scalar_of(x)
         if known is not None and abs(known) < _LARGEST:
             return b.constant(known, dtype)
-    # What is too large for eight bits is infinite there, or no number.
+    # Numbers too large for float8 become infinite or NaN.
     return b(Cast, x, to=dtype, saturate=0 if dtype.is_floating and dtype.bits == 8 else None)
 
 
 def scalar_of(x: Value | Scalar | None) -> Scalar | None:
-    """The number that a tensor without axes is, where it is known."""
+    """Return the element of a rank-0 tensor, if known."""
     if not isinstance(x, Value):
         return x
     fact = x.fact
@@ -50,7 +50,7 @@ def scalar_of(x: Value | Scalar | None) -> Scalar | None:
 
 
 def operand_of(b: Builder, x: Value | Scalar, default: DType = DEFAULT) -> Operand:
-    """What promotion sees of a tensor or number."""
+    """Return the operand as type promotion sees it: dtype, and whether it is a tensor, a scalar tensor or a number."""
     if not isinstance(x, Value):
         return Operand(scalar_dtype(x, default), Priority.SCALAR, x)
     return Operand(dtype_of(x), Priority.TENSOR if b.dims(x) else Priority.ZERO_DIM)

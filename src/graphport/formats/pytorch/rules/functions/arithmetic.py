@@ -30,8 +30,8 @@ from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsquee
 
 @lower(DIALECT, "Expression")
 def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
-    """A tree of element-wise functions on tensors; or arithmetic on lengths, which gives numbers or a list of them."""
-    del keys  # operands go by their places
+    """Evaluate an expression of elementwise functions on tensors, or of arithmetic on sizes."""
+    del keys  # operands are referenced by index
     try:
         tree = parse(expr, ARITIES, lenient=True).tree
         if isinstance(tree, List | Literal) or any(isinstance(n, Call) and n.text == "size" for n in postorder(tree)):
@@ -42,7 +42,7 @@ def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
 
 
 def _evaluated(b: Builder, tree: Node, operands: Sequence[Value]) -> Any:
-    """A number, a tensor, or a list of them."""
+    """Return a number, a tensor, or a list of them."""
     done: list[Any] = []
     for node in postorder(tree):
         taken = done[len(done) - len(node.arguments) :] if node.arguments else []
@@ -80,7 +80,7 @@ def _called(b: Builder, name: str, taken: Sequence[Any]) -> Any:
 
 
 def _size(b: Builder, x: Any, axis: Any = None) -> Any:
-    """The shape, or one length: a number where it is known."""
+    """Return the shape, or one dim, as a number if it is static."""
     if not isinstance(x, Value):
         message = "the size of a number"
         raise UnsupportedError(message)
@@ -209,7 +209,7 @@ prim::NumToTensor, aten::Int, aten::ScalarImplicit, aten::IntImplicit, aten::Flo
 
 @emits("torch.hypot", "aten::hypot")
 def hypot(b: Builder, input: Value, other: Value) -> Value:
-    """The larger side times what the other adds: the squares themselves might overflow."""
+    """hypot: large * sqrt(1 + (small / large)²), because the squares may overflow."""
     x, y = (b(Abs, each) for each in promoted(b, input, other))
     large, small = b(Max, x, y), b(Min, x, y)
     is_zero = b(Equal, large, b.like(large, 0))
@@ -254,7 +254,7 @@ torch.positive, aten::positive, torch.clone, Tensor.clone, aten::clone, Tensor.d
 
 @emits("torch.lerp", "aten::lerp")
 def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
-    """From the end that is nearer, as PyTorch computes it."""
+    """lerp: computed from the nearer end, as in PyTorch."""
     gap = b(Sub, end, input)
     near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _rest(b, gap, weight))
     if not isinstance(weight, Value):

@@ -1,4 +1,4 @@
-"""Arithmetic and logic in the words of PNNX."""
+"""Export rules of arithmetic and logic to PNNX."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def emitted(b: Builder, function: str, *operands: Value, dtype: DType | None = N
 
 
 def expressed(b: Builder, text: str, *operands: Value, dtype: DType | None = None) -> Value:
-    """An expression on tensors of one element type; constants of rank 0 stand in it as numbers."""
+    """Emit an expression on tensors of one type; scalar constants are written as numbers."""
     shape = broadcast(*(b.dims(x) for x in operands))
     fact = TensorFact(dtype or dtype_of(operands[0]), shape)
     literals = [literal_of(x) for x in operands]
@@ -48,7 +48,7 @@ def _chained(b: Builder, name: str, *operands: Value) -> Value | None:
 
 @Div.lift(DIALECT)
 def lift_div(b: Builder, x: Value, y: Value) -> Value:
-    """Integers divide to real numbers there, unless it is said how these are rounded."""
+    """Export Div: integer division in PyTorch is real unless a rounding mode is given."""
     if dtype_of(x).is_floating:
         return emitted(b, "div", x, y)
     return called(b, "torch.div", input=x, other=y, rounding_mode="trunc")
@@ -111,7 +111,7 @@ IsNaN -> torch.isnan(input=x)
 
 @IsInf.lift(DIALECT)
 def lift_isinf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value | None:
-    """Of one sign, a comparison with it."""
+    """Export IsInf; for one sign as a comparison."""
     if detect_negative and detect_positive:
         return called(b, "torch.isinf", input=x)
     if not (detect_negative or detect_positive):

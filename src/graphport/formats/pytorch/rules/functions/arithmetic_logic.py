@@ -20,7 +20,7 @@ def _reals(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
 
 
 def _ordered(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
-    """Both in their common type; truths as numbers."""
+    """Return both operands in their common type; booleans as integers."""
     found = promoted(b, x, y)
     return [cast(b, each, DType.INT32) for each in found] if dtype_of(found[0]) is DType.BOOL else found
 

@@ -56,7 +56,7 @@ def _causal(b: Builder, query: Value, key: Value) -> Value:
 
 
 def _positions(b: Builder, x: Value) -> Value:
-    """The places on the axis before the last, counted from 0."""
+    """Return the positions along the second last axis, from 0."""
     count = b(Squeeze, b(Shape, x, start=-2, end=-1), vector(b, [0]))
     return b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
 
@@ -86,7 +86,7 @@ def scaled_dot_product_attention(
 
 
 def _may_hide_a_query(mask: Value) -> bool:
-    """Whether a mask leaves a query nothing to attend to, as far as its numbers are at hand."""
+    """Whether a mask may exclude all keys of a query."""
     array = seen(mask)
     if array is None or not array.ndim:
         return True
@@ -134,7 +134,7 @@ def multihead_attention(
         # pnnx calls the query the mask where the mask is logical: no query is.
         query, attn_mask = attn_mask, query
     if attn_mask is None and key is not None and dtype_of(query) is DType.BOOL and dtype_of(key) is not DType.BOOL:
-        # Without names, pnnx has a logical mask as the first operand.
+        # In unnamed form pnnx writes a boolean mask as the first operand.
         query, key, value, attn_mask = key, value, None, query
     if key is None:
         key = query
@@ -172,7 +172,7 @@ def multihead_attention(
 
 
 def _lengthened(b: Builder, x: Value, more: Value) -> Value:
-    """A sequence with one more entry, the same for all items."""
+    """Append one entry to a sequence, the same for all items."""
     shape = b(Concat, b(Shape, x, start=0, end=1), vector(b, [1]), b(Shape, x, start=2), axis=0)
     return b(Concat, x, b(Expand, more, shape), axis=1)
 
@@ -180,10 +180,10 @@ def _lengthened(b: Builder, x: Value, more: Value) -> Value:
 def _masks_by_shape(
     b: Builder, query: Value, key: Value, mask: Value | None, padding: Value | None
 ) -> tuple[Value | None, Value | None]:
-    """The mask of places and that of padded keys: pnnx calls either the mask, and only their shapes tell.
+    """Return attention mask and key padding mask: pnnx does not distinguish them, only their shapes do.
 
     Raises:
-        UnsupportedError: extents are open, and it may be either. A stored one is of places: items come with the input.
+        UnsupportedError: dynamic dims permit both. A stored mask is an attention mask.
     """
     if mask is None or padding is not None or len(b.dims(mask)) != 2:
         return mask, padding
@@ -199,12 +199,12 @@ def _masks_by_shape(
 
 
 def _may_be(one: Dim, other: Dim) -> bool:
-    """Whether two extents that are not the same may be equal in a run."""
+    """Whether two different dims may be equal in a run."""
     return isinstance(one, Symbolic) or isinstance(other, Symbolic)
 
 
 def _masks(b: Builder, query: Value, mask: Value | None, padding: Value | None, heads: int) -> Value | None:
-    """What is added to the scores."""
+    """Return the number added to the scores."""
     attn_mask = _mask(b, mask, heads)
     if padding is None:
         return attn_mask
@@ -254,7 +254,7 @@ def _mask(b: Builder, mask: Value | None, heads: int) -> Value | None:
 
 
 def _fast_masks(mask: Value | None, mask_type: Any) -> dict[str, Value]:
-    """The mask of the fast path: of places (0), of padded keys (1), or both of them joined (2)."""
+    """Return the mask of the fast path by type: attention mask (0), key padding mask (1), or combined (2)."""
     if mask is None:
         return {}
     kind = None if mask_type is None else number(mask_type)
@@ -318,7 +318,7 @@ def transformer_encoder_layer(
     mask: Value | None = None,
     mask_type: Any = None,
 ) -> Value:
-    """Attention and two projections, each added to what went in; normalized before them or behind the sums."""
+    """Transformer encoder layer: attention and feed-forward with residuals, pre- or post-normalization."""
     masks = _fast_masks(mask, mask_type)
     epsilon = float(number(eps))
     is_before = bool(number(norm_first))
@@ -352,7 +352,7 @@ def transformer_encoder_layer(
 
 @AttentionView.lift(DIALECT)
 def lift_attention(b: Builder, op: AttentionView) -> Value | None:
-    """Of heads that are an axis of their own, without what was seen before."""
+    """Export Attention with a separate head axis, without cache."""
     q, k, v = op.q, op.k, op.v
     is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
     if not is_plain or b.count > 1 or len(b.dims(q)) != 4 or (op.is_causal and op.attn_mask):

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = Functions("add", "sub", "mul", "floor_divide", "maximum", "minimum")
 _MOST_INPUTS = 64
-"""Inputs of a model that are asked for a length."""
+"""Maximum number of model inputs that are searched for a size."""
 
 
 def elements_of(value: Value) -> tuple[Dim, ...] | None:
-    """The numbers of a tensor of shapes, as far as facts tell them."""
+    """Return the known elements of a shape tensor."""
     return value.fact.elements if isinstance(value.fact, TensorFact) else None
 
 
 def computed_list(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[int, ...] | Value | None:
-    """Numbers as an argument: integers, or an expression of lengths of `near` and of the inputs of the model.
+    """Return integers, or an expression of the sizes of `near` and of model inputs, as an argument.
 
-    `None` where a number is no such expression.
+    Returns `None` if an element is no such expression.
     """
     if all(isinstance(number, int) for number in numbers):
         return tuple(number for number in numbers if isinstance(number, int))

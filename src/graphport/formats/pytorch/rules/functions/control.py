@@ -1,4 +1,4 @@
-"""Branches and loops: pnnx writes that there are some, and leaves out what they compute."""
+"""Branches and loops: pnnx records their presence, but not their bodies."""
 
 from __future__ import annotations
 

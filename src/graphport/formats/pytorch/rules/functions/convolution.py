@@ -99,7 +99,7 @@ def _group(groups: Any) -> int | None:
 
 
 def _unless(numbers: tuple[int, ...], default: int) -> tuple[int, ...] | None:
-    """The numbers, unless all of them are what is meant without them."""
+    """Return the numbers, or `None` if all equal the default."""
     return None if all(n == default for n in numbers) else numbers
 
 
@@ -235,7 +235,7 @@ Axes = tuple[int, ...]
 
 @ConvView.lift(DIALECT)
 def lift_conv(b: Builder, op: ConvView) -> Value | None:
-    """A module where the weights are numbers, else the function; uneven padding comes first."""
+    """Export Conv as a module for constant weights, else as a function; asymmetric padding is separate."""
     x = op.x
     dims, shape = b.dims(x), b.dims(op.w)
     count = len(shape) - 2
@@ -289,13 +289,13 @@ def _module(
 
 @ConvTransposeView.lift(DIALECT)
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
-    """What is cut off at both ends, and what less at the end."""
+    """Export ConvTranspose with padding and output padding."""
     dims, shape = b.dims(op.x), b.dims(op.w)
     count = len(shape) - 2
     if not 1 <= count <= 3:
         return None
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
-    # What is cut off is the same of any length, unless the length of the result is given.
+    # The cropping does not depend on the size, unless the output shape is given.
     is_open = [isinstance(dim, Symbolic) and not op.output_shape for dim in dims[2:]]
     lengths = [_ANY_LENGTH if each else length(dims, axis) for axis, each in enumerate(is_open, 2)]
     geometry = transposed_window(lengths, kernel, **window_options(op))

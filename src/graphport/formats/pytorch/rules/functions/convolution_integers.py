@@ -1,4 +1,4 @@
-"""Convolutions of integers: ONNX convolves real numbers alone, so windows are taken out and multiplied as matrices."""
+"""Integer convolution: ONNX convolves floats only, so windows are extracted and multiplied as matrices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Reshape, Shape
 
 _WIDE = 32
-"""Bits from which on matrices are multiplied as they are; narrower numbers wrap around at the end, as PyTorch's do."""
+"""Width from which MatMul supports integers; narrower results are wrapped at the end, as in PyTorch."""
 
 
 def integer_convolution(
@@ -41,7 +41,7 @@ def integer_convolution(
         x = b(Pad, x, vector(b, [0, 0, *(p for p, _ in pads), 0, 0, *(q for _, q in pads)]))
     for axis, (size, step, gap) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
         x = sliced(b, unfold(b, x, axis, (size - 1) * gap + 1, step), count + axis, 0, None, gap)
-    # batch, channels, places, windows → batch, groups, what is summed, places
+    # batch, channels, positions, windows → batch, groups, summed axis, positions
     x = moved(b, x, [0, 1, *range(count + 2, 2 * count + 2), *range(2, count + 2)])
     summed = channels
     for size in kernel:

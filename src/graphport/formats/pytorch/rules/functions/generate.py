@@ -1,4 +1,4 @@
-"""Tensors that PyTorch makes of nothing but a shape."""
+"""Tensor creation functions of PyTorch."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
         return b.constant(np.arange(*known).astype(wanted.numpy), wanted)
     found = [dtype_of(each) if isinstance(each, Value) else _typed(each) for each in known]
     wanted = _dtype(dtype, next((each for each in found if each.is_floating), DType.INT64))
-    # Integers are counted as such; what is real is counted in its own type.
+    # Integer ranges are computed in int64, float ranges in their own type.
     own = wanted if any(each.is_floating for each in found) else DType.INT64
     y = b(Range, *(_of_type(b, each, own) for each in known))
     return y if wanted is own else b(Cast, y, to=wanted)
@@ -114,7 +114,7 @@ def _known(bound: Any) -> Any:
 def aten_arange(
     b: Builder, a: Any, b_: Any = ..., c: Any = ..., d: Any = ..., e: Any = ..., f: Any = ..., g: Any = ...
 ) -> Value:
-    """One to three bounds, and behind them the element type and three arguments of no account."""
+    """aten::arange: one to three bounds, then the dtype and three ignored arguments."""
     given = [each for each in (a, b_, c, d, e, f, g) if each is not ...]
     count = len(given) - 4
     if count < 1:
@@ -133,7 +133,7 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
 
 
 def _spread(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
-    """`count` numbers from `start` to `end`, a single one being `start`."""
+    """Return `count` equally spaced numbers from `start` to `end`; a single one is `start`."""
     one = b.constant(1, DType.INT64)
     indices = b(Cast, b(Range, b.constant(0, DType.INT64), count, one), to=_REAL)
     gaps = b(Cast, b(Max, b(Sub, count, one), one), to=_REAL)
@@ -188,7 +188,7 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Va
 
 @Range.lift(DIALECT)
 def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | None:
-    """Of numbers that are known, or lengths; else of tensors of one number."""
+    """Export Range with static or symbolic bounds, else with scalar tensors."""
     dtype = dtype_of(start)
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
     bounds = {"start": _bound(b, start), "end": _bound(b, limit), "step": _bound(b, delta)}

@@ -1,4 +1,4 @@
-"""Pieces and places of tensors in the words of PNNX."""
+"""Export rules of slicing and gathering to PNNX."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from graphport.ops.views.indexing import SliceView
 
 @SliceView.lift(DIALECT)
 def lift_slice(b: Builder, op: SliceView) -> Value | None:
-    """One axis after another; PyTorch's steps go forward, so an axis that is gone through backward is turned before."""
+    """Export Slice axis by axis; PyTorch has positive steps only, so reversed axes are flipped first."""
     first, last, by = static(op.starts), static(op.ends), static(op.steps)
     known_axes = static(op.axes)
     if (op.steps is not None and by is None) or (op.axes is not None and known_axes is None):
@@ -50,7 +50,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
 def _computed(
     b: Builder, data: Value, starts: Value, ends: Value, axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> Value | None:
-    """One axis after another, forward, from places to places that are computed."""
+    """Emit forward slices with bounds computed at run time, axis by axis."""
     columns: list[list[Any]] = []
     for bound in (starts, ends):
         known, dims = elements_of(bound), b.dims(bound)
@@ -79,7 +79,7 @@ def _place(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, i
 
 
 def counted(b: Builder, index: Value, extent: object) -> Value | None:
-    """Places counted from the front: PyTorch takes no others in some words."""
+    """Normalize negative indices, which some operators of PyTorch refuse."""
     known = seen(index)
     if known is not None and not (known < 0).any() and dtype_of(index) is DType.INT64:
         return index
@@ -93,13 +93,13 @@ def counted(b: Builder, index: Value, extent: object) -> Value | None:
 
 
 def _flipped(place: int, count: int) -> int:
-    """Where a place of an axis lies, or the end behind it, when the axis is turned."""
+    """Return the index after a flip of the axis."""
     return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
 
 
 @Gather.lift(DIALECT)
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
-    """One place, a row of them, rows of a table, or a block of places: a row that is folded again."""
+    """Export Gather for one index, a vector, table rows, or an index tensor (gathered flat and reshaped)."""
     rank = len(b.dims(indices))
     known = static(indices)
     if rank == 0 and known is not None:
@@ -122,7 +122,7 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
 
 
 def _block(b: Builder, data: Value, row: Value, block: Sequence[Dim], axis: int) -> Value | None:
-    """Slices at places [*block], which are a row here, of a tensor with at most one open axis beside them."""
+    """Reshape slices gathered by a flattened index of shape [*block]; at most one other axis is dynamic."""
     dims = b.dims(data)
     place = axis % len(dims)
     folded = (*dims[:place], *block, *dims[place + 1 :])

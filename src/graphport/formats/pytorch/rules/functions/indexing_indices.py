@@ -1,4 +1,4 @@
-"""Advanced indexing of PyTorch: entries at places that are tensors, read and written."""
+"""Advanced indexing of PyTorch: read and write elements by index tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from graphport.ops.shapes import broadcast
 
 
 def _indices(b: Builder, expr: Any, operands: Sequence[Value]) -> list[Value | None]:
-    """One tensor of places for each axis; `None` takes the whole axis."""
+    """Return an index tensor per axis; `None` selects the whole axis."""
     if is_sequence(expr):
         items = list(expr)
     elif isinstance(expr, str):
@@ -56,7 +56,7 @@ def _indices(b: Builder, expr: Any, operands: Sequence[Value]) -> list[Value | N
         if array.dtype.kind != "b":
             found.append(b.constant(array.astype(np.int64)))
         elif array.ndim:
-            # A mask stands for the places where it is true, on as many axes as it has.
+            # A mask is equivalent to the indices of its true elements, on as many axes as its rank.
             found += [b.constant(each.astype(np.int64)) for each in array.nonzero()]
         else:
             message = "a single truth value as an index"
@@ -131,7 +131,7 @@ def _gathered(b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value]
     count = len(b.dims(index_tuples)) - 1
     if list(axes) != list(range(axes[0], axes[0] + len(axes))) or not axes[0]:
         return y
-    # Indices that stand together leave their axes where they stood.
+    # Adjacent index tensors keep the position of their axes.
     front = axes[0]
     order = [*range(count, count + front), *range(count), *range(count + front, len(b.dims(y)))]
     return moved(b, y, order)
@@ -165,12 +165,12 @@ def index_put(
 def _put_behind(
     b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value], values: Value, reduction: str | None
 ) -> Value:
-    """Entries behind axes that are taken whole, which come last meanwhile."""
+    """Write entries by index; unindexed axes are moved last meanwhile."""
     rest = [axis for axis in range(len(b.dims(x))) if axis not in axes]
     order = [*axes, *rest]
     index_tuples = _joined(b, [_counted(b, item) for item in chosen])
     count = len(b.dims(index_tuples)) - 1
-    # Indices that stand together have their axes where they stand, others first.
+    # Adjacent index tensors keep the position of their axes, others go first.
     front = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
     permuted = moved(b, x, order)
     behind = [b(Shape, permuted, start=len(axes) + at, end=len(axes) + at + 1) for at in range(len(rest))]
@@ -192,7 +192,7 @@ def _counted(b: Builder, index: Value) -> Value:
 
 
 def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
-    """The part of the operand that the places reach along the other axes; only that counts."""
+    """Slice the operand to the shape of the indices along the other axes."""
     for place, (n, m) in enumerate(zip(b.dims(x), b.dims(index), strict=True)):
         if place != axis and n != m:
             x = b(Slice, x, vector(b, [0]), b(Shape, index, start=place, end=place + 1), vector(b, [place]))
@@ -298,7 +298,7 @@ def scatter_reduce(
 def slice_scatter(
     b: Builder, input: Value, src: Value, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Value:
-    """Its pieces before and behind, and `src` between them."""
+    """Concatenate the parts before and after the slice with `src` between them."""
     dims = b.dims(input)
     axis = axis_of(number(dim), len(dims))
     extent = length(dims, axis)
@@ -334,7 +334,7 @@ def slice_copy(
     selects: Any = None,
     select: Any = None,
 ) -> Value:
-    """What is assigned to a slice or, with `select`, to a place; to one of several axes from the outermost in."""
+    """Assign to a slice, or with `select` to an index; several axes are processed from the outermost."""
     if dims is None and dim is None:
         return b(Expand, src, b(Shape, input))
     if dims is None and not is_none(select):

@@ -1,4 +1,4 @@
-"""Places, masks and triangles in the words of PNNX."""
+"""Export rules of scatter, masks and triangles to PNNX."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
 
 @Compress.lift(DIALECT)
 def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Value | None:
-    """By a mask that is known, entries at places."""
+    """Export Compress with a constant mask as indices."""
     known = seen(condition)
     if known is None or axis is None:
         return None
@@ -76,7 +76,7 @@ def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Value | None:
 
 
 def _columns(b: Builder, indices: Value) -> list[Value] | None:
-    """The places along each axis."""
+    """Return the indices along each axis."""
     dims = b.dims(indices)
     count = dims[-1] if len(dims) > 1 else None
     if not isinstance(count, int) or not count:
@@ -107,7 +107,7 @@ def lift_scatter_nd(
 
 
 def _listed(b: Builder, columns: Sequence[Value]) -> Value:
-    """Values as the list that PyTorch's words for places take."""
+    """Emit tensors as the list that PyTorch's index operators expect."""
     references = ",".join(f"@{index}" for index in range(len(columns)))
     return b.word("Expression", *columns, expr=f"[{references}]")[0]
 

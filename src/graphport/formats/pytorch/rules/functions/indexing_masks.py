@@ -94,7 +94,7 @@ aten::one_hot, F.one_hot, torch.one_hot(input, num_classes=-1)
 
 
 def _shift(b: Builder, diagonal: Any) -> Value:
-    """By how many columns a diagonal is moved, which may be computed."""
+    """Return the offset of a diagonal, possibly computed at run time."""
     if isinstance(diagonal, Value) and constant_numbers(diagonal) is None:
         return as_int64(b, diagonal)
     return b.constant(int(number(diagonal)), DType.INT64)
@@ -122,7 +122,7 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
 
 
 def _diagonal_indices(b: Builder, x: Value, k: int) -> Value:
-    """Where the entries of a diagonal of matrices lie whose extents are open, row behind row."""
+    """Return the flat indices of a diagonal of dynamic matrices."""
     rows, columns = (
         b(Reshape, b(Shape, x, start=axis, **({} if axis == -1 else {"end": axis + 1})), vector(b, []))
         for axis in (-2, -1)
@@ -164,7 +164,7 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
 
 
 def _with_zeros_around(b: Builder, x: Value, k: int) -> Value:
-    """The last axis, of any length, on a diagonal of the last two: in each row, one column of its entry is left."""
+    """Put the last axis on a diagonal of the last two: pad the rows, flatten and cut them."""
     rank = len(b.dims(x))
     pads = [0] * (rank - 1) + [max(-k, 0)] + [0] * (rank - 1) + [max(k, 0)]
     rows = b(Pad, x, vector(b, pads), b.like(x, 0)) if k else x

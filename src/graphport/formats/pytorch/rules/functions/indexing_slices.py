@@ -21,7 +21,7 @@ from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsquee
 
 Answer = Value | tuple[Value, ...]
 END = 2**31 - 1
-"""What stands where a slice has no end, and among selections where there is none."""
+"""Marks a slice without end, and an axis without selection."""
 
 
 def sliced(b: Builder, x: Value, axis: int, start: Any, end: Any, step: Any = 1) -> Value:
@@ -51,7 +51,7 @@ def slice_(
     selects: Any = None,
     select: Any = None,
 ) -> Value:
-    """Of one axis, or of several at once; a selected place takes its axis away."""
+    """Slice one or several axes; a selected index removes its axis."""
     rank = len(b.dims(input))
     if dims is None:
         return sliced(b, input, axis_of(number(dim) or 0, rank), _bound(start), _bound(end), _bound(step))
@@ -80,7 +80,7 @@ def _bound(value: Any) -> Any:
 
 
 def _column(b: Builder, given: Any, count: int) -> list[Any] | None:
-    """One entry for each axis; a tensor is taken apart."""
+    """Return one entry per axis; a tensor is split."""
     if given is None:
         return None
     if isinstance(given, Value):

@@ -29,7 +29,7 @@ _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
 def _reduction(given: Any) -> str:
-    """The way that a number or a word stands for."""
+    """Return the reduction mode of a number or name."""
     found = str(given) if isinstance(given, str) else _REDUCTIONS.get(int(number(given)), "")
     if found not in _REDUCTIONS.values():
         message = f"reduction is {given}"
@@ -116,7 +116,7 @@ def cross_entropy(
     ignore_index: Any = -100,
     label_smoothing: Any = 0.0,
 ) -> Value:
-    """Of classes, or of a share of each class."""
+    """Cross entropy of class indices or class probabilities."""
     smoothing = float(number(label_smoothing))
     axis = 1 if len(b.dims(input)) > 1 else 0
     logarithm = b(LogSoftmax, input, axis=axis)
@@ -141,7 +141,7 @@ def cross_entropy(
 
 
 def _smoothed(b: Builder, logarithm: Value, target: Value, weight: Any, reduction: Any, ignore_index: Any) -> Value:
-    """The part of smoothed labels that every class has: what nll_loss would be, added up over all of them."""
+    """Return the uniform part of smoothed labels: nll_loss summed over all classes."""
     if isinstance(weight, Value) or len(b.dims(logarithm)) < 2:
         message = "labels that are smoothed, of classes that are weighted or without a batch"
         raise UnsupportedError(message)
@@ -162,7 +162,7 @@ def _smoothed(b: Builder, logarithm: Value, target: Value, weight: Any, reductio
 def multi_margin_loss(
     b: Builder, input: Value, target: Value, p: Any = 1, margin: Any = 1.0, weight: Any = None, reduction: Any = 1
 ) -> Value:
-    """The mean over the other classes of how far each comes within the margin of the right one."""
+    """Multi-class margin loss: the mean of max(0, margin - x[target] + x[i]) ** p over the other classes."""
     power = int(number(p))
     if power not in (1, 2) or len(b.dims(input)) != 2:
         message = f"the power {power} of a tensor of {len(b.dims(input))} axes"
@@ -219,7 +219,7 @@ def poisson_nll_loss(
     else:
         loss = b(Sub, input, b(Mul, target, b(Log, b(Add, input, b.like(input, float(number(eps)))))))
     if number(full):
-        # Stirling's formula, for what is larger than 1.
+        # Stirling's formula, for targets above 1.
         known = b(Where, b(Less, b.like(target, 1), target), target, b.like(target, 1))
         half = b(Mul, b(Log, b(Mul, known, b.like(known, 2 * pi))), b.like(known, 0.5))
         stirling = b(Add, b(Sub, b(Mul, known, b(Log, known)), known), half)

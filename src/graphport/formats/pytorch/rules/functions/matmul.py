@@ -34,7 +34,7 @@ _MOST_FACTORS = 64
 
 
 def _other(_b: Builder, x: Value, *given: Any) -> Value:
-    """The other operand, under whatever name; one that is multiplied with itself is written once."""
+    """Return the other operand under any of its names; the square of `x` has one operand."""
     return next((each for each in given if isinstance(each, Value)), x)
 
 
@@ -146,7 +146,7 @@ PNNX.lift("MatMul -> torch.matmul(input=a, other=b)")
 
 @GemmView.lift(DIALECT)
 def lift_gemm(b: Builder, op: GemmView) -> Value:
-    """A module where the weight is a matrix of numbers, else the sum with a product."""
+    """Export Gemm as a module for a constant weight matrix, else as addmm."""
     weight, bias = weight_of(op.b), weight_of(op.c)
     outputs = length(b.dims(op.b), 0 if op.transB else 1)
     is_vector = op.c is None or (bias is not None and bias.shape == (outputs,))

@@ -30,7 +30,7 @@ _SAME_EPSILON = 1e-5
 
 
 def _for_each(b: Builder, given: Value | None, x: Value, count: int, number: float) -> Value:
-    """What is given for each channel, or a number for all."""
+    """Return the per-channel parameter, or a constant."""
     return b.constant(np.full(bounded(count), number), dtype_of(x)) if given is None else given
 
 
@@ -40,7 +40,7 @@ def _epsilon(eps: Any) -> float | None:
 
 
 def _for_entries(b: Builder, given: Value | None, x: Value, shape: Any) -> Value:
-    """What is given for each entry of the last axes, or 1 for all."""
+    """Return the parameter of the last axes, or ones."""
     extents = integers(shape)
     reserve(*extents)
     return b.constant(np.ones(extents), dtype_of(x)) if given is None else given
@@ -52,7 +52,7 @@ def _first_of(_b: Builder, shape: Any) -> int:
 
 
 def smallest(b: Builder, x: Value) -> float:
-    """What PyTorch adds where nothing is said: of the type that it computes in, single precision for narrower ones."""
+    """Return PyTorch's default epsilon: that of the compute type, float32 for narrower ones."""
     del b
     return float(np.finfo(np.float64 if dtype_of(x) is DType.FLOAT64 else np.float32).eps)
 
@@ -138,7 +138,7 @@ nn.RMSNorm, F.rms_norm, aten::rms_norm(input, normalized_shape, weight=None, eps
 def local_response_norm(
     b: Builder, input: Value, size: Any, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0
 ) -> Value:
-    """Windows of an even size reach one further before their middle than behind it; ONNX's reach further behind."""
+    """Local response norm: windows of even size extend further before the center; in ONNX further after it."""
     width = int(number(size))
     factors = {"alpha": float(number(alpha)), "beta": float(number(beta)), "bias": float(number(k))}
     if width % 2 and len(b.dims(input)) == 4:

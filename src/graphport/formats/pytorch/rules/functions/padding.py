@@ -25,7 +25,7 @@ _MODES = MappingProxyType(
 
 
 def padded(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Any = None) -> Value:
-    """`x` with `pairs` of entries before and behind its last axes, in the order of the axes."""
+    """Pad the last axes of `x` by `pairs`, in the order of the axes."""
     if mode not in _MODES:
         message = f"the padding mode is {mode}"
         raise UnsupportedError(message)
@@ -77,7 +77,7 @@ def constant_pad(b: Builder, input: Value, pad: Any, value: Any = 0) -> Value:
 
 
 def _sides(b: Builder, x: Value, padding: Any, axes: int, mode: str, value: Any) -> Value:
-    """Padding on both sides of the last axes, those of the last one first; one number stands for all."""
+    """Pad the last axes by PyTorch's list, last axis first; one number applies to all sides."""
     numbers = integers(padding, 2 * axes)
     return padded(b, x, list(zip(numbers[::2], numbers[1::2], strict=True))[::-1], mode, value)
 

@@ -122,7 +122,7 @@ def avg_pool(
 def lp_pool(
     b: Builder, input: Value, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: Any = False
 ) -> Value:
-    """The root of the sum of powers. PyTorch takes powers of the numbers themselves, and drops negative sums."""
+    """Lp pooling: sum(x ** p) ** (1 / p). PyTorch uses signed powers, and drops negative sums."""
     count = _spatial(b, kernel_size, input)
     kernel = integers(kernel_size, count)
     power = float(number(norm_type))
@@ -172,7 +172,7 @@ def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices
 
 
 def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Value, bool]:
-    """The length of each axis of the result, 0 for one that is kept and not known; and the operand with a batch."""
+    """Return the output size of each axis, 0 for a kept dynamic one, and the operand with a batch axis."""
     rank = len(b.dims(input))
     sizes = output_size if isinstance(output_size, tuple) else integers(output_size)
     count = len(sizes) if len(sizes) > 1 or rank < 3 else rank - 2
@@ -181,7 +181,7 @@ def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Val
     dims = b.dims(x)[2:]
     lengths: list[int] = []
     for size, dim in zip(sizes, dims, strict=True):
-        # The writer of PNNX has 0 for a length that stays.
+        # PNNX writes 0 for a kept size.
         kept = 0 if isinstance(dim, Symbolic) else dim
         lengths.append(int(number(size)) if size else kept)
     return lengths, x, is_added
@@ -222,7 +222,7 @@ def _windows(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[int, int]], page: Any) -> Value:
-    """Means or maxima along one axis, which go apart for means, too: windows are products of those of the axes."""
+    """Pool along one axis; adaptive windows are products of windows per axis."""
     starts = [start for start, _ in windows]
     widths = {stop - start for start, stop in windows}
     steps = {after - before for before, after in pairwise(starts)}
@@ -272,7 +272,7 @@ def _emitted(
 
 
 def _with_indices(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
-    """Maxima and their places, which PyTorch counts in each plane and ONNX through all of them."""
+    """Max pooling with indices, which PyTorch counts per plane and ONNX in the tensor."""
     dims = b.dims(x)
     numbers = [dim for dim in dims if isinstance(dim, int)]
     if len(numbers) < len(dims):

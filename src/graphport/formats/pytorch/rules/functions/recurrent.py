@@ -1,4 +1,4 @@
-"""Recurrent layers of PyTorch: their gates stand in another order than ONNX's, and each layer is an operator."""
+"""Recurrent layers of PyTorch: gates are permuted to ONNX's order, and each layer is an operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of layer: its page, and where each of ONNX's gates stands among PyTorch's."""
+    """A kind of layer: its operator definition, and the index of each of ONNX's gates in PyTorch's order."""
 
     page: Page
     order: tuple[int, ...]
@@ -82,7 +82,7 @@ def _layer(
 def _stacked(
     b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None], weights: Weights, options: Mapping[str, Any]
 ) -> Answer:
-    """Layers one behind another."""
+    """Stack layers."""
     directions = 2 if number(options.get("bidirectional", False)) else 1
     count = int(number(options.get("num_layers", 1)))
     if count < 1:
@@ -213,7 +213,7 @@ for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
     emits(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(function, _rnn))
 
 
-# ── single steps ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── recurrent cells ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _cell(b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None], weights: Weights) -> Answer:

@@ -1,4 +1,4 @@
-"""Recurrent layers in the words of PNNX: gates in PyTorch's order, a weight for each layer and direction."""
+"""Export rules of recurrent layers to PNNX: gates in PyTorch's order, a weight per layer and direction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
-"""Where each of PyTorch's gates stands among ONNX's."""
+"""Index of each of PyTorch's gates in ONNX's order."""
 
 
 def _part(storage: Storage, way: int, order: Sequence[int], half: int | None = None) -> Storage:
@@ -40,7 +40,7 @@ def _part(storage: Storage, way: int, order: Sequence[int], half: int | None = N
 def _lifted(
     b: Builder, word: str, order: Sequence[int], op: Recurrent, states: Sequence[Value | None], **more: Any
 ) -> tuple[Value, ...]:
-    """A layer of one module; where that has no word for something of it, its steps."""
+    """Export a layer as a module; unsupported features are unrolled."""
     known = [None if value is None else weight_of(value) for value in (op.w, op.r, op.b)]
     w, r, bias = known
     size = b.dims(op.x, at_least=3)[2]
@@ -88,7 +88,7 @@ def _lifted(
 
 
 def _in_module_order(b: Builder, op: Recurrent, x: Value) -> Value:
-    """A sequence with its steps in the order in which a module takes them: from the first to the last."""
+    """Return a sequence in the module's order, reversed if the direction is."""
     return called(b, "torch.flip", x.fact, input=x, dims=(0,)) if op.direction == "reverse" else x
 
 

@@ -49,7 +49,7 @@ Answer = Value | tuple[Value, ...]
 
 
 def _summed(b: Builder, x: Value, dtype: Any) -> Value:
-    """What is summed: in the element type that is asked for, integers in that of 64 bits."""
+    """Cast the summands: to the given dtype, or integers to int64."""
     wanted = named_dtype(dtype)
     if wanted is not None:
         return cast(b, x, wanted)
@@ -106,7 +106,7 @@ def _correction(unbiased: Any, correction: Any) -> float:
     return 0 if unbiased is not None and not number(unbiased) else 1
 
 
-# ── places ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── argmax and argmin ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _place(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value:
@@ -121,7 +121,7 @@ def _place(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value
 def _extreme(
     pages: tuple[Page, Page, Page], b: Builder, input: Value, dim: Any = None, keepdim: Any = False, other: Any = None
 ) -> Answer:
-    """The largest or smallest of all; along an axis, with its places; of two tensors, element by element."""
+    """Maximum or minimum of all elements; along an axis, with indices; or of two tensors."""
     values, indices, pair = pages
     if isinstance(dim, Value) and b.dims(dim) and dim.producer is not None:
         other = dim
@@ -201,7 +201,7 @@ def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = Non
 
 @emits("torch.einsum", "aten::einsum")
 def einsum(b: Builder, *operands: Value, equation: str) -> Value:
-    """The sum; pnnx drops the dots of an equation, which stand for axes in front of those that have letters."""
+    """Einsum; pnnx drops the ellipsis of an equation, which stands for leading axes."""
     given, arrow, result = equation.replace(" ", "").partition("->")
     terms = given.split(",")
     lacks = [len(term) < len(b.dims(each)) for term, each in zip(terms, operands, strict=False)]
@@ -215,7 +215,7 @@ def einsum(b: Builder, *operands: Value, equation: str) -> Value:
 
 
 def _own_type(dtype: DType) -> dict[str, Any] | None:
-    """What keeps PyTorch from reducing narrower integers in int64; `None` where it has no such type."""
+    """Return the argument that keeps PyTorch from reducing narrow integers in int64; `None` without such a dtype."""
     if dtype.is_floating or dtype is DType.INT64:
         return {}
     return {"dtype": NAMES[dtype]} if dtype in NAMES else None
@@ -224,7 +224,7 @@ def _own_type(dtype: DType) -> dict[str, Any] | None:
 def _emitted(
     b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, **more: Any
 ) -> Value | None:
-    """A word over the axes that are meant."""
+    """Emit a reduction over the static axes."""
     chosen = static(axes)
     rank = len(b.dims(data))
     if (axes is not None and not chosen) or (axes is None and noop_with_empty_axes):

@@ -1,4 +1,4 @@
-"""Sums of functions, norms and ranges in the words of PNNX."""
+"""Export rules of reductions and norms to PNNX."""
 
 from __future__ import annotations
 

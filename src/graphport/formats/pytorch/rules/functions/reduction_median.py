@@ -23,7 +23,7 @@ Answer = Value | tuple[Value, ...]
 
 @emits("torch.median", "aten::median")
 def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, *, passes_over: bool = False) -> Answer:
-    """Of entries that are not numbers, the first one, unless the middle of all others is asked for."""
+    """Median; the first NaN if there is one, or the median of all other elements with `passes_over`."""
     x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
     axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
     is_nan = b(IsNaN, x) if dtype_of(x).is_floating else None

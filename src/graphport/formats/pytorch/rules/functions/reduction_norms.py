@@ -61,7 +61,7 @@ torch.cdist, aten::cdist(x1, x2, p: any = 2.0, compute_mode: ignored = None)
 def linalg_norm(
     b: Builder, input: Value, ord: Any = None, dim: Any = None, keepdim: Any = False, dtype: Any = None
 ) -> Value:
-    """Of vectors along one axis, or of all numbers where no order is told; else of matrices."""
+    """Vector norm along one axis, or of all elements without `ord`; else matrix norm."""
     rank = len(b.dims(input))
     axes = tuple(range(rank)) if dim is None else integers(dim)
     if ord is None or len(axes) != 2:
@@ -73,7 +73,7 @@ def linalg_norm(
 def matrix_norm(
     b: Builder, input: Value, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, dtype: Any = None
 ) -> Value:
-    """The largest sum of a column or row, or what all numbers have together; singular values are not computed."""
+    """Matrix norm: maximum column or row sum, or Frobenius; singular values are not supported."""
     power = ord if isinstance(ord, str) else number(ord)
     if power == "fro":
         return norm(b, typed(b, input, dtype), 2.0, dim, keepdim)

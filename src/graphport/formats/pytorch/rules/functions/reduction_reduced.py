@@ -1,4 +1,4 @@
-"""Reductions as PyTorch has them."""
+"""Reductions with PyTorch's arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphport.ops.declare import Page
 
 
 def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Value:
-    """`x` reduced over the axes `dim`, all of them for `None`."""
+    """Reduce `x` over the axes `dim`; `None` means all."""
     rank = len(b.dims(x))
     keeps = 1 if number(keepdim) else 0
     if not rank:

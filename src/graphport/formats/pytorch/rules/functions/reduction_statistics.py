@@ -1,4 +1,4 @@
-"""Statistics of PyTorch: extremes on the way, ranks, sums without what is no number, counts."""
+"""Statistics of PyTorch: cumulative extremes, quantiles, NaN-ignoring sums, counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST = 512
 
 
 def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
-    """The extreme of an entry and all before it, and the last place where it stands."""
+    """Cumulative maximum or minimum, and the last index of its value."""
     rank = len(b.dims(input))
     axis = axis_of(number(dim), rank)
     count = length(b.dims(input), axis)
@@ -59,7 +59,7 @@ emits("torch.cummin", "aten::cummin")(partial(running_extreme, ReduceMin))
 
 
 def _ranked(b: Builder, x: Value, axis: int, count: int | None = None) -> tuple[Value, ...]:
-    """The smallest entries along an axis in order, all of them unless there is a `count`; and their places."""
+    """Return the smallest `count` entries along an axis in order (by default all), and their indices."""
     wanted = b(Shape, x, start=axis, end=axis + 1) if count is None else vector(b, [count])
     return b.results(TopK, 2, x, wanted, axis=axis, largest=0)
 
@@ -81,7 +81,7 @@ def _kept(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
 def quantile(
     b: Builder, input: Value, q: Any, dim: Any = None, keepdim: Any = False, interpolation: str = "linear"
 ) -> Value:
-    """Between the two ranked entries that it falls between; what is no number is ranked as if it were one."""
+    """Quantile: interpolate between two ranked entries; NaN is ranked like a number."""
     if interpolation != "linear":
         message = f"interpolation is {interpolation}"
         raise UnsupportedError(message)
@@ -99,7 +99,7 @@ def quantile(
 
 
 def _at_share(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) -> Value:
-    """What is as far from the first entry as a share of the way to the last one."""
+    """Return the element at fraction `share` of the ranked axis, interpolated."""
     place = share * (length(b.dims(ranked), axis) - 1)
     low = floor(place)
     first = _kept(b, ranked, axis, low, keepdim)
@@ -110,7 +110,7 @@ def _at_share(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) 
 
 
 def _numbers_only(b: Builder, input: Value, dim: Any, keepdim: Any) -> tuple[Value, Value]:
-    """The sum of what is a number, and how many these are."""
+    """Return the sum of elements that are not NaN, and their number."""
     axes = vector(b, axes_of(dim, len(b.dims(input))))
     missing = b(IsNaN, input)
     kept = b(Where, missing, b.like(input, 0), input)
@@ -176,7 +176,7 @@ def histc(b: Builder, input: Value, bins: Any = 100, min: Any = 0, max: Any = 0)
 
 
 def _sorted_place(b: Builder, boundaries: Value, x: Value, right: Any) -> Value:
-    """How many boundaries lie in front of each entry: those below it, and with `right` those equal to it."""
+    """Count the boundaries below each entry, or with `right` also those equal to it."""
     if len(b.dims(boundaries)) != 1:
         message = "boundaries for each row"
         raise UnsupportedError(message)
@@ -199,7 +199,7 @@ torch.searchsorted,
 
 @emits("torch.mode", "aten::mode")
 def mode(b: Builder, input: Value, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
-    """The smallest of the entries that occur most often along an axis, and the last place where it stands."""
+    """Mode: the smallest of the most frequent entries along an axis, and its last index."""
     rank = len(b.dims(input))
     axis = axis_of(number(dim), rank)
     count = length(b.dims(input), axis)

@@ -1,4 +1,4 @@
-"""Shapes in the words of PNNX."""
+"""Export rules of shape operators to PNNX."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from graphport.ops.views.reshape import Col2ImView
 
 
 def _shaped(b: Builder, x: Value, target: Sequence[Any]) -> Value | None:
-    """The same elements in another shape; where several lengths are open, they are computed."""
+    """Reshape; with several dynamic dims, sizes are computed at run time."""
     numbers: Any = tuple(dim if isinstance(dim, int) else -1 for dim in target)
     if numbers.count(-1) > 1:
         numbers = computed_list(b, target, x)
@@ -58,7 +58,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 @Flatten.lift(DIALECT)
 def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
-    """What is in front of an axis, and what is from it on, each as one axis."""
+    """Flatten the axes before an axis, and those from it on."""
     dims = b.dims(input)
     rank = len(dims)
     place = axis + rank if axis < 0 else axis
@@ -143,7 +143,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
 
 @DepthToSpace.lift(DIALECT)
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value | None:
-    """Where the place in a block comes before the channel, three steps of moving."""
+    """Export DepthToSpace; mode DCR needs reshape, transpose and reshape."""
     if mode == "CRD":
         return called(b, "F.pixel_shuffle", input=input, upscale_factor=blocksize)
     n, c, h, w = b.dims(input, 4)
@@ -184,7 +184,7 @@ def lift_size(b: Builder, data: Value) -> Value:
 
 @Shape.lift(DIALECT)
 def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
-    """The lengths one by one, or as numbers where all are known."""
+    """Return the sizes one by one, or as numbers if all are static."""
     dims = b.dims(data)
     axes = range(len(dims))[slice(start, end)]
     known = [dim for place in axes if isinstance(dim := dims[place], int)]
@@ -196,7 +196,7 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
 
 @Col2ImView.lift(DIALECT)
 def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
-    """Over two axes, with as much padding in front as behind."""
+    """Export Col2Im over two axes with symmetric padding."""
     size, kernel, pads = static(op.image_shape), static(op.block_shape), op.pads or (0,) * 4
     if size is None or kernel is None or len(size) != 2 or pads[:2] != pads[2:]:
         return None

@@ -35,7 +35,7 @@ aten::numel, torch.numel(input) -> Size(input)
 
 @emits("nn.PixelUnshuffle", "F.pixel_unshuffle", "aten::pixel_unshuffle")
 def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
-    """Channels come first among those of a pixel; ONNX's SpaceToDepth puts them last."""
+    """Pixel unshuffle: the channel axis precedes the block axes; ONNX's SpaceToDepth puts it last."""
     r = int(number(downscale_factor))
     if r == 1:
         return b(SpaceToDepth, input, blocksize=1)
@@ -82,7 +82,7 @@ def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
 
 
 def _plane(b: Builder, size: Any) -> Value:
-    """Two lengths, some of them computed; a single one stands for both."""
+    """Return two sizes, possibly computed at run time; a single one applies to both axes."""
     is_computed = is_sequence(size) and any(isinstance(n, Value) and n.storage is None for n in size)
     return lengths(b, size) if is_computed else vector(b, integers(size, 2))
 

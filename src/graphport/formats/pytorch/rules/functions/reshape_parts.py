@@ -1,4 +1,4 @@
-"""Tensors of PyTorch put together, taken apart and repeated."""
+"""Concatenation, splitting and repetition of tensors in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.shapes import broadcast
 
-# ── together and apart ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── concatenate and split ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _items(tensors: Sequence[Any]) -> list[Value]:
@@ -114,7 +114,7 @@ def tensor_split(
         ]
         if bounds == sorted(bounds):
             return _split(b, input, axis, [q - p for p, q in pairwise(bounds)])
-        # Parts overlap where a place is in front of the one before.
+        # Parts overlap if an index is less than the one before it.
         return tuple(b(Slice, input, *(vector(b, [n]) for n in (*pair, axis))) for pair in pairwise(bounds))
     count = bounded(int(number(indices_or_sections)))
     return _split(b, input, axis, [extent // count + (i < extent % count) for i in range(count)])
@@ -127,12 +127,12 @@ def unbind(b: Builder, input: Value, dim: Any = 0) -> tuple[Value, ...]:
     return tuple(b(Squeeze, part, vector(b, [axis])) for part in parts)
 
 
-# ── more of the same ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── expand and repeat ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @emits("Tensor.expand", "torch.broadcast_to", "aten::expand", "aten::broadcast_to", ignores=("implicit",))
 def expand(b: Builder, input: Value, sizes: Any = None, size: Any = None, shape: Any = None) -> Value:
-    """-1 keeps a length, which 1 does in the same way."""
+    """Expand; -1 keeps a size, like 1 in ONNX."""
     target = next((each for each in (sizes, size, shape) if each is not None), ())
     if isinstance(target, Value):
         return b(Expand, input, b(Max, target, b.like(target, 1)))

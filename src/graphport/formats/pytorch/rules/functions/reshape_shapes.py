@@ -20,7 +20,7 @@ Answer = Value | tuple[Value, ...]
 
 
 def lengths(b: Builder, shape: Any) -> Value:
-    """A shape as a tensor: numbers, tensors of rank 0 or 1, or a list of these; PNNX writes an empty one as `None`."""
+    """Return a shape as a tensor: from numbers, tensors of rank 0 or 1, or a list; PNNX's `None` is empty."""
     if shape is None:
         return vector(b, [])
     if isinstance(shape, Value):
@@ -32,14 +32,14 @@ def lengths(b: Builder, shape: Any) -> Value:
 
 
 def extents(b: Builder, x: Value) -> Value:
-    """The shape of `x` as a tensor: a constant where it is known."""
+    """Return the shape of `x` as a tensor, constant if static."""
     dims = b.dims(x)
     known = [n for n in dims if isinstance(n, int)]
     return vector(b, known) if len(known) == len(dims) else b(Shape, x)
 
 
 def _keeps_shape(b: Builder, x: Value, target: Sequence[Any]) -> bool:
-    """Whether a shape is known to be that of `x`; one of -1 is what the others leave."""
+    """Whether a shape is known to equal that of `x`; one -1 is inferred."""
     dims, entries = b.dims(x), [_entry(item) for item in target]
     if len(dims) != len(entries) or sum(isinstance(entry, int) and entry == -1 for entry in entries) > 1:
         return False
@@ -57,12 +57,12 @@ def _entry(item: Any) -> Dim | None:
 
 
 def _zeros(shape: Any) -> bool:
-    """Whether a length of 0 is meant, which would be taken for a copy."""
+    """Whether a size is a literal 0, which would be read as copy."""
     return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
 
 
 def _with_inferred_size(b: Builder, x: Value, target: Sequence[Any]) -> list[Any]:
-    """`target` with the number that -1 stands for, if it is known: ONNX cannot infer it for a tensor without elements.
+    """Replace the -1 of `target` if its value is known: ONNX cannot infer it for an empty tensor.
 
     [N, 8] to (N, -1, 4): the symbolic sizes cancel, and -1 is 8 / 4.
     """
@@ -108,7 +108,7 @@ PNNX.lower(
 @emits("nn.Flatten", "torch.flatten", "aten::flatten")
 def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) -> Value:
     rank = len(b.dims(input))
-    # A module keeps the batch; its writer always says so.
+    # The module keeps the batch axis; its writer always states start_dim.
     start = axis_of(number(start_dim) if start_dim is not None else 0, rank)
     stop = axis_of(number(end_dim), rank)
     if rank == 0:
@@ -145,7 +145,7 @@ def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened
 
 @emits("torch.squeeze", "aten::squeeze", "Tensor.squeeze")
 def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
-    """Axes that are not of length 1 stay."""
+    """Squeeze; axes of another length than 1 are kept."""
     dims = b.dims(input)
     axes = axes_of(dim, len(dims)) if dim is not None else tuple(range(len(dims)))
     if any(isinstance(dims[axis], Symbolic) for axis in axes if dims):

@@ -37,7 +37,7 @@ from graphport.ops.views.resize import ResizeView
 _LINEAR = ("linear", "bilinear", "trilinear")
 _MODES = ("nearest", "nearest-exact", "bicubic", *_LINEAR)
 _SHARP, _SMOOTH = -0.75, -0.5
-"""The coefficient of cubics, and that of those which a filter is stretched with."""
+"""Cubic coefficient by default, and with antialiasing."""
 
 
 @emits("F.interpolate", "F.upsample", "nn.Upsample")
@@ -51,7 +51,7 @@ def interpolate(
     recompute_scale_factor: Any = None,
     antialias: Any = False,
 ) -> Value:
-    """By `scale_factor` it is the factor, not the lengths that it gives, that places the points."""
+    """Interpolate; with `scale_factor` the coordinates depend on the factor, not on the output size."""
     dims = b.dims(input)
     count = len(dims) - 2
     if mode == "area":
@@ -72,14 +72,14 @@ def interpolate(
     whole = [f * n for f, n in zip(factors, extents, strict=True) if isinstance(n, int)]
     by_corners = attributes["coordinate_transformation_mode"] == "align_corners"
     if len(whole) == count and (by_corners or all(f == int(f) for f in whole)):
-        # Lengths that are exact say the same, whoever rounds.
+        # If sizes are exact, both computations agree.
         return b(Resize, input, None, None, _lengths(b, input, None, scale_factor, count), **attributes)
     scales = b.constant(np.array([1.0, 1.0, *factors]), DType.FLOAT32)
     return b(Resize, input, None, scales, None, **attributes)
 
 
 def _points(mode: str, *, corners: bool, antialias: bool) -> dict[str, Any]:
-    """How points of the result are found in the operand, as `Resize` says it."""
+    """Return the attributes of `Resize` for PyTorch's coordinates."""
     if mode == "nearest":
         return {
             "mode": "nearest",
@@ -185,7 +185,7 @@ _REFUSED = {"axes", "extrapolation_value", "keep_aspect_ratio_policy"}
 
 @ResizeView.lift(DIALECT)
 def lift_resize(b: Builder, op: ResizeView) -> Value | None:
-    """By PyTorch's function, if it has these points; else each axis by the entries that are taken, or by a matrix."""
+    """Export Resize by PyTorch's function if the coordinates agree; else per axis by gather or a matrix."""
     return _interpolated(b, op) or _by_axes(b, op)
 
 
@@ -205,7 +205,7 @@ def _by_axes(b: Builder, op: ResizeView) -> Value | None:
 
 
 def _interpolated(b: Builder, op: ResizeView) -> Value | None:
-    """To lengths, or by factors of them that are not whole."""
+    """Export Resize by sizes or by non-integer factors."""
     x, sizes, mode, way, antialias = op.x, op.sizes, op.mode, op.coordinate_transformation_mode, op.antialias
     dims = b.dims(x)
     count = len(dims) - 2
@@ -234,12 +234,12 @@ def _interpolated(b: Builder, op: ResizeView) -> Value | None:
 
 
 def _is_exact(dim: Dim, factor: float) -> bool:
-    """Whether a factor gives a length without a rest: ONNX aligns corners by what is left, PyTorch by the length."""
+    """Whether factor times size is an integer: ONNX aligns corners by the product, PyTorch by the size."""
     return float(factor * dim).is_integer() if isinstance(dim, int) else factor.is_integer()
 
 
 def _target(b: Builder, x: Value, sizes: Value) -> Any:
-    """Computed lengths behind the batch and the channels, which stay what they are."""
+    """Return computed sizes after batch and channels, which are unchanged."""
     dims, found = b.dims(x), elements_of(sizes)
     if found is None or found[:2] != dims[:2]:
         return None
@@ -249,7 +249,7 @@ def _target(b: Builder, x: Value, sizes: Value) -> Any:
 
 
 def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:
-    """PyTorch's name of a way to find points and numbers between them."""
+    """Return PyTorch's name of an interpolation and coordinate mode."""
     if mode == "nearest":
         names = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
         return names.get((way, rounding))

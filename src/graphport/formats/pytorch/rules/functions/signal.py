@@ -45,7 +45,7 @@ from graphport.ops.views.signal import DFTView, STFTView
 
 
 def _factor(norm: str | None, count: int, *, inverse: bool) -> float:
-    """What makes of ONNX's transform, whose inverse is divided by the length, that of a normalization."""
+    """Return the factor between ONNX's normalization (inverse divided by the length) and `norm`."""
     if norm in (None, "backward"):
         return 1.0
     if norm == "ortho":
@@ -57,7 +57,7 @@ def _factor(norm: str | None, count: int, *, inverse: bool) -> float:
 
 
 def _transformed(b: Builder, x: Part, axis: int, count: int, *, inverse: bool = False, onesided: bool = False) -> Pair:
-    """The transform along an axis counted from the front, of `count` places."""
+    """DFT along a non-negative axis with length `count`."""
     numbers = stacked(b, x) if isinstance(x, Pair) else b(Unsqueeze, floating(b, x), vector(b, [-1]))
     size, place = b.constant(np.int64(count)), b.constant(np.int64(axis))
     y = b(DFT, numbers, size, place, inverse=int(inverse) or None, onesided=int(onesided) or None)
@@ -94,7 +94,7 @@ def rfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | Non
 @emits("torch.fft.irfft", "aten::fft_irfft")
 @pairs("torch.fft.irfft", "aten::fft_irfft")
 def irfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | None = None) -> Value:
-    """Of a half of the places: the others are these, conjugated, in the reverse order."""
+    """Inverse DFT of a one-sided spectrum, extended by conjugate symmetry."""
     axis = axis_of(int(number(dim)), len(_shape(b, input)))
     half = length(_shape(b, input), axis)
     count = 2 * (half - 1) if n is None else int(number(n))

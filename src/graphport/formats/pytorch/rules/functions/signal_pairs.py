@@ -1,7 +1,7 @@
-"""Fourier transforms of PyTorch, and complex tensors: pairs of real ones, for ONNX computes on these alone.
+"""Fourier transforms of PyTorch, and complex tensors as pairs of real ones, because ONNX computes on real numbers.
 
-Before a graph is lowered, every complex tensor becomes a real one with a last axis of two, and every node that takes or
-gives one a word with `COMPLEX` in front, whose attribute of this name tells which operands are such pairs.
+Before import, every complex tensor becomes a real one with a last axis of 2, and the op types of nodes with complex
+operands or results get the prefix `COMPLEX`; the attribute of this name marks the complex operands.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attri
 
 
 def of_pairs(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
-    """A rule for nodes of a word that take or give complex tensors."""
+    """Return the rule of an operator with complex operands or results."""
     rule = partial(in_pairs, bound(word, function, ignores))
     if isinstance(function, Lowering):
-        # A function may be the rule of real tensors, too; a row is that of these words alone.
+        # A function may also be the rule for real tensors; a row is not.
         vars(rule)["__wrapped__"] = function
     return rule
 
@@ -145,7 +145,7 @@ _ALONE: dict[str, Callable[[Builder, Pair], Part]] = {
 
 
 def _alike_types(b: Builder, x: Part, y: Part) -> tuple[Part, Part]:
-    """Both in the wider of their types of real numbers; integers, truths and single numbers take that of the other."""
+    """Cast both to the wider of their float types; integers, booleans and scalars take the other's type."""
     sides = [each.real if isinstance(each, Pair) else each for each in (x, y)]
     ranked = [dtype_of(each) for each in sides if b.dims(each) and dtype_of(each).is_floating]
     types = ranked or [dtype_of(each.real) for each in (x, y) if isinstance(each, Pair)]
@@ -158,7 +158,7 @@ def _cast(b: Builder, x: Part, dtype: DType) -> Part:
 
 
 def part_of(b: Builder, x: Any, like: Value) -> Part:
-    """A tensor as it is, and a number of any kind as one."""
+    """Return a tensor unchanged, and a Python number as a constant like `like`."""
     if isinstance(x, Value | Pair):
         return x
     if isinstance(x, complex):
@@ -259,7 +259,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "times": _times,
     }
 )
-"""What rows of complex tensors say of their parts."""
+"""Functions on parts that rules of complex tensors may use."""
 ROWS = Rows(DIALECT, FUNCTIONS, register=pairs)
 ROWS.lower("""
 torch.view_as_real, aten::view_as_real(input) -> stacked(input)
@@ -289,7 +289,7 @@ torch.div, aten::div(input, other) -> both("div", input, other)
 
 
 def of_each_part(rule: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
-    """What the rule of real tensors makes of the real parts and of the imaginary ones."""
+    """Apply the rule of real tensors to the real parts and to the imaginary parts."""
     flags = attributes.pop(COMPLEX, ())
     given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
     sides = [
@@ -324,7 +324,7 @@ Tensor.reshape, Tensor.view, Tensor.permute, Tensor.select, Tensor.slice, Tensor
 
 
 def _product(rule: Function, b: Builder, /, *operands: Value, **attributes: Any) -> Value:
-    """What a rule that multiplies two tensors and adds up makes of two of which at least one is complex."""
+    """Apply a bilinear rule (product and sum) to two tensors, at least one of which is complex."""
     flags = attributes.pop(COMPLEX, ())
     if len(operands) != 2:
         message = f"{rule} of {len(operands)} tensors of which some are complex"
