@@ -15,6 +15,7 @@ from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.reduction import ArgMax, ReduceL1, ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare, TopK
 from graphport.ops.pages.reshape import Flatten, Unsqueeze
 from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -65,7 +66,7 @@ def _emitted(
     numbers = tuple(range(len(dims))) if axes is None else pattern.constant_numbers(axes)
     if numbers is None or (noop_with_empty_axes and not numbers):
         return None
-    indices = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
+    indices = sorted(axis_index(axis, len(dims)) for axis in numbers or range(len(dims)))
     if pool and indices == [2, 3] and len(dims) == 4:
         facts = [TensorFact(DType.FLOAT32, (*dims[:2], 1, 1))]
         (y,) = in_caffe(b, "Pooling", x, facts=facts, pool=pool, global_pooling=True)

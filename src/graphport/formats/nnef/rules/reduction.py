@@ -27,6 +27,7 @@ from graphport.ops.pages.reduction import (
 )
 from graphport.ops.pages.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -61,7 +62,7 @@ def _static_axes(b: Builder, data: Value, axes: Value | None, noop: int) -> tupl
     given = () if axes is None else constant_numbers(axes)
     if given is None:
         return None
-    return tuple(sorted(axis % rank for axis in given)) or (() if noop else tuple(range(rank)))
+    return tuple(sorted(axis_index(int(axis), rank) for axis in given)) or (() if noop else tuple(range(rank)))
 
 
 def _emitted(

@@ -81,7 +81,7 @@ def packed(b: Builder, x: Value, kept: Value, steps: Value) -> tuple[Value, Valu
 @lower("openvino", "opset1.GatherTree")
 def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_token: Value) -> Value:
     """Trace beams [T, B, W] from their last step to the first; steps after the end are filled with the end token."""
-    (count,) = sizes(b.dims(steps)[:1], "the number of steps")
+    (count,) = sizes(b.dims(steps, 3)[:1], "the number of steps")
     dtype = dtype_of(steps)
     ids, owners = as_int64(b, steps), as_int64(b, parents)
     token = as_scalar(b, as_int64(b, end_token))

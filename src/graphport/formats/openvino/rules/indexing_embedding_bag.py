@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.binding import ROWS
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.extents import counted, cut
 from graphport.ops.lowering.operands import (
     as_index,
@@ -63,6 +63,9 @@ def _sum_rows(
     if reduction == "mean":
         found = b(Div, found, b(Max, sizes, b.like(sizes, 1)))
     known = integers(default)
+    if known is not None and len(known) != 1:
+        message = f"the default index has {len(known)} elements, expected 1"
+        raise ShapeError(message)
     if default is not None and (known is None or known[0] >= 0):
         place, zero = as_index(b, as_vector(b, default)), b.like(sizes, 0)
         own = b(Reshape, b(Gather, table, b(Max, place, b.like(place, 0))), vector(b, [1, -1]))

@@ -15,7 +15,7 @@ from graphport.formats.openvino.rules.binding import ROWS
 from graphport.formats.openvino.rules.convolution_windows import window_words
 from graphport.formats.openvino.rules.emitting import emitted_pad, emitted_reshape
 from graphport.formats.openvino.rules.reduction_plugin import reduced
-from graphport.ops.declare import lower
+from graphport.ops.declare import ShapeError, lower
 from graphport.ops.decompositions.adaptive_pooling import largest, pooled
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.extents import mixed
@@ -164,6 +164,9 @@ def adaptive_max_pool(
 ) -> tuple[Value, ...]:
     """Adaptive max pooling: the maximum of each region and its index in the map, by gathering each region."""
     wanted = needed(output_shape, "the shape of an adaptive pooling")
+    if not 0 < len(wanted) < len(b.dims(x)):
+        message = f"an output shape {list(wanted)} for a tensor of rank {len(b.dims(x))}"
+        raise ShapeError(message)
     lead = b.dims(x)[: -len(wanted)]
     extents = b.dims(x)[-len(wanted) :]
     dims = [n for n in extents if isinstance(n, int)]

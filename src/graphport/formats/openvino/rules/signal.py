@@ -42,6 +42,7 @@ from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.reshape.columns import Col2Im
 from graphport.ops.pages.signal import DFT, STFT
+from graphport.ops.shapes import axis_index
 from graphport.ops.views.signal import DFTView, STFTView
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ if TYPE_CHECKING:
 
 def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
     """Return the axes, normalized for `rank`, with their signal lengths or `None`."""
-    known_axes = [axis % rank for axis in needed(axes, "the axes of a transform")]
+    known_axes = [axis_index(axis, rank) for axis in needed(axes, "the axes of a transform")]
+    if not known_axes:
+        message = "a transform along no axis"
+        raise ShapeError(message)
     if lengths is None:
         return [(axis, None) for axis in known_axes]
     known = integers(lengths)

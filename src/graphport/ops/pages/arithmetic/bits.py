@@ -15,8 +15,8 @@ T1 = Annotated[Tensor, Types("T1", ALL_13 - STRING)]
 T2 = Annotated[Tensor, Types("T2", ALL_13 - STRING)]
 
 
-def _bitcast_shape(input: TensorFact, *, to: DType) -> TensorFact:
-    if to is DType.STRING or (input.dtype is not None and input.dtype.bits != to.bits):
+def _bitcast_shape(input: TensorFact, *, to: DType | None) -> TensorFact:
+    if to is None or to is DType.STRING or (input.dtype is not None and input.dtype.bits != to.bits):
         message = f"{input.dtype} as {to}"
         raise ShapeError(message, "both types must have as many bits")
     return TensorFact(to, input.shape)

@@ -64,6 +64,9 @@ def GridSample(x: T1, grid: T2, *, align_corners: int = 0, mode: str = "linear",
 
     Source: ONNX GridSample-22.
     """
+    if x.dtype == object and mode != "nearest":
+        message = f"strings have no {mode} interpolation"
+        raise ShapeError(message, "the mode nearest samples strings")
     dims = x.shape[2:]
     wide = np.result_type(grid.dtype, np.float32)
     # The grid names the last axis first.
