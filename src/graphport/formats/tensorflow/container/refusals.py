@@ -23,9 +23,9 @@ _REASONS = (
         "convert them to dense tensors before this operator",
     ),
     (
-        re.compile(r"^(Svd|SelfAdjointEig|Eig|MatrixLogarithm|MatrixSquareRoot|BatchSvd|Lu$|Schur)"),
-        "it factors matrices by iteration",
-        "compute it outside of the model: ONNX has no such operator",
+        re.compile(r"^(Svd|SelfAdjointEig|Eig|MatrixLogarithm|MatrixSquareRoot|BatchSvd|Lu$|Qr$|Schur)"),
+        "ONNX has no operator for this factorization",
+        "compute it outside of the model",
     ),
 )
 """Operators by name: the reason, and the remedy."""
