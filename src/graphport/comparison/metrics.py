@@ -53,7 +53,7 @@ class Difference:
 
     @property
     def is_of_integers(self) -> bool:
-        """Whether integers or truth values differ, which are equal or not."""
+        """Whether the elements are integers or booleans, which are compared for equality."""
         return self.reason is Reason.INTEGERS
 
     def as_json(self) -> dict[str, Any]:

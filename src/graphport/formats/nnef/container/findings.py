@@ -28,7 +28,7 @@ class Findings:
 
     @property
     def is_full(self) -> bool:
-        """Whether further findings are only counted, so that it is idle to think about remedies."""
+        """Whether further findings are only counted, so that computing suggestions is useless."""
         return len(self._found) >= self.limit
 
     def add(self, finding: Diagnostic) -> None:

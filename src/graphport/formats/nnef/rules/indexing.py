@@ -135,7 +135,7 @@ def _emitted_range(n: Dim, start: int, end: int, step: int, *, is_plain: bool) -
         first, last = min(max(first, 0), n - 1), max(last, -1)
         return (first, last if last >= 0 else -n - 1) if first > last else None
     if step < 0:
-        # -1 is the last entry; an end before the first one is one that far to the left.
+        # A start from the end of a dynamic axis is -1; an end before the first entry is clamped to -FAR.
         return (-1 if start >= FAR else start), max(end, -FAR)
     if end >= FAR:
         return max(start, -FAR), 0 if is_plain else FAR

@@ -26,7 +26,7 @@ _FIRST_IMPORTS = 3
 """The version of the file format from which on `opset_import` must be there; before, there was one opset."""
 
 _ANY = Operator("", "a function")
-"""Stands for the operator where an attribute has none."""
+"""Placeholder operator for the attribute defaults of a function, which belong to no operator."""
 
 
 class ModelBuilder:

@@ -1,4 +1,4 @@
-"""Proposals in OpenVINO that start from boxes of given shapes around every place of a map."""
+"""Proposal-1 of OpenVINO: region proposals from anchor boxes at every cell of a feature map."""
 
 from __future__ import annotations
 

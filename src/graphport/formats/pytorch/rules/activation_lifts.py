@@ -107,7 +107,7 @@ def lift_dropout(
     *,
     seed: int | None = None,
 ) -> tuple[Value, ...]:
-    """The identity, with a mask of which everything is kept; training draws numbers."""
+    """Export inference Dropout as the identity, with a mask of ones; training is not supported."""
     del seed
     trains = False if training_mode is None else element_of(b, training_mode)
     if isinstance(trains, Value) or (ratio is not None and isinstance(element_of(b, ratio), Value) and trains):

@@ -18,7 +18,7 @@ from graphport.ops.pages.reshape import Split, Squeeze
 
 
 def _real(b: Builder, x: Value) -> Value:
-    """Real numbers of Python have 64 bits."""
+    """Cast floats to float64, the precision of Python's numbers."""
     return cast(b, x, DType.FLOAT64) if dtype_of(x).is_floating else x
 
 
@@ -40,7 +40,7 @@ def round_decimals(b: Builder, self: Value, decimals: Any) -> Value:
 
 @aten("aten.where.default")
 def nonzero_indices(b: Builder, condition: Value) -> tuple[Value, ...]:
-    """The places that are not zero: a row for each axis."""
+    """Return the indices of nonzero elements: one row per axis."""
     rank = len(b.dims(condition))
     indices = b(NonZero, condition)
     rows = b.results(Split, rank, indices, vector(b, [1] * rank), axis=0) if rank > 1 else (indices,)
@@ -54,7 +54,7 @@ def nonzero_numpy(b: Builder, self: Value) -> tuple[Value, ...]:
 
 @aten("aten.gcd")
 def gcd(b: Builder, self: Value, other: Value) -> Value:
-    """Euclid's steps, as many as 64 bits take at most where the lengths of operands are those of one another."""
+    """Greatest common divisor by Euclid's algorithm, unrolled to the maximum number of steps."""
     x, y = (b(Abs, each) for each in promoted(b, self, other))
     zero = b.like(x, 0)
     one = b.like(x, 1)
@@ -66,7 +66,7 @@ def gcd(b: Builder, self: Value, other: Value) -> Value:
 
 @aten("aten.lcm")
 def lcm(b: Builder, self: Value, other: Value) -> Value:
-    """The product without what both have in common; 0 where one is 0."""
+    """Least common multiple: |x| / gcd * |y|; 0 if either is 0."""
     x, y = (b(Abs, each) for each in promoted(b, self, other))
     common = gcd(b, x, y)
     is_zero = b(Equal, common, b.like(x, 0))
@@ -74,7 +74,7 @@ def lcm(b: Builder, self: Value, other: Value) -> Value:
 
 
 _EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
-"""Steps of the greatest common divisor of numbers of so many bits."""
+"""Maximum number of steps of Euclid's algorithm by integer width."""
 
 ROWS.lower("""
 aten.dot(self, tensor) -> aten::dot(input=self, other=tensor)

@@ -1,4 +1,4 @@
-"""Differences and sums of neighbours in exported programs, and what real numbers are made of."""
+"""Differences and sums of neighboring elements in exported programs, and decomposition of floats."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def frexp(b: Builder, self: Value) -> tuple[Value, Value]:
     is_plain = b(Not, b(Or, b(Equal, size, zero), b(Or, b(IsInf, self), b(IsNaN, self))))
     safe = b(Where, is_plain, size, one)
     power = b(Add, b(Floor, b(Div, b(Log, safe), b(Log, two))), one)
-    # In two steps, for the power itself may be too large; the logarithm may be off by one.
+    # In two steps, because the power itself may overflow; the logarithm may be off by one.
     part = b(Floor, b(Mul, power, half))
     found = b(Div, b(Div, safe, b(Pow, two, part)), b(Pow, two, b(Sub, power, part)))
     is_large, is_small = b(GreaterOrEqual, found, one), b(And, b(Less, found, half), is_plain)

@@ -1,4 +1,4 @@
-"""Derivatives of the logarithm of the gamma function, and what is made of it: computed in 64 bits, by series."""
+"""Gamma, digamma and polygamma functions, computed in float64 by series."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from graphport.ops.pages.arithmetic import Add, Cos, Div, Floor, Log, Mul, Neg, 
 from graphport.ops.pages.comparison import Equal, Less, LessOrEqual, Where
 
 _AHEAD = 10
-"""Steps of the recurrence, behind which the asymptotic series have 64 bits."""
+"""Steps of the recurrence after which the asymptotic series are exact in float64."""
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def _turns(b: Builder, x: Value) -> Value:
-    """π times what is behind the point: sines and tangents of it are those of π x, but for the sign."""
+    """Return π * frac(x): its sine and tangent equal those of π x up to the sign."""
     return b(Mul, b(Sub, x, b(Floor, x)), b.like(x, math.pi))
 
 
@@ -51,7 +51,7 @@ def _digamma(b: Builder, x: Value) -> Value:
 
 @aten("aten.digamma", "aten.special_digamma", "aten.special_psi")
 def digamma(b: Builder, self: Value) -> Value:
-    """Ten steps ahead by its recurrence, there by its asymptotic series; reflected below 0."""
+    """Digamma: shift by ten steps of the recurrence, then the asymptotic series; reflection below 0."""
     own = floating(b, self)
     return cast(b, _digamma(b, cast(b, own, DType.FLOAT64)), dtype_of(own))
 
@@ -105,7 +105,7 @@ def polygamma(b: Builder, n: Any, self: Value) -> Value:
 
 @aten("aten.mvlgamma", "aten.special_multigammaln")
 def mvlgamma(b: Builder, self: Value, p: Any) -> Value:
-    """The logarithm of the gamma function of several variables: a sum of such of one."""
+    """Multivariate log-gamma: a sum of log-gamma functions."""
     count, x = int(number(p)), floating(b, self)
     total = b.like(x, count * (count - 1) / 4 * math.log(math.pi))
     for k in range(count):

@@ -59,7 +59,7 @@ def _widened(b: Builder, name: str, *operands: Value) -> Value:
 
 
 def _with_number(b: Builder, name: str, x: Value, y: Value) -> Value:
-    """A binary operator; a constant of rank 0 is a number beside a tensor."""
+    """Emit a binary operator; a scalar constant next to a tensor becomes a number."""
     number = _literal(y) if b.dims(x) else None
     if number is None or dtype_of(x) in _UNSIGNED:
         return _widened(b, name, x, y)
@@ -175,7 +175,7 @@ def lift_bit_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Value:
 
 @IsInf.lift(DIALECT)
 def lift_isinf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
-    """Of one sign, a comparison with it."""
+    """Export IsInf; for one sign as a comparison."""
     if detect_negative and detect_positive:
         return aten(b, "isinf", x)
     if not (detect_negative or detect_positive):

@@ -69,7 +69,7 @@ def erfcx(b: Builder, self: Value) -> Value:
 
 @aten("aten.special_log_ndtr")
 def log_ndtr(b: Builder, self: Value) -> Value:
-    """The logarithm, which does not run out of numbers far below 0."""
+    """Log of the normal CDF, without underflow far below 0."""
     own = floating(b, self)
     x = cast(b, own, DType.FLOAT64)
     t = b(Mul, x, b.like(x, math.sqrt(0.5)))
@@ -84,7 +84,7 @@ def log_ndtr(b: Builder, self: Value) -> Value:
 
 @aten("aten.special_ndtri")
 def ndtri(b: Builder, self: Value) -> Value:
-    """Where the function has the value that is given."""
+    """Inverse of the normal CDF."""
     own = floating(b, self)
     p = cast(b, own, DType.FLOAT64)
     one, edge = b.like(p, 1), b.like(p, _EDGE)

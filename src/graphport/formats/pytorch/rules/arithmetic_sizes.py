@@ -26,9 +26,9 @@ _FAULTS = (TypeError, ValueError, ArithmeticError)
 
 
 def _in_python(word: str, operands: Sequence[Tensor]) -> Scalar | None:
-    """What Python computes of real numbers that are known; `None` where one is not, and of integers alone.
+    """Compute with known floats as Python does; `None` if one is unknown or all are integers.
 
-    Shapes of integers are computed as extents, and powers of them have no end.
+    Integers are computed as dims, and their powers may be huge.
     """
     name = word.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
     function = next((getattr(module, name) for module in _PYTHON if hasattr(module, name)), None)
@@ -54,7 +54,7 @@ def _called(word: str, rule: Function) -> Function:
         names = {"b": "b_", "1": "b_", "0": "a"}
         named = {names.get(name, name): value for name, value in given.items()}
         for name in named.keys() & {"x", "number"}:
-            # What functions of `math`, and `round`, call what they are given.
+            # Parameter names of `round` and of the functions of `math` differ.
             named["a"] = named.pop(name)
         try:
             bound = signature.bind(builder, **named)

@@ -80,7 +80,7 @@ def erfinv(b: Builder, self: Value) -> Value:
 
 
 def _bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Of order 0, up to 15/4 and beyond it, the latter without its exponential; and the size of `x`."""
+    """Modified Bessel function I0: up to 15/4, beyond it without the exponential factor; and |x|."""
     size = b(Abs, x)
     ratio = b(Div, x, b.like(x, 3.75))
     small = polynomial(b, b(Mul, ratio, ratio), _I0_SMALL[::-1])
@@ -96,7 +96,7 @@ _I1_LARGE = (
 
 
 def _first_bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Of order 1, as `_bessel` has it of order 0."""
+    """Modified Bessel function I1, in the parts of `_bessel`."""
     size = b(Abs, x)
     ratio = b(Div, x, b.like(x, 3.75))
     small = b(Mul, x, polynomial(b, b(Mul, ratio, ratio), _I1_SMALL[::-1]))
@@ -114,7 +114,7 @@ _J1_PHASE = (-2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.000
 
 
 def _waves(b: Builder, x: Value, inner: Sequence[float], size: Sequence[float], phase: Sequence[float]) -> Value:
-    """A Bessel function of the first kind of what is not negative: a polynomial up to 3, a wave beyond."""
+    """Bessel function of the first kind for x >= 0: a polynomial up to 3, amplitude and phase beyond."""
     third = b(Div, x, b.like(x, 3))
     near = polynomial(b, b(Mul, third, third), inner[::-1])
     far = b(Where, b(Less, x, b.like(x, 3)), b.like(x, 3), x)

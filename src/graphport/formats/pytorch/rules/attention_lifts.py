@@ -29,7 +29,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Any:
 
 @RotaryEmbeddingView.lift(DIALECT)
 def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Value:
-    """Pairs of channels are turned by the angles of their positions.  Source: ONNX RotaryEmbedding-23."""
+    """Rotary position embedding: rotate channel pairs by position.  Source: ONNX RotaryEmbedding-23."""
     rank = len(b.dims(op.x))
     heads = transposed(b, op.x, (0, 2, 1, 3)) if rank == 4 else _with_heads(b, op.x, op.num_heads or 1)
     size = b.dims(heads)[3]

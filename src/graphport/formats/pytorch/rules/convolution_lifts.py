@@ -25,7 +25,7 @@ _ANY_LENGTH = 64
 
 
 def padded(b: Builder, x: Value, pairs: list[tuple[int, int]]) -> tuple[Value, tuple[int, ...]]:
-    """`x` with the padding that is not equal on both sides of an axis, and the padding that is left."""
+    """Apply the asymmetric part of the padding to `x`; return it and the symmetric remainder."""
     if all(p == q and p >= 0 for p, q in pairs):
         return x, tuple(p for p, _ in pairs)
     begins, ends = zip(*pairs, strict=True)
@@ -75,7 +75,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value:
     rest: tuple[Any, ...] = (op.group, geometry.dilations)
     if min(begins) >= 0 and all(0 <= more < max(s, d) for more, s, d in steps):
         return aten(b, name, op.x, op.w, op.b, geometry.strides, begins, extra, *rest)
-    # Without padding, then cut or padded: negative pads cut off.
+    # Convolve without padding, then crop or pad: negative pads crop.
     zeros = (0,) * count
     y = aten(b, name, op.x, op.w, None, geometry.strides, zeros, zeros, *rest)
     flat: list[int] = []
@@ -132,7 +132,7 @@ def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Value:
 
 @QLinearConvView.lift(DIALECT)
 def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Value:
-    """Real numbers are convolved in float64: products of integers are exact, and rounded once."""
+    """Export QLinearConv in float64: integer products are exact, and results rounded once."""
     x = b(DequantizeLinear, op.x, cast(b, op.x_scale, DType.FLOAT32), op.x_zero_point)
     w = b(DequantizeLinear, op.w, op.w_scale, op.w_zero_point, axis=0)
     bias = None

@@ -26,7 +26,7 @@ _SPACE = "torchvision."
 
 @aten(f"{_SPACE}nms")
 def nms(b: Builder, dets: Value, scores: Value, iou_threshold: Any) -> Value:
-    """The places of boxes worth keeping, the best first."""
+    """Non-maximum suppression: indices of kept boxes, by descending score."""
     boxes = b(Unsqueeze, cast(b, dets, DType.FLOAT32), vector(b, [0]))
     weights = b(Unsqueeze, cast(b, scores, DType.FLOAT32), vector(b, [0, 1]))
     threshold = b.constant(np.array([number(iou_threshold)], np.float32))

@@ -25,7 +25,7 @@ from graphport.ops.lowering.table import Rows
 DIALECT = EXPORTED
 _SPACE = "aten."
 _WITHOUT_MEANING = ("device", "layout", "pin_memory", "non_blocking", "memory_format", "generator")
-"""Arguments about where and how numbers lie, which the graph says nothing of."""
+"""Arguments for device and memory layout, which a graph does not represent."""
 _DENSE = "strided"
 
 Kind = Literal["same", "slice", "reshape", "undo", "cat", "stack", "never"]

@@ -254,7 +254,7 @@ def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], 
 
     begin, end, step = scatter_bounds(bounds[0], 0), scatter_bounds(bounds[1], _MAX_INT32), scatter_bounds(bounds[2], 1)
     if bounds[2] is not None and min(integers(bounds[2]) or (-1,)) < 0:
-        # An end of -1 - n, before the first element, is no end for a kernel; likewise a start beyond the last element.
+        # Kernels do not accept an end before the first element (-1 - n) or a start beyond the last one.
         lengths = ints(b, list(sizes(b.dims(data), "the shape")))
         end = emit(b, "MAXIMUM", end, emit(b, "SUB", ints(b, -1), lengths))
         begin = emit(b, "MINIMUM", begin, emit(b, "SUB", lengths, ints(b, 0)))

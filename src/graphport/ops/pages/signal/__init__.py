@@ -110,7 +110,7 @@ def _transformed(numbers: Tensor, length: int, axis: int, *, inverse: int, onesi
 def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
     if op.signal.rank != 3 or (isinstance(op.signal.dims[2], int) and op.signal.dims[2] not in (1, 2)):
         message = f"signal is {op.signal}"
-        raise ShapeError(message, "samples, places, and real parts with or without imaginary ones")
+        raise ShapeError(message, "batch, signal length, and 1 (real) or 2 (complex)")
     batch, total, _ = op.signal.dims
     own = total if op.window is None else op.window.dims[0] if op.window.rank == 1 else OPEN
     length = _one(op.frame_length, own)

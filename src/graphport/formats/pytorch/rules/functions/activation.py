@@ -87,13 +87,13 @@ def prelu(b: Builder, input: Value, weight: Value) -> Value:
 
 
 def _implicit_axis(b: Builder, dim: Any, x: Value) -> int:
-    """The axis; where none is given, the first of tensors of rank 0, 1 and 3, else the second."""
+    """Return the axis; by default the first for tensors of rank 0, 1 and 3, else the second."""
     rank = len(b.dims(x))
     return axis_of(number(dim), rank) if dim is not None else (0 if rank in (0, 1, 3) else 1)
 
 
 def _converted(b: Builder, x: Value, dtype: Any) -> Value:
-    # A truth says whether halves become wider ones.
+    # A boolean selects whether float16 is widened.
     wanted = None if isinstance(dtype, bool) else named_dtype(dtype)
     return x if wanted is None else cast(b, x, wanted)
 
@@ -111,7 +111,7 @@ nn.LogSoftmax, F.log_softmax, torch.log_softmax, aten::log_softmax, aten::_log_s
 
 @emits("torch.clamp", "aten::clamp", "torch.clip", "aten::clip", "Tensor.clamp")
 def clamp(b: Builder, input: Value, min: Any = None, max: Any = None) -> Value:
-    """Not below one bound, then not above the other, which wins where they cross."""
+    """Clamp to the lower bound, then to the upper bound, which wins if they cross."""
     x, *bounds = promoted(b, input, *(bound for bound in (min, max) if bound is not None))
     low = bounds.pop(0) if min is not None else None
     high = bounds.pop(0) if max is not None else None

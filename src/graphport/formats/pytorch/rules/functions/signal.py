@@ -106,7 +106,7 @@ def irfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | Non
 
 
 def _mirrored(b: Builder, x: Pair, axis: int, half: int, count: int) -> Pair:
-    """All `count` places of the transform of real numbers, from the first ones."""
+    """Extend a one-sided spectrum of real numbers to `count` elements."""
     wanted = count // 2 + 1
     if half < wanted:
         pads = [(0, 0)] * (len(b.dims(x.real)) - 1 - axis)
@@ -115,7 +115,7 @@ def _mirrored(b: Builder, x: Pair, axis: int, half: int, count: int) -> Pair:
     bounded(count)
     indices = np.array([k if k < wanted else count - k for k in range(count)], np.int64)
     signs = np.array([1.0 if k < wanted else -1.0 for k in range(count)])
-    # The transform of real numbers is real at place 0, and at the middle one of an even number of places.
+    # The spectrum of real numbers is real at index 0, and at the middle of an even length.
     signs[0] = 0.0
     if count % 2 == 0:
         signs[count // 2] = 0.0
@@ -139,7 +139,7 @@ def ihfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | No
 
 
 def _plan(b: Builder, x: Part, s: Any, dim: Any) -> list[tuple[int, Any]]:
-    """The axes that are transformed, and the places of each, `None` for as many as there are."""
+    """Return the transformed axes with their signal lengths, `None` for unchanged ones."""
     rank = len(_shape(b, x))
     sizes = None if s is None else integers(s)
     axes = axes_of(dim, rank) if dim is not None or sizes is None else tuple(range(rank - len(sizes), rank))
@@ -198,7 +198,7 @@ def irfft2(b: Builder, input: Part, s: Any = None, dim: Any = _PLANE, norm: str 
 
 
 def _shifted(b: Builder, x: Value, dim: Any, *, inverse: bool) -> Value:
-    """Halves of axes that change places."""
+    """Swap the halves of axes."""
     dims = b.dims(x)
     axes = axes_of(dim, len(dims))
     lengths = [length(dims, axis) for axis in axes]
@@ -219,7 +219,7 @@ def ifftshift(b: Builder, input: Value, dim: Any = None) -> Value:
 
 
 def _windowed(b: Builder, x: Value, window: Value | None, size: int, width: Any) -> Value:
-    """The window of a transform of `size` places, with zeros on both sides where it is shorter."""
+    """Return the window, centered and zero-padded to `size`."""
     count = size if width is None else int(number(width))
     found = b.like(x, np.ones(bounded(count))) if window is None else window
     missing = size - count
@@ -240,7 +240,7 @@ def _frames(
     return_complex: Any = None,
     align_to_window: Any = None,
 ) -> Value:
-    """[batch, places, frames, 2]."""
+    """Short-time Fourier transform: [batch, frequencies, frames, 2]."""
     del return_complex
     size = int(number(n_fft))
     step = size // 4 if hop_length is None else int(number(hop_length))
@@ -266,7 +266,7 @@ emits("torch.stft", "aten::stft")(_frames)
 
 @wraps(_frames)
 def _complex_frames(b: Builder, input: Part, **arguments: Any) -> Pair:
-    """Of a complex signal, all places: frames of its real part, and `i` times those of the imaginary one."""
+    """STFT of a complex signal: frames of its real part plus i times those of its imaginary part."""
     if isinstance(input, Value):
         return parts(b, _frames(b, input, **arguments))
     whole: dict[str, Any] = {**arguments, "onesided": False}
@@ -291,7 +291,7 @@ def istft(
     length: Any = None,
     return_complex: Any = False,
 ) -> Value:
-    """Frames are transformed back, weighted by the window, added up, and divided by what the windows add up to."""
+    """Inverse STFT: overlap-add of windowed inverse transforms, divided by the summed squared windows."""
     size = int(number(n_fft))
     bounded(size * size)
     step = size // 4 if hop_length is None else int(number(hop_length))
@@ -335,7 +335,7 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
 
 @DFTView.lift(DIALECT)
 def lift_dft(b: Builder, op: DFTView) -> Value | None:
-    """Between words that make a last axis of two a complex tensor and back."""
+    """Export DFT between view_as_complex and view_as_real."""
     dims = b.dims(op.input)
     place = -2 if op.axis is None else next(iter(static(op.axis) or ()), None)
     count = None if op.dft_length is None else next(iter(static(op.dft_length) or ()), 0)
@@ -363,7 +363,7 @@ def lift_dft(b: Builder, op: DFTView) -> Value | None:
 
 @STFTView.lift(DIALECT)
 def lift_stft(b: Builder, op: STFTView) -> Value | None:
-    """Of real signals; places come before frames there."""
+    """Export STFT of real signals; PyTorch puts frequencies before frames."""
     dims = b.dims(op.signal)
     step = next(iter(static(op.frame_step) or ()), None)
     width = None if op.window is None else b.dims(op.window, at_least=1)[0]
