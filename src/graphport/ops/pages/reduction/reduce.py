@@ -39,15 +39,15 @@ def _reduce_shape(
 
 
 def _unknown_axes(data: TensorFact, axes: TensorFact, keepdims: int, noop: int) -> TensorFact:
-    """Which axes go is not known; with `keepdims` the rank is, else it follows from their number."""
-    if keepdims:
-        return data.with_shape([OPEN] * data.rank)
+    """Return the result for axes known only at run time; without `keepdims` the rank follows from their count."""
     count = axes.dims[0] if axes.rank else 1
-    if isinstance(count, Symbolic):
-        return TensorFact(data.dtype, None)
-    if count > data.rank:
+    if not isinstance(count, Symbolic) and count > data.rank:
         message = f"{count} axes of a tensor of rank {data.rank}"
         raise ShapeError(message)
+    if keepdims:
+        return data.with_shape([OPEN] * data.rank)
+    if isinstance(count, Symbolic):
+        return TensorFact(data.dtype, None)
     if count == 0:
         return data.with_shape(data.dims if noop else ())
     return data.with_shape([OPEN] * (data.rank - count))
