@@ -146,33 +146,33 @@ class Functionalizer:
 
     def possible_roots(self, value: Value) -> list[Value]:
         """The tensors whose elements `value` shows or may show."""
-        found = {_root(self._tensor(value)): None}
-        pending = list(found)
+        visited = {_root(self._tensor(value)): None}
+        pending = list(visited)
         while pending:
             roots = [_root(source) for source, _ in pending.pop().sources]
-            pending += [root for root in roots if root not in found]
-            found |= dict.fromkeys(roots)
-        return [root.handle for root in found]
+            pending += [root for root in roots if root not in visited]
+            visited |= dict.fromkeys(roots)
+        return [root.handle for root in visited]
 
-    def is_written(self, value: Value) -> bool:
+    def has_writes(self, value: Value) -> bool:
         """Whether the program has written into the tensor `value`."""
         return value in self.tensors and self.tensors[value].storage.version > 0
 
-    def may_show(self, value: Value, others: Sequence[Value], *, is_written: bool = False) -> None:
-        """Let the tensor `value` be a view of one of `others`, or a copy: only a run decides.
+    def may_show(self, value: Value, candidates: Sequence[Value], *, has_writes: bool = False) -> None:
+        """Let the tensor `value` be a view of one of `candidates`, or a copy: only a run decides.
 
         Args:
             value: a tensor whose elements are its own so far.
-            others: tensors that it may be a view of.
-            is_written: whether the program has written into `value` already.
+            candidates: tensors that it may be a view of.
+            has_writes: whether the program has written into `value` already.
         """
-        if is_written:
-            for other in others:
-                self._tensor(other).storage.doubt = value.name
+        if has_writes:
+            for candidate in candidates:
+                self._tensor(candidate).storage.doubt = value.name
             return
         tensor = self._tensor(value)
-        found = [self._tensor(other) for other in others if other is not value]
-        tensor.sources = (*tensor.sources, *[(each, each.storage.version) for each in found])
+        sources = [self._tensor(candidate) for candidate in candidates if candidate is not value]
+        tensor.sources = (*tensor.sources, *[(source, source.storage.version) for source in sources])
 
     def note(self) -> None:
         """Add notes with the new values of written inputs and weights."""
@@ -277,15 +277,15 @@ class Functionalizer:
         looks = True if view.doubt is None else _looks(node, view.doubt)
         if looks is False:
             return
-        found: list[_Tensor] = []
+        tensors: list[_Tensor] = []
         for value in node.results:
             tensor = _Tensor(value, original, node, view) if looks else _Tensor(value)
             if not looks:
                 tensor.sources = ((original, original.storage.version),)
             self.tensors[value] = tensor
-            found.append(tensor)
-        for tensor in found:
-            tensor.siblings = found
+            tensors.append(tensor)
+        for tensor in tensors:
+            tensor.siblings = tensors
 
     def _write(self, node: Node, original: _Tensor) -> None:
         """Replace a node that writes by its functional form; the result is the tensor that it wrote to."""

@@ -224,9 +224,9 @@ class Machine:
         name = self.pop()
         if not isinstance(name, Name):
             fail("the pickle calls something that is no name")
-        self.push(self.applied(name.text, given))
+        self.push(self.reduce_call(name.text, given))
 
-    def applied(self, name: str, given: Any) -> Any:
+    def reduce_call(self, name: str, given: Any) -> Any:
         """The result of a call with the value in place of the arguments."""
         if not isinstance(given, tuple):
             fail(f"the pickle calls {name} without a tuple of arguments")

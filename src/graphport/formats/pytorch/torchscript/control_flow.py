@@ -271,13 +271,13 @@ class _Joining:
         return None
 
     def _tensor(self, a: Tensor, b: Tensor) -> Tensor:
-        found = self.result(self._current(0, a), self._current(1, b))
-        self.roots.setdefault(found, []).extend([*self._roots(0, a), *self._roots(1, b)])
-        return Tensor(found)
+        result = self.result(self._current(0, a), self._current(1, b))
+        self.roots.setdefault(result, []).extend([*self._roots(0, a), *self._roots(1, b)])
+        return Tensor(result)
 
     def _roots(self, place: int, tensor: Tensor) -> Sequence[Value]:
-        known = self.branches[place].roots.get(id(tensor))
-        return self.emitter.writes.possible_roots(tensor.value) if known is None else known
+        roots = self.branches[place].roots.get(id(tensor))
+        return self.emitter.writes.possible_roots(tensor.value) if roots is None else roots
 
     def _one_sided(self, place: int, leaf: Any) -> Any:
         """A value that one branch computes and the other leaves without one: there it is zeros."""
@@ -288,10 +288,10 @@ class _Joining:
             return leaf
         with self.emitter.inside(self.branches[1 - place].graph):
             filler = self._zeros(value)
-        found = self.result(*((filler, value) if place else (value, filler)), like=value)
+        result = self.result(*((filler, value) if place else (value, filler)), like=value)
         if isinstance(leaf, Tensor):
-            self.roots.setdefault(found, []).extend(self._roots(place, leaf))
-        return Tensor(found) if isinstance(leaf, Tensor) else Number(found, leaf.kind)
+            self.roots.setdefault(result, []).extend(self._roots(place, leaf))
+        return Tensor(result) if isinstance(leaf, Tensor) else Number(result, leaf.kind)
 
     def _zeros(self, value: Value) -> Value:
         """Zeros of the type and, as far as it is known, of the shape of a value."""
@@ -532,7 +532,7 @@ class _Loop:
         trial.grown = {target: items_as_they_are(target) for target in self.growing}
         trial.changes = self.evaluator.mutations.end()
         trial.is_ended = True
-        trial.written_inputs = {place for place, value in trial.inputs.items() if emitter.writes.is_written(value)}
+        trial.written_inputs = {place for place, value in trial.inputs.items() if emitter.writes.has_writes(value)}
         _settle(self.evaluator, trial, list(trial.finals.values()))
         _settle(self.evaluator, trial, [tuple(items) for items in trial.grown.values()])
 
@@ -667,7 +667,7 @@ class _Loop:
         if place[0][0] == "written":
             return
         writes, initial = self.emitter.writes, self._initial_roots(*place)
-        writes.may_show(result, initial, is_written=place in trial.written_inputs)
+        writes.may_show(result, initial, has_writes=place in trial.written_inputs)
         writes.may_show(result, trial.roots.get(id(final), ()))
 
     def _value(self, trial: _Trial, leaf: Any) -> Value:

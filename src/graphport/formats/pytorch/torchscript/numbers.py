@@ -48,7 +48,7 @@ def _maximum(*given: Any) -> Any:
     return max(map(float, given)) if any(isinstance(x, float) for x in given) else max(given)
 
 
-def _real(name: str) -> Callable[..., float]:
+def _float_function(name: str) -> Callable[..., float]:
     """A function of floats; outside of its domain it returns NaN or infinity, as in C."""
 
     def compute(*given: Any) -> float:
@@ -102,11 +102,11 @@ def _round_to_zero_floordiv(a: Any, b: Any) -> Any:
 
 
 def _log(x: Any, base: Any = None) -> Any:
-    found = _real("log")(x)
+    logarithm = _float_function("log")(x)
     if base is None:
-        return found
+        return logarithm
     with np.errstate(all="ignore"):
-        return float(np.divide(found, _real("log")(base)))
+        return float(np.divide(logarithm, _float_function("log")(base)))
 
 
 def _factorial(n: Any) -> Any:
@@ -130,7 +130,7 @@ _ON_NUMBERS: Mapping[str, Callable[..., Any]] = {
     "remainder": _OPERATOR.mod,
     "mod": _OPERATOR.mod,
     "fmod": math.fmod,
-    "pow": _real("pow"),
+    "pow": _float_function("pow"),
     "neg": _OPERATOR.neg,
     "abs": abs,
     "eq": _OPERATOR.eq,
@@ -150,12 +150,12 @@ _ON_NUMBERS: Mapping[str, Callable[..., Any]] = {
     "floor": math.floor,
     "ceil": math.ceil,
     "round": _round,
-    "sqrt": _real("sqrt"),
+    "sqrt": _float_function("sqrt"),
     "exp": math.exp,
     "log": _log,
-    "log2": _real("log2"),
-    "log10": _real("log10"),
-    "log1p": _real("log1p"),
+    "log2": _float_function("log2"),
+    "log10": _float_function("log10"),
+    "log1p": _float_function("log1p"),
     "sin": math.sin,
     "cos": math.cos,
     "tan": math.tan,
@@ -234,8 +234,8 @@ def computed(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     """
     if all(is_number(x) for x in given) and given:
         if any(isinstance(x, Number) for x in given):
-            return _opened(emitter, name, given)
-        return _known(name, given)
+            return _symbolic(emitter, name, given)
+        return _constant(name, given)
     if given and isinstance(given[0], str):
         return _of_string(name, given)
     if given and isinstance(given[0], List) and name in _FUNCTIONS_OF_LISTS and len(given) == 1:
@@ -243,7 +243,7 @@ def computed(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     return NotImplemented
 
 
-def _known(name: str, given: Sequence[Any]) -> Any:
+def _constant(name: str, given: Sequence[Any]) -> Any:
     function = _ON_NUMBERS.get(name)
     if function is None:
         return NotImplemented
@@ -262,12 +262,12 @@ def _known(name: str, given: Sequence[Any]) -> Any:
     return found
 
 
-def _opened(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
+def _symbolic(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     """A number that only a run knows."""
     if name in ("__range_length", "__derive_index"):
         return _of_range(emitter, name, given)
     if name == "Bool":
-        return given[0] if kind_of(given[0]) == "bool" else _opened(emitter, "ne", [given[0], 0])
+        return given[0] if kind_of(given[0]) == "bool" else _symbolic(emitter, "ne", [given[0], 0])
     if name in ("floor", "ceil", "Int") and kind_of(given[0]) == "int":
         return given[0]
     if name == "__is__":

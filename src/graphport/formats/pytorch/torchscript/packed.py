@@ -52,13 +52,13 @@ def _cell(kind: Any, tensors: Any, numbers: Any, flags: Any, layers: Any) -> dic
     del tensors, numbers
     if kind not in ("quantized_dynamic", "quantized_fp16"):
         refuse("TS0006", f"recurrent weights of the kind {kind} are not read")
-    found = [layer for layer in layers.items if isinstance(layer, Packed)]
-    if len(found) != 2:
+    linear = [layer for layer in layers.items if isinstance(layer, Packed)]
+    if len(linear) != 2:
         refuse("TS0003", "a recurrent cell does not have two packed layers")
-    return {"kind": kind, "input": found[0], "hidden": found[1], "reduce_range": bool(flags.items and flags.items[0])}
+    return {"kind": kind, "input": linear[0], "hidden": linear[1], "reduce_range": bool(flags.items and flags.items[0])}
 
 
-def opened(evaluator: Context, owner: Packed) -> dict[str, Any]:
+def weights_of(evaluator: Context, owner: Packed) -> dict[str, Any]:
     """The weights and arguments of a packed convolution or linear layer by name."""
     if "raw" in owner.state and owner.name.startswith("quantized.Conv"):
         owner.state = _convolution(evaluator, owner)
@@ -71,8 +71,8 @@ def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
     Version 2 has a tensor of arguments and the weight in one list and the optional bias in another; version 3 has the
     arguments as integers, and a list of an absent tensor, the weight and the optional bias.
     """
-    version, first, second = owner.state["raw"]
-    match str(version), first.items, second.items:
+    version, required, optional = owner.state["raw"]
+    match str(version), required.items, optional.items:
         case "2", [Tensor() as arguments, weight], [bias, *_]:
             array = evaluator.emitter.array(arguments)
             numbers = [] if array is None else [int(x) for x in array.reshape(-1)]
@@ -100,7 +100,7 @@ def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
 def packed_method(evaluator: Context, owner: Packed, name: str, given: Sequence[Any]) -> Any:
     """The value of a method of a packed object."""
     del given
-    state = opened(evaluator, owner)
+    state = weights_of(evaluator, owner)
     match name:
         case "unpack":
             return state["weight"], state["bias"]

@@ -113,10 +113,10 @@ class _Machine(Machine):
             case _:
                 return super().call(name, arguments)
 
-    def applied(self, name: str, given: Any) -> Any:
+    def reduce_call(self, name: str, given: Any) -> Any:
         """A member of an enumeration for a class with a value; the result of a call otherwise."""
         if not name.startswith(CLASSES):
-            return super().applied(name, given)
+            return super().reduce_call(name, given)
         if not isinstance(given, bool | int | float | str):
             fail(f"the pickle makes a member of {name} from something else than its value")
         return Member(name, given)

@@ -157,14 +157,14 @@ def _with_relu(ops: Calls, y: Any, *, relu: bool) -> Any:
 
 
 def _linear(ops: Calls, x: Any, weights: Packed, scale: Any, zero_point: Any, *, relu: bool = False) -> Any:
-    state = packed.opened(ops.context, weights)
+    state = packed.weights_of(ops.context, weights)
     y = ops.torch("linear", [dequantized(ops, x), dequantized(ops, state["weight"]), state["bias"]], {})
     return quantized(ops, _with_relu(ops, y, relu=relu), scale, zero_point, x.dtype)
 
 
 def _linear_dynamic(ops: Calls, x: Any, weights: Packed, reduce_range: Any = False, *, relu: bool = False) -> Any:
     """The input is quantized by its own smallest and largest numbers, to 7 bits where `reduce_range` says so."""
-    state = packed.opened(ops.context, weights)
+    state = packed.weights_of(ops.context, weights)
     low = ops.torch("clamp", [ops.torch("min", [x], {}), None, 0], {})
     high = ops.torch("clamp", [ops.torch("max", [x], {}), 0], {})
     steps = 127 if reduce_range else 255
@@ -307,13 +307,13 @@ def _embedding(ops: Calls, weights: Packed, indices: Any, pruned: Any = False) -
 
 def _linear_float16(ops: Calls, x: Any, weights: Packed, *, relu: bool = False) -> Any:
     """Weights are rounded to float16."""
-    state = packed.opened(ops.context, weights)
+    state = packed.weights_of(ops.context, weights)
     y = ops.torch("linear", [x, ops.torch("to", [state["weight"], 6], {}), state["bias"]], {})
     return _with_relu(ops, y, relu=relu)
 
 
 def _convolution(ops: Calls, x: Any, weights: Packed, scale: Any, zero_point: Any, *, relu: bool = False) -> Any:
-    state = packed.opened(ops.context, weights)
+    state = packed.weights_of(ops.context, weights)
     numbers = {key: List(list(state[key]), "int") for key in ("stride", "padding", "dilation", "output_padding")}
     floats = dequantized(ops, x)
     weight = dequantized(ops, state["weight"])
@@ -441,7 +441,7 @@ def _convolution_prepack(rank: int, *, transposed: bool = False) -> Callable[...
 
 
 def _unpacked(ops: Calls, weights: Packed) -> tuple[Any, Any]:
-    state = packed.opened(ops.context, weights)
+    state = packed.weights_of(ops.context, weights)
     return state["weight"], state["bias"]
 
 
