@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import pickle
@@ -57,6 +58,34 @@ FILES: list[tuple[str, str, bytes | str | list[str]]] = [
     ("HTML page", "m.tflite", "\n<html lang=en>"),
     ("error message of a server", "m.onnx", '<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'),
     ("error message of a server", "m.onnx", '{"error": "Invalid credentials"}'),
+    ("error message of a server (text)", "m.onnx", "404: Not Found"),
+    ("error message of a server (text)", "m.onnx", "Entry not found"),
+    ("HTTP response", "m.onnx", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"),
+    ("git-annex pointer", "m.onnx", "/annex/objects/SHA256E-s1234--0123.onnx\n"),
+    ("DVC pointer", "m.onnx.dvc", "outs:\n- md5: a304afb96060aad90176268345e10355\n  size: 10\n  path: m.onnx\n"),
+    ("Xet pointer", "m.bin", "# xet version 0\nfilesize = 1\n"),
+    ("unfinished download", "m.onnx.crdownload", b"\x08\x08\x12\x07pyt"),
+    ("AppleDouble", "._m.onnx", b"\0\5\x16\7\0\2\0\0Mac OS X        " + bytes(60)),
+    ("as base64 text", "m.onnx", base64.b64encode(b"\x08\x08\x12\x07pytorch:" + bytes(range(60)))),
+    ("folder of a TensorFlow.js model", "tfjs", ["model.json", "group1-shard1of1.bin"]),
+    ("TensorRT calibration cache", "m.cache", "TRT-8601-EntropyCalibration2\nimages: 3c010a14\n"),
+    ("folder of a PaddlePaddle model", "paddle", ["inference.pdmodel", "inference.pdiparams"]),
+    ("folder of a PaddlePaddle model", "pir", ["inference.json", "inference.pdiparams"]),
+    ("tokenizer of Hugging Face", "tokenizer.json", '{"version": "1.0", "model": {"type": "BPE", "vocab": {}}}'),
+    ("SentencePiece tokenizer", "m.model", b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"),
+    ("TensorFlow event file", "events.out.tfevents.1", b"\x18" + bytes(30)),
+    (
+        "configuration of a YOLO network",
+        "yolov8n.yaml",
+        "# Ultralytics\nnc: 80\n\nbackbone:\n  - [-1, 1, Conv, [64, 3, 2]]\n",
+    ),
+    ("audio or video", "m.onnx", b"RIFF\x24\0\0\0WAVEfmt "),
+    ("audio or video", "m.mp4", b"\0\0\0\x20ftypisom" + bytes(20)),
+    ("table or database", "m.onnx", b"SQLite format 3\0" + bytes(40)),
+    ("table or database", "m.csv", "a,b\n1,2\n"),
+    ("shell script", "m.onnx", "#!/usr/bin/env bash\nwget https://example.org/m.onnx\n"),
+    ("text, such as documentation", "README.md", "# A model\n\nSee the paper.\n"),
+    ("Python pickle", "m.pkl", pickle.dumps({"a": 1}, 0)),
     ("Zstandard", "m.onnx.zst", b"\x28\xb5\x2f\xfd\x04\x58" + bytes(20)),
     ("LZ4", "m.onnx.lz4", b"\x04\x22\x4d\x18\x64\x40" + bytes(20)),
     ("7z archive", "m.7z", b"7z\xbc\xaf\x27\x1c\0\x04" + bytes(24)),

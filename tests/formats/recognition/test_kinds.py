@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import sys
@@ -59,6 +60,10 @@ BY_NAME = (
     "weights of PaddlePaddle",
     "Paddle Lite",
     "Darknet weights",
+    "unfinished download",
+    "TensorFlow event file",
+    "m.csv",
+    "text, such as documentation",
 )
 """Kinds whose content has no mark."""
 
@@ -82,6 +87,19 @@ UNSAMPLED = [
     "weight file of an ncnn or PNNX model",
 ]
 """Kinds that need a file beside them."""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param("m.onnx.gz", gzip.compress(bytes(range(256)))[:-12], id="gzip"),
+        pytest.param("m.zip", b"PK\3\4" + bytes(200), id="zip without its directory"),
+    ],
+)
+def test_archives_that_are_cut_short_are_to_be_fetched_again(tmp_path, name, content):
+    found = refusal(write(tmp_path / name, content))
+    assert "cut short" in found.message
+    assert found.help == f"download or copy {name} again"
 
 
 def test_weights_beside_a_graph_are_named(tmp_path):

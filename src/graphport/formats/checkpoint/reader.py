@@ -68,7 +68,10 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     if kind not in FAMILIES:
         architecture = (config.list_value("architectures") or ["of no architecture"])[0]
         message = f"models of the type {kind[:60]!r} ({str(architecture)[:80]})"
-        raise config.unsupported("model_type", message, f"read are: {', '.join(sorted([*FAMILIES, *ENCODERS]))}")
+        known = ", ".join(sorted([*FAMILIES, *ENCODERS]))
+        command = f"optimum-cli export onnx --model {folder} model_onnx, and give model_onnx"
+        remedy = f"{command}; the types that are read: {known}"
+        raise config.unsupported("model_type", message, remedy)
     _refuse_bidirectional(config)
     family = FAMILIES[kind]
     decoder = resolve(family, config)

@@ -38,6 +38,7 @@ MAX_LISTED = 8
 """Models that a message lists."""
 
 _COMMANDS = {"zip": "unzip", "tar": "tar xf", "gzip": "gunzip", "bzip2": "bunzip2", "xz": "unxz"}
+_FETCH_AGAIN = "download or copy {file} again"
 _COMPRESSIONS = (
     (b"\x1f\x8b", "gzip", (".gz", ".gzip"), gzip.open),
     (b"BZh", "bzip2", (".bz2",), bz2.open),
@@ -89,10 +90,14 @@ def container_kind(evidence: Evidence, head_bytes: int) -> FileKind | None:
         return None
     help = f"unpack it: {_COMMANDS[packed]} {{file}}"
     if packed in ("zip", "tar"):
-        shown = ", ".join(evidence.members[:4]) or "no readable directory"
+        shown = ", ".join(evidence.members[:4])
+        if not shown:
+            return FileKind(f"{packed} archive that is empty, cut short or damaged", _always, _FETCH_AGAIN)
         return FileKind(f"{packed} archive without a known model ({shown})", _always, help)
     inner = _inner_evidence(evidence, head_bytes)
-    kind = None if inner is None else find_kind(inner)
+    if inner is None:
+        return FileKind(f"file compressed with {packed} that is cut short or damaged", _always, _FETCH_AGAIN)
+    kind = find_kind(inner)
     if kind is None:
         return FileKind(f"file compressed with {packed}, without a known model", _always, help)
     return FileKind(f"file compressed with {packed}, with content of another kind: {kind.name}", _always, kind.remedy)

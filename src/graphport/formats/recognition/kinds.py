@@ -22,6 +22,9 @@ from graphport.formats.recognition.evidence import (
 if TYPE_CHECKING:
     from graphport.formats.recognition.evidence import Signature
 
+SERVER_MESSAGE_BYTES = 1000
+"""A longer text is not taken for the error message of a server."""
+
 
 @dataclass(frozen=True)
 class FileKind:
@@ -56,7 +59,7 @@ _SKLEARN = (
 )
 _TFJS = "tensorflowjs_converter --input_format=tfjs_{0}_model --output_format={1} {{file}} {{stem}}_{1}"
 
-_PICKLE = pattern(rb"\x80[\x02-\x05]")
+_PICKLE = pattern(rb"\x80[\x02-\x05]|\((?:[dlt]p\d+\n|c\w[\w.]*\n\w+\n)")
 
 
 def _pickle_of(*names: bytes) -> Signature:
@@ -93,6 +96,43 @@ KINDS: tuple[FileKind, ...] = (
         "error message of a server (JSON), not the file itself",
         text(r'\{\s*"(?:error|errors|message|detail)"\s*:'),
         "download the file again: the link may need a login",
+    ),
+    FileKind(
+        "error message of a server (text), not the file itself",
+        both(
+            text(r"(?:[45]\d\d:? )?(?i:(?:entry |repository )?not found|access denied|forbidden|unauthorized)"),
+            lambda e: len(e.head) < SERVER_MESSAGE_BYTES,
+        ),
+        "download the file again: the link may be wrong or need a login",
+    ),
+    FileKind(
+        "HTTP response, not the file itself", text(r"HTTP/\d(?:\.\d)? \d{3}"), "download the file again: curl -LO URL"
+    ),
+    FileKind(
+        "git-annex pointer, not the file itself", text(r"(?:\.\./)*(?:\.git)?/annex/objects/"), "git annex get {file}"
+    ),
+    FileKind(
+        "DVC pointer, not the file itself",
+        text(r"(?:\w[^\n]*\n)*outs:\s*\n\s*- (?:md5|hash|etag|size|path):"),
+        "dvc pull {file}, and give {stem}",
+    ),
+    FileKind(
+        "Xet pointer, not the file itself", text(r"# xet version"), "download the file: hf download REPOSITORY {file}"
+    ),
+    FileKind(
+        "unfinished download",
+        both(named("*.part", "*.crdownload", "*.download", "*.aria2"), lambda e: bool(e.head)),
+        "wait until the download ends, or download the file again",
+    ),
+    FileKind(
+        "metadata file of macOS (AppleDouble), not the file itself",
+        magic(b"\0\5\x16\7"),
+        "give the file of the same name without ._ at the beginning",
+    ),
+    FileKind(
+        "ONNX model as base64 text",
+        pattern(rb"CA[A-Za-z0-9+/]{60}"),
+        "decode it: base64 -d {file} > {stem}_decoded.onnx",
     ),
     # ── compression that Python's standard library does not read ──
     FileKind("file compressed with Zstandard", magic(b"\x28\xb5\x2f\xfd"), "decompress it: zstd -d {file}"),
@@ -172,6 +212,11 @@ KINDS: tuple[FileKind, ...] = (
         either(keys("modelTopology", "weightsManifest"), keys("format", "generatedBy", "modelTopology")),
         _TFJS.format("graph", "tf_saved_model") + "; a layers model: " + _TFJS.format("layers", "keras"),
     ),
+    FileKind(
+        "folder of a TensorFlow.js model",
+        either(members("model.json", "group*-shard*"), members("model.json", "*.weights.bin")),
+        "give the file model.json in it to a converter: " + _TFJS.format("graph", "tf_saved_model"),
+    ),
     FileKind("TensorFlow.js layers model", keys("modelTopology"), _TFJS.format("layers", "keras")),
     FileKind(
         "TensorFlow checkpoint: variables without a network",
@@ -236,7 +281,14 @@ KINDS: tuple[FileKind, ...] = (
         "onnxmltools.convert_coreml(coremltools.utils.load_spec('{file}'))",
     ),
     # ── engines and devices ──
-    FileKind("TensorRT engine", either(magic(b"ftrt"), _is_ultralytics_engine), _SAME_NETWORK + " (an .onnx file)"),
+    FileKind(
+        "TensorRT engine", either(magic(b"ftrt", b"ptrt"), _is_ultralytics_engine), _SAME_NETWORK + " (an .onnx file)"
+    ),
+    FileKind(
+        "TensorRT calibration cache: scales without a network",
+        text(r"TRT-\d+-\w*Calibration"),
+        "give the model that was calibrated (an .onnx file)",
+    ),
     FileKind("RKNN model", magic(b"RKNN", b"CYPTRKNN"), _SAME_NETWORK + " (an .onnx, .tflite or .pt file)"),
     FileKind(
         "MNN model", either(named("*.mnn"), both(magic(b"\0\0", at=2), lambda e: b"MNN" in e.head[:512])), _SAME_NETWORK
@@ -270,6 +322,12 @@ KINDS: tuple[FileKind, ...] = (
             both(text(r"\{"), lambda e: '"pir"' in e.text),
         ),
         "paddle2onnx --model_dir . --model_filename {file} --params_filename {stem}.pdiparams --save_file {stem}.onnx",
+    ),
+    FileKind(
+        "folder of a PaddlePaddle model",
+        either(members("*.pdmodel"), members("*.json", "*.pdiparams")),
+        "paddle2onnx --model_dir {file} --model_filename NAME.pdmodel --params_filename NAME.pdiparams "
+        "--save_file {stem}.onnx; NAME.json in place of NAME.pdmodel if there is none",
     ),
     FileKind(
         "weights of PaddlePaddle, without a network",
@@ -335,6 +393,26 @@ KINDS: tuple[FileKind, ...] = (
         magic(b"\x93NUMPY"),
         "give the model; arrays are inputs: graphport run MODEL --inputs FILE.npz",
     ),
+    FileKind(
+        "tokenizer of Hugging Face, without a network",
+        either(keys("model", "vocab"), keys("added_tokens_decoder")),
+        "give the folder that it is in, or the model.onnx beside it",
+    ),
+    FileKind(
+        "SentencePiece tokenizer, without a network",
+        pattern(rb"\x0a.\x0a[\x03-\x08](?:<unk>|<pad>|<s>|\[PAD\])"),
+        "give the folder that it is in, or the model.onnx beside it",
+    ),
+    FileKind(
+        "TensorFlow event file (TensorBoard): records without a network",
+        named("events.out.tfevents.*"),
+        "in the program that trained it: model.export('model'); and give the folder model",
+    ),
+    FileKind(
+        "configuration of a YOLO network, without weights",
+        text(r"(?:[^\n]*\n){0,40}?backbone:\s*\n"),
+        "give the model that was trained with it: yolo export model=WEIGHTS.pt format=onnx",
+    ),
     FileKind("Jupyter notebook", keys("cells", "nbformat"), "run it, and give the model file that it saves"),
     FileKind(
         "Triton configuration",
@@ -351,6 +429,21 @@ KINDS: tuple[FileKind, ...] = (
         magic(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM"),
         "give the model; a folder of pictures is --samples FOLDER",
     ),
+    FileKind(
+        "audio or video",
+        either(magic(b"RIFF", b"OggS", b"fLaC", b"ID3"), magic(b"ftyp", at=4)),
+        "give the model file",
+    ),
+    FileKind(
+        "table or database",
+        either(magic(b"PAR1", b"SQLite format 3\0", b"ARROW1"), both(named("*.csv", "*.tsv"), lambda e: bool(e.text))),
+        "give the model; inputs are arrays: graphport run MODEL --inputs FILE.npz",
+    ),
+    FileKind(
+        "shell script",
+        text(r"#!\s*/\S*(?:sh|env bash)\b"),
+        "run it if you trust it, and give the model file that it gets",
+    ),
     FileKind("PDF document", magic(b"%PDF-"), "give the model file"),
     FileKind(
         "compiled program or library (ELF, PE or Mach-O)", magic(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe"), _SAME_NETWORK
@@ -363,6 +456,11 @@ KINDS: tuple[FileKind, ...] = (
         "weight file of an ncnn or PNNX model",
         both(named("*.bin"), has_sibling(".param")),
         "give the .param file: {stem}.param",
+    ),
+    FileKind(
+        "text, such as documentation or a configuration",
+        both(named("*.md", "*.txt", "*.log", "*.yaml", "*.yml", "*.toml", "*.ini"), lambda e: bool(e.text)),
+        "give the model file",
     ),
     FileKind(
         "Python pickle",
