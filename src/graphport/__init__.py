@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.api.report import report
     from graphport.api.rewrite import RewriteReport, prepare, simplify
     from graphport.api.run import run, session
-    from graphport.api.save import save, to_onnx
+    from graphport.api.save import save, to_onnx, to_torch
     from graphport.api.verify import verify
     from graphport.comparison import Comparison
     from graphport.comparison.limits import Limits
@@ -68,6 +68,7 @@ _HOMES = {
     "session": "graphport.api.run",
     "simplify": "graphport.api.rewrite",
     "to_onnx": "graphport.api.save",
+    "to_torch": "graphport.api.save",
     "verify": "graphport.api.verify",
     "Comparison": "graphport.comparison",
     "Diagnostic": "graphport.core.diagnostics",
@@ -120,6 +121,7 @@ __all__ = [
     "session",
     "simplify",
     "to_onnx",
+    "to_torch",
     "verify",
 ]
 

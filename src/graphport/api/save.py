@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
 
@@ -23,7 +25,6 @@ from graphport.proof.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
@@ -60,6 +61,22 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
         write_scales(model, kind, place.path)
         place.accept()
     return SaveReport([*stated.findings, *findings])
+
+
+def to_torch(model: Model) -> Any:
+    """`model` as a `torch.nn.Module` with trainable parameters; requires torch.
+
+    The module is that of the program that `save` writes as `.pt2`.
+
+    Raises:
+        DiagnosticError: PT0013 torch is not installed; LEG0002 for each operator that a program does not support.
+    """
+    from graphport.formats.pytorch.pt2.exporting import loaded
+
+    with TemporaryDirectory(prefix="graphport-") as folder:
+        path = Path(folder) / "model.pt2"
+        save(model, path, format="pt2")
+        return loaded(path)
 
 
 def write_scales(model: Model, kind: formats.Format, path: Path) -> None:

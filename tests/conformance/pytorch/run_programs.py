@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]  # in an environment of its own
@@ -48,7 +49,8 @@ def run(path: Path) -> None:
             names = sorted(given.files, key=lambda name: int(name.partition("|")[0]))
             found = module(*(to_tensor(name, given[name]) for name in names))
         outputs = [found] if isinstance(found, torch.Tensor) else list(found)
-        np.savez(f"{stem}.out.npz", **dict(to_array(index, each) for index, each in enumerate(outputs)))
+        arrays: Any = dict(to_array(index, each) for index, each in enumerate(outputs))
+        np.savez(f"{stem}.out.npz", **arrays)
     except Exception as error:  # noqa: BLE001  whatever torch raises is the outcome
         lines = [line for line in str(error).strip().splitlines() if line.strip()]
         told = lines[-1] if lines and lines[0].startswith("Failed deserializing") else lines[0] if lines else ""

@@ -1,7 +1,9 @@
 """Programs that are written: read again and computed by the reference, and their archive."""
 
 import json
+import sys
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -155,6 +157,28 @@ def test_values_that_torch_has_no_type_for_are_refused(tmp_path):
     with pytest.raises(gp.DiagnosticError, match="torch has no tensors of int4"):
         gp.save(gp.load(tmp_path / "source.onnx"), tmp_path / "net.pt2")
     assert not (tmp_path / "net.pt2").exists()
+
+
+class FakeExport:
+    """`torch.export` that records the program that it is given."""
+
+    @staticmethod
+    def load(path):
+        names = zipfile.ZipFile(path).namelist()
+        return SimpleNamespace(module=lambda: names)
+
+
+def test_a_module_is_that_of_the_written_program(tmp_path, monkeypatch):
+    source, _ = written(network(), tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(export=FakeExport))
+    assert "model/models/model.json" in gp.to_torch(source)
+
+
+def test_a_module_requires_torch(tmp_path, monkeypatch):
+    source, _ = written(network(), tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(gp.DiagnosticError, match="PT0013"):
+        gp.to_torch(source)
 
 
 def test_identifiers_are_python_names_that_occur_once():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def exported(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> bytes:
@@ -26,6 +29,21 @@ def exported(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> bytes:
     buffer = BytesIO()
     torch.export.save(program, buffer)
     return buffer.getvalue()
+
+
+def loaded(path: Path) -> Any:
+    """The module of the program at `path`.
+
+    Raises:
+        DiagnosticError: PT0013 torch is not installed.
+    """
+    try:
+        torch: Any = import_module("torch")
+    except ImportError as error:
+        message = "torch is not installed, and a module of PyTorch requires it"
+        help = "install torch, or save the model as .pt2 and load it where torch is installed"
+        raise DiagnosticError(Diagnostic("PT0013", message, None, help)) from error
+    return torch.export.load(str(path)).module()
 
 
 def _program(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:

@@ -62,7 +62,7 @@ class QualifiedNames:
 
     def make(self, wanted: str) -> str:
         """A dotted name like `wanted` that was not returned before."""
-        parts = [_part(part) for part in _SEPARATOR.split(wanted) if part.strip("_ ")]
+        parts = [_attribute_name(part) for part in _SEPARATOR.split(wanted) if part.strip("_ ")]
         name = ".".join(parts) or "tensor"
         if self._conflicts(name):
             name = unique(name.replace(".", "_"), self._tensors | self._modules, self._counters)
@@ -74,7 +74,7 @@ class QualifiedNames:
         return name in self._tensors or name in self._modules or any(each in self._tensors for each in _prefixes(name))
 
 
-def _part(text: str) -> str:
+def _attribute_name(text: str) -> str:
     name = _OTHER.sub("_", text)
     return f"{name}_" if name in _MODULE or name.startswith("_") else name
 

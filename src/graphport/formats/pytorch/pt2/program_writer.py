@@ -157,7 +157,7 @@ class ProgramWriter:
         }
 
     def _describe(self, value: Value, values: dict[str, dict[str, Any]]) -> None:
-        kind, name = _kind(value), self._name(value)
+        kind, name = _argument_kind(value), self._name(value)
         if kind == "as_tensor":
             values[kind][name] = self.meta(value)
         elif kind == "as_sym_int":
@@ -272,7 +272,7 @@ class ProgramWriter:
             return self._list(node, [*value], wanted)
         if isinstance(value, str):
             return self._text(value, wanted)
-        return self._plain(node, value, wanted)
+        return self._literal_argument(node, value, wanted)
 
     def _body(self, node: Node, body: Graph) -> dict[str, Any]:
         graph = self._graph(body, body.inputs)
@@ -286,7 +286,7 @@ class ProgramWriter:
 
     def _argument_of(self, value: Value) -> dict[str, Any]:
         """A value as an argument, input or output."""
-        kind = _kind(value)
+        kind = _argument_kind(value)
         return {kind: {"name": self._name(value)} if kind == "as_tensor" else {"as_name": self._name(value)}}
 
     def _list(self, node: Node, items: list[Any], wanted: str) -> dict[str, Any]:
@@ -296,7 +296,7 @@ class ProgramWriter:
                 return {"as_optional_tensors": [self._optional(each) for each in items]}
             if item.startswith("Tensor") or not any(isinstance(each, Value) and is_number(each) for each in items):
                 return {"as_tensors": [{"name": self._name(each)} for each in items]}
-            return {"as_sym_ints": [self._number(each) for each in items]}
+            return {"as_sym_ints": [self._size_argument(each) for each in items]}
         if not items:
             kinds = {"Tensor": "as_tensors", "Tensor?": "as_optional_tensors", "float": "as_floats", "": "as_tensors"}
             return {kinds.get(item, "as_ints"): []}
@@ -316,7 +316,7 @@ class ProgramWriter:
     def _optional(self, value: Value | None) -> dict[str, Any]:
         return {"as_none": True} if value is None else {"as_tensor": {"name": self._name(value)}}
 
-    def _number(self, value: Any) -> dict[str, Any]:
+    def _size_argument(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, Value):
             return {"as_int": value}
         if value.is_constant and value.storage is not None:
@@ -334,7 +334,7 @@ class ProgramWriter:
             return {"as_memory_format": _LAYOUTS.get(value, _NAME)}
         return {"as_string": value}
 
-    def _plain(self, node: Node, value: Any, wanted: str) -> dict[str, Any]:
+    def _literal_argument(self, node: Node, value: Any, wanted: str) -> dict[str, Any]:
         if isinstance(value, bool | int | float):
             return _literal(value, wanted)
         if isinstance(value, complex):
@@ -359,7 +359,7 @@ def _is_tensor_argument(node: Node, index: int) -> bool:
     return any(each.name == name and each.type.startswith("Tensor") for each in schema.arguments)
 
 
-def _kind(value: Value) -> str:
+def _argument_kind(value: Value) -> str:
     """How a value is passed: as a tensor, or as a number."""
     if not is_number(value):
         return "as_tensor"

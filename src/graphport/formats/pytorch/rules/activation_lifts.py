@@ -56,7 +56,7 @@ def lift_softplus(b: Builder, x: Value) -> Value:
 @Clip.lift(DIALECT)
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """One operator if the bounds are constants, else a maximum and a minimum."""
-    low, high = (_number(bound) for bound in (min, max))
+    low, high = (_constant_bound(bound) for bound in (min, max))
     is_known = (min is None or low is not None) and (max is None or high is not None)
     if is_known and dtype_of(input) not in _WITHOUT_KERNELS:
         return input if min is None and max is None else aten(b, "clamp", input, low, high)
@@ -67,7 +67,7 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
 _WITHOUT_KERNELS = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
-def _number(bound: Value | None) -> float | None:
+def _constant_bound(bound: Value | None) -> float | None:
     if bound is None or bound.storage is None or not bound.is_constant or bound.storage.count != 1:
         return None
     return bound.storage.numpy().reshape(()).item()

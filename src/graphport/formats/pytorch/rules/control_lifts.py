@@ -136,7 +136,7 @@ class _Stack:
         empty = b.constant(np.zeros((0, *dims), self.dtype.numpy), self.dtype)
         return [empty] if self.has_static_shape else [empty, b.constant(np.zeros(len(self.dims), np.int64))]
 
-    def put(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
+    def append_row(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
         """Return the states after one iteration."""
         if self.has_static_shape:
             row = inside(Unsqueeze, self.value, inside.constant(np.array([0])))
@@ -157,7 +157,7 @@ def _make_round(b: Builder, body: Graph, stacks: Sequence[_Stack], carried: int)
     number, again, *results = body.inputs[0], *body.outputs[: 1 + carried]
     for value, dtype in zip(body.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
         value.fact = TensorFact(dtype, ())
-    rows = [state for stack, states in zip(stacks, sums, strict=True) for state in stack.put(inside, states)]
+    rows = [state for stack, states in zip(stacks, sums, strict=True) for state in stack.append_row(inside, states)]
     following = inside(Add, number, inside.constant(np.int64(1)))
     goes_on = as_scalar(inside, again) if inside.dims(again) else again
     body.set_outputs([following, goes_on, *results, *rows])

@@ -78,7 +78,7 @@ def aten_results(b: Builder, target: str, count: int, *arguments: Any, **named: 
     return b.word(word, *operands, facts=_facts(b, word, count, operands, attributes), **attributes)
 
 
-def stated(value: Value, dtype: DType, shape: Sequence[Dim]) -> Value:
+def with_fact(value: Value, dtype: DType, shape: Sequence[Dim]) -> Value:
     """`value` with a fact, if the import rule of its operator could not infer one."""
     if not isinstance(value.fact, TensorFact) or value.fact.dtype is None or value.fact.shape is None:
         value.fact = TensorFact(dtype, tuple(shape))
@@ -313,5 +313,5 @@ __all__ = [
     "number_of",
     "size_of",
     "sizes_of",
-    "stated",
+    "with_fact",
 ]

@@ -15,7 +15,7 @@ from graphport.formats.pytorch.rules.emitting import (
     element_of,
     elements_of,
     size_of,
-    stated,
+    with_fact,
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -183,7 +183,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value:
             bounds = [_scalar(b, each, place) for each in (op.starts, op.ends)]
             step_tensor = b.constant([1]) if op.steps is None else op.steps
             x = _by_index(b, x, axis, bounds, _scalar(b, step_tensor, place if op.steps is not None else 0))
-        x = stated(x, dtype_of(op.data), (OPEN,) * rank)
+        x = with_fact(x, dtype_of(op.data), (OPEN,) * rank)
     return x if x is not op.data else aten(b, "alias", x)
 
 
@@ -205,7 +205,7 @@ def _by_index(b: Builder, x: Value, axis: Any, bounds: list[Value], step: Value)
     forward, backward = (aten(b, name, stop, begin) for name in ("maximum", "minimum"))
     stop = aten(b, "where.self", ahead, forward, backward)
     numbers = [element_of(b, each) for each in (begin, stop, step)]
-    index = stated(aten(b, "arange.start_step", *numbers, dtype=DType.INT64), DType.INT64, (OPEN,))
+    index = with_fact(aten(b, "arange.start_step", *numbers, dtype=DType.INT64), DType.INT64, (OPEN,))
     return aten(b, "index_select", x, axis, index)
 
 
@@ -214,7 +214,7 @@ def _length_of(b: Builder, x: Value, axis: Any) -> Value:
     if isinstance(axis, int):
         return aten(b, "full", (), size_of(b, x, axis), dtype=DType.INT64)
     sizes = [aten(b, "full", (), size_of(b, x, place), dtype=DType.INT64) for place in range(len(b.dims(x)))]
-    return stated(aten(b, "select.int", aten(b, "stack", sizes), 0, axis), DType.INT64, ())
+    return with_fact(aten(b, "select.int", aten(b, "stack", sizes), 0, axis), DType.INT64, ())
 
 
 @Compress.lift(DIALECT)
@@ -265,9 +265,9 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
     else:
         y, inverse, counts = aten_results(b, "unique_dim", 3, x, place, True, True, True)
     dims = b.dims(x)
-    stated(y, dtype_of(x), (OPEN,) if axis is None else [OPEN if k == place else dim for k, dim in enumerate(dims)])
-    stated(inverse, DType.INT64, dims if axis is None else (dims[place],))
-    stated(counts, DType.INT64, (OPEN,))
+    with_fact(y, dtype_of(x), (OPEN,) if axis is None else [OPEN if k == place else dim for k, dim in enumerate(dims)])
+    with_fact(inverse, DType.INT64, dims if axis is None else (dims[place],))
+    with_fact(counts, DType.INT64, (OPEN,))
     inverse = aten(b, "reshape", inverse, (-1,))
     own = aten(b, "sub.Scalar", aten(b, "cumsum", aten(b, "ones_like", inverse), 0), 1)
     start = aten(b, "add.Scalar", aten(b, "mul.Scalar", counts, 0), _END)

@@ -66,15 +66,15 @@ def lift_matmul_integer(
 
 @QLinearMatMulView.lift(DIALECT)
 def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Value:
-    def real(x: Value, scale: Value, zero: Value, axis: int) -> Value:
+    def dequantized(x: Value, scale: Value, zero: Value, axis: int) -> Value:
         count = len(b.dims(scale))
         if count > 1:
             shifted = b(Sub, cast(b, x, DType.FLOAT32), cast(b, zero, DType.FLOAT32))
             return b(Mul, shifted, cast(b, scale, DType.FLOAT32))
         return b(DequantizeLinear, x, cast(b, scale, DType.FLOAT32), zero, axis=axis)
 
-    x = real(op.a, op.a_scale, op.a_zero_point, len(b.dims(op.a)) - 2)
-    y = real(op.b, op.b_scale, op.b_zero_point, len(b.dims(op.b)) - 1)
+    x = dequantized(op.a, op.a_scale, op.a_zero_point, len(b.dims(op.a)) - 2)
+    y = dequantized(op.b, op.b_scale, op.b_zero_point, len(b.dims(op.b)) - 1)
     return b(QuantizeLinear, b(MatMul, x, y), cast(b, op.y_scale, DType.FLOAT32), op.y_zero_point)
 
 

@@ -17,7 +17,7 @@ from graphport.formats.pytorch.rules.emitting import (
     element_of,
     elements_of,
     size_of,
-    stated,
+    with_fact,
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -66,7 +66,7 @@ def _of_all_axes(b: Builder, pads: Value, axes: Value, rank: int) -> Value:
     for offset, start in ((0, 0), (rank, count)):
         part = aten(b, "slice.Tensor", own, 0, start, start + count)
         found = aten(b, "scatter.src", found, 0, aten(b, "add.Scalar", places, offset), part)
-    return stated(found, DType.INT64, (2 * rank,))
+    return with_fact(found, DType.INT64, (2 * rank,))
 
 
 _NAMES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -104,7 +104,7 @@ def _constant(b: Builder, op: PadView, pairs: dict[int, tuple[Size, Size]], rank
         return aten(b, "to.dtype", aten(b, "constant_pad_nd", x, flat, number), DType.BOOL)
     if not own.is_floating and isinstance(number, float):
         number = int(number)
-    y = stated(aten(b, "constant_pad_nd", x, flat, number), wide, (OPEN,) * rank)
+    y = with_fact(aten(b, "constant_pad_nd", x, flat, number), wide, (OPEN,) * rank)
     return cast(b, y, own)
 
 

@@ -21,12 +21,12 @@ _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
 def _gates(b: Builder, x: Value, way: int, order: tuple[int, ...], start: int = 0, count: int | None = None) -> Value:
     """The weights of one direction, from the gate `start` on, with the gates in another order."""
     own = aten(b, "select.int", x, 0, way)
-    hidden = _hidden(b, x, count or len(order))
+    hidden = _hidden_size(b, x, count or len(order))
     parts = [aten(b, "slice.Tensor", own, 0, (start + k) * hidden, (start + k + 1) * hidden) for k in order]
     return parts[0] if len(parts) == 1 else aten(b, "cat", parts)
 
 
-def _hidden(b: Builder, x: Value, gates: int) -> int:
+def _hidden_size(b: Builder, x: Value, gates: int) -> int:
     size = b.dims(x)[1]
     if not isinstance(size, int):
         message = "the shape of its weights is not known"
@@ -42,7 +42,7 @@ def _layer(
     x = transposed(b, op.x, (1, 0, 2)) if op.layout else op.x
     if op.direction == "reverse":
         x = aten(b, "flip", x, (0,))
-    hidden = _hidden(b, op.w, len(order))
+    hidden = _hidden_size(b, op.w, len(order))
     initial = [_initial(b, op, x, state, ways, hidden) for state in states]
     parameters: list[Value] = []
     for way in range(ways):

@@ -16,7 +16,7 @@ from graphport.formats.pytorch.rules.emitting import (
     element_of,
     elements_of,
     size_of,
-    stated,
+    with_fact,
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -28,7 +28,7 @@ from graphport.ops.views.reduction import TopKView
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
-def _places(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> tuple[Any, ...] | None:
+def _reduced_axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> tuple[Any, ...] | None:
     """The axes that are reduced, of which some may be read at run time; `None` if nothing is."""
     rank = len(b.dims(data))
     known = () if axes is None else integers(axes)
@@ -56,11 +56,11 @@ def _reduced(
     """A reduction that is computed in the type `wide`, with its result in the type of `x`."""
     own = dtype_of(x)
     y = aten(b, name, cast(b, x, wide), *arguments, places, keeps, **named)
-    y = stated(y, wide, _dims(b, x, places, keeps=keeps))
+    y = with_fact(y, wide, _dims(b, x, places, keeps=keeps))
     return cast(b, y, own)
 
 
-def _wide(x: Value) -> DType:
+def _integer_type(x: Value) -> DType:
     own = dtype_of(x)
     return DType.INT64 if own in _UNSIGNED else own
 
@@ -71,7 +71,7 @@ def _floating(x: Value) -> DType:
 
 
 def _sum(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool) -> Value:
-    wide = _wide(x)
+    wide = _integer_type(x)
     return _reduced(b, "sum.dim_IntList", x, places, keeps=keeps, wide=wide, dtype=wide)
 
 
@@ -80,12 +80,12 @@ def _mean(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool) -> Valu
 
 
 def _product(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool) -> Value:
-    own, wide = dtype_of(x), _wide(x)
+    own, wide = dtype_of(x), _integer_type(x)
     y = cast(b, x, wide)
     for axis in places:
-        y = stated(aten(b, "prod.dim_int", y, axis, True, dtype=wide), wide, _dims(b, y, (axis,), keeps=True))
+        y = with_fact(aten(b, "prod.dim_int", y, axis, True, dtype=wide), wide, _dims(b, y, (axis,), keeps=True))
     if not keeps:
-        y = stated(aten(b, "squeeze.dims", y, places), wide, _dims(b, x, places, keeps=False))
+        y = with_fact(aten(b, "squeeze.dims", y, places), wide, _dims(b, x, places, keeps=False))
     return cast(b, y, own)
 
 
@@ -97,7 +97,7 @@ def _extreme(name: str) -> Any:
                 raise UnsupportedError(message)
         elif any(b.dims(x)[axis] == 0 for axis in places):
             return _of_nothing(b, x, places, keeps=keeps, is_largest=name == "amax")
-        return _reduced(b, name, x, places, keeps=keeps, wide=_wide(x))
+        return _reduced(b, name, x, places, keeps=keeps, wide=_integer_type(x))
 
     return emit
 
@@ -159,7 +159,7 @@ def _register(operator: str, emit: Any) -> None:
     def lift_reduction(
         b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Value:
-        places = _places(b, data, axes, noop_with_empty_axes)
+        places = _reduced_axes(b, data, axes, noop_with_empty_axes)
         if not places:
             return aten(b, _ELEMENT.get(operator, "clone"), data)
         return emit(b, data, places, keeps=bool(keepdims))
@@ -207,15 +207,15 @@ def _running(b: Builder, name: str, x: Value, axis: Value, exclusive: int, rever
     known = element_of(b, axis)
     place = known if isinstance(known, Value) else int(known) % len(b.dims(x))
     own = dtype_of(x)
-    y = stated(aten(b, "flip", x, (place,)), own, b.dims(x)) if reverse else x
+    y = with_fact(aten(b, "flip", x, (place,)), own, b.dims(x)) if reverse else x
     if exclusive:
         open_dims = (OPEN,) * len(b.dims(x))
-        first = stated(aten(b, "slice.Tensor", y, place, 0, 1), own, open_dims)
-        start = stated(aten(b, "zeros_like" if name == "cumsum" else "ones_like", first), own, open_dims)
-        rest = stated(aten(b, "slice.Tensor", y, place, 0, -1), own, open_dims)
-        y = stated(aten(b, "cat", [start, rest], place), own, b.dims(x))
-    y = stated(aten(b, name, y, place, dtype=own), own, b.dims(x))
-    return stated(aten(b, "flip", y, (place,)), own, b.dims(x)) if reverse else y
+        first = with_fact(aten(b, "slice.Tensor", y, place, 0, 1), own, open_dims)
+        start = with_fact(aten(b, "zeros_like" if name == "cumsum" else "ones_like", first), own, open_dims)
+        rest = with_fact(aten(b, "slice.Tensor", y, place, 0, -1), own, open_dims)
+        y = with_fact(aten(b, "cat", [start, rest], place), own, b.dims(x))
+    y = with_fact(aten(b, name, y, place, dtype=own), own, b.dims(x))
+    return with_fact(aten(b, "flip", y, (place,)), own, b.dims(x)) if reverse else y
 
 
 @CumSum.lift(DIALECT)

@@ -15,7 +15,7 @@ from graphport.formats.pytorch.rules.emitting import (
     elements_of,
     size_of,
     sizes_of,
-    stated,
+    with_fact,
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -182,8 +182,8 @@ def _unsqueezed_at_run_time(b: Builder, data: Value, axes: Value) -> Value:
     front = aten(b, "remainder.Scalar", axes, rank)
     ascending = aten_results(b, "sort", 2, front)[0]
     x, dtype = data, dtype_of(data)
-    for number, place in enumerate(elements_of(b, stated(ascending, DType.INT64, (count,)))):
-        x = stated(aten(b, "unsqueeze", x, place), dtype, (OPEN,) * (len(b.dims(data)) + number + 1))
+    for number, place in enumerate(elements_of(b, with_fact(ascending, DType.INT64, (count,)))):
+        x = with_fact(aten(b, "unsqueeze", x, place), dtype, (OPEN,) * (len(b.dims(data)) + number + 1))
     return x
 
 
@@ -267,13 +267,13 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
     if not isinstance(c, int):
         message = "the number of channels is not known"
         raise UnsupportedError(message)
-    height, width = (_parts(b, size, blocksize) for size in (h, w))
+    height, width = (_block_count(b, size, blocksize) for size in (h, w))
     split = aten(b, "reshape", input, (n, c, height, blocksize, width, blocksize))
     mixed = aten(b, "permute", split, (0, 3, 5, 1, 2, 4))
     return aten(b, "reshape", mixed, (n, c * blocksize**2, height, width))
 
 
-def _parts(b: Builder, size: SizeArgument, count: int) -> SizeArgument:
+def _block_count(b: Builder, size: SizeArgument, count: int) -> SizeArgument:
     return size // count if isinstance(size, int) else combined(b, "floordiv", size, count)
 
 
@@ -296,7 +296,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Value:
     flat: list[int] = []
     for p, q in zip(reversed(begins), reversed(ends), strict=True):
         flat += [-p, -q]
-    y = stated(y, dtype_of(op.input), (*b.dims(op.input)[:1], OPEN, OPEN, OPEN))
+    y = with_fact(y, dtype_of(op.input), (*b.dims(op.input)[:1], OPEN, OPEN, OPEN))
     return aten(b, "constant_pad_nd", y, flat)
 
 

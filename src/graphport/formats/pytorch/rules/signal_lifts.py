@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN
-from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, Size, aten, combined, element_of, size_of, stated
+from graphport.formats.pytorch.rules.emitting import (
+    DIALECT,
+    EXPORT,
+    Size,
+    aten,
+    combined,
+    element_of,
+    size_of,
+    with_fact,
+)
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -28,12 +37,12 @@ def lift_dft(b: Builder, op: DFTView) -> Value:
     x = cast(b, op.input, wide)
     is_real = b.dims(x)[-1] == 1
     if op.inverse and op.onesided:
-        y = stated(aten(b, "fft_irfft", _complex(b, x), length, axis), wide, (OPEN,) * (rank - 1))
+        y = with_fact(aten(b, "fft_irfft", _complex(b, x), length, axis), wide, (OPEN,) * (rank - 1))
         return cast(b, aten(b, "unsqueeze", y, -1), own)
     name = "fft_ifft" if op.inverse else "fft_rfft" if op.onesided else "fft_fft"
     signal = aten(b, "select.int", x, -1, 0) if is_real or op.onesided else _complex(b, x)
-    spectrum = stated(aten(b, name, signal, length, axis), _COMPLEX[wide], (OPEN,) * (rank - 1))
-    return cast(b, stated(aten(b, "view_as_real", spectrum), wide, (*(OPEN,) * (rank - 1), 2)), own)
+    spectrum = with_fact(aten(b, name, signal, length, axis), _COMPLEX[wide], (OPEN,) * (rank - 1))
+    return cast(b, with_fact(aten(b, "view_as_real", spectrum), wide, (*(OPEN,) * (rank - 1), 2)), own)
 
 
 def _axis(b: Builder, axis: Value, rank: int) -> Size:
@@ -49,9 +58,9 @@ def _complex(b: Builder, x: Value) -> Value:
     dims, wide = b.dims(x), dtype_of(x)
     pairs = x
     if dims[-1] == 1:
-        pairs = stated(aten(b, "constant_pad_nd", x, (0, 1), 0.0), wide, (*dims[:-1], 2))
-    dense = stated(aten(b, "contiguous", pairs), wide, (*dims[:-1], 2))
-    return stated(aten(b, "view_as_complex", dense), _COMPLEX[wide], dims[:-1])
+        pairs = with_fact(aten(b, "constant_pad_nd", x, (0, 1), 0.0), wide, (*dims[:-1], 2))
+    dense = with_fact(aten(b, "contiguous", pairs), wide, (*dims[:-1], 2))
+    return with_fact(aten(b, "view_as_complex", dense), _COMPLEX[wide], dims[:-1])
 
 
 @STFTView.lift(DIALECT)
@@ -71,12 +80,12 @@ def lift_stft(b: Builder, op: STFTView) -> Value:
     is_real = parts == 1
     signal = aten(b, "select.int", x, -1, 0) if is_real else _complex(b, x)
     kind = wide if is_real else _COMPLEX[wide]
-    frames = stated(aten(b, "unfold", signal, 1, length, element_of(b, op.frame_step)), kind, (batch, OPEN, OPEN))
+    frames = with_fact(aten(b, "unfold", signal, 1, length, element_of(b, op.frame_step)), kind, (batch, OPEN, OPEN))
     if op.window is not None:
-        frames = stated(aten(b, "mul.Tensor", frames, cast(b, op.window, wide)), kind, (batch, OPEN, OPEN))
+        frames = with_fact(aten(b, "mul.Tensor", frames, cast(b, op.window, wide)), kind, (batch, OPEN, OPEN))
     name = "fft_rfft" if op.onesided and is_real else "fft_fft"
-    spectrum = stated(aten(b, name, frames), _COMPLEX[wide], (batch, OPEN, OPEN))
-    return cast(b, stated(aten(b, "view_as_real", spectrum), wide, (batch, OPEN, OPEN, 2)), own)
+    spectrum = with_fact(aten(b, name, frames), _COMPLEX[wide], (batch, OPEN, OPEN))
+    return cast(b, with_fact(aten(b, "view_as_real", spectrum), wide, (batch, OPEN, OPEN, 2)), own)
 
 
 def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
