@@ -87,3 +87,23 @@ def test_what_wraps_to_integers_that_single_precision_lacks_is_refused(tmp_path,
 def test_a_remainder_knows_which_operand_is_the_number(tmp_path, given):
     x = np.array([[1.5, 2.25, -3.25, 4.0]], np.float32)
     check(tmp_path, [node("Mod", given.split(","), ["y"], fmod=1)], {"x": x}, {"k": np.float32(7)})
+
+
+@pytest.mark.parametrize("length", [1, 4, 16, 19])
+def test_remainders_of_multiples_are_zero(length, tmp_path):
+    x = np.resize(np.float32([0.5, 3, -2, 7.5, 5, -5]), (1, length))
+    y = np.resize(np.float32([0.5, 3, -2, 2.5, 3, 3]), (1, length))
+    check(tmp_path, [node("Mod", ["x", "y"], ["z"], fmod=1)], {"x": x, "y": y})
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_logarithms_of_sums_of_large_exponentials_are_finite(keepdims, tmp_path):
+    x = np.float32([[[300, 200, -5], [-300, -400, -300.5]]])
+    check(
+        tmp_path, [node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=keepdims)], {"x": x}, {"axes": np.array([2])}
+    )
+
+
+def test_a_tile_without_result_is_refused(tmp_path):
+    with pytest.raises(DiagnosticError, match="repeated 0 times"):
+        saved(tmp_path, [node("Tile", ["x", "n"], ["y"])], {"x": np.ones((1, 2), np.float32)}, {"n": np.array([1, 0])})

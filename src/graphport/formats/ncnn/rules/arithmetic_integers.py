@@ -29,7 +29,8 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.folded import folded
-from graphport.ops.pages.arithmetic import Abs, Cast, Mod, Neg, Sign
+from graphport.ops.pages.arithmetic import Abs, Cast, Min, Mod, Mul, Neg, Sign, Sub
+from graphport.ops.pages.comparison import GreaterOrEqual
 
 _MOST_DIVIDED = 1 << 20
 Span = tuple[int, int]
@@ -143,7 +144,7 @@ def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
     dtype = a.dtype
     if fmod:
-        return both(b, "fmod", floating(a), floating(b_))
+        return _without_divisor(b, both(b, "fmod", floating(a), floating(b_)), floating(b_))
     if dtype is None or dtype.is_floating:
         message = "the remainder of reals takes its sign from the dividend (fmod=1)"
         raise UnsupportedError(message)
@@ -151,6 +152,13 @@ def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     whole = _quotient(b, a, b_, most(a))
     found = both(b, "sub", a, both(b, "mul", whole, b_))
     return spanned(_typed(found, dtype), 0, most(b_) - 1)
+
+
+def _without_divisor(b: Builder, remainder: Value, divisor: Value) -> Value:
+    """A remainder below its divisor: of short rows ncnn's kernel returns the divisor itself instead of 0."""
+    sizes = b(Abs, remainder), b(Abs, divisor)
+    is_whole = b(Cast, b(GreaterOrEqual, *sizes), to=DType.FLOAT32)
+    return b(Sub, remainder, b(Mul, b(Mul, b(Sign, remainder), b(Min, *sizes)), is_whole))
 
 
 # ── other types ───────────────────────────────────────────────────────────────────────────────────────────────────────

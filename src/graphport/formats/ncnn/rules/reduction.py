@@ -31,7 +31,7 @@ from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
 from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import needed, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Cast, Max, Mul, Sub
+from graphport.ops.pages.arithmetic import Add, Cast, Exp, Log, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import (
@@ -148,8 +148,23 @@ ReduceMin -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=5)
 ReduceProd -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=6)
 ReduceL2 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=8)
 ReduceLogSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=9)
-ReduceLogSumExp -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=10)
 """)
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@ReduceLogSumExp.lift("ncnn")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Value:
+    """Subtract the largest element first, so that the exponentials do not overflow."""
+    given = [data] if axes is None else [data, axes]
+    flags = {"noop_with_empty_axes": noop_with_empty_axes}
+    top = emitted(b, "Clip", b(ReduceMax, *given, keepdims=1, **flags), p0=-_LARGEST, p1=_LARGEST)
+    total = b(Log, b(ReduceSum, b(Exp, b(Sub, data, top)), *given[1:], keepdims=keepdims, **flags))
+    kept = top if keepdims else b(ReduceMax, top, *given[1:], keepdims=0, **flags)
+    return b(Add, total, kept)
 
 
 _SUM, _L1, _MEAN, _MOST, _LEAST = 0, 1, 3, 4, 5

@@ -347,6 +347,9 @@ def lift_split(
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     laid(b, input)
     times, batch = needed(repeats, "how often it is repeated"), batch_of(input)
+    if 0 in times:
+        message = f"the result has no elements: {input.name} is repeated 0 times"
+        raise UnsupportedError(message)
     if batch is not None and times[batch] != 1:
         return emitted(b, "Tile", _whole(b, input), p2=times)
     return emitted(b, "Tile", input, p2=tuple(n for axis, n in enumerate(times) if axis != batch))
