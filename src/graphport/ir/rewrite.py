@@ -9,7 +9,7 @@ from graphport.core.collection import paused_collection
 from graphport.ir.graph import Attribute, Graph, Node, Value, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 
 def replace(old: Value, new: Value, *, keep: Container[Node] = ()) -> None:
@@ -57,15 +57,16 @@ def _identity(old: Value, new: Value) -> Value:
     return copy
 
 
-def remove_dead(graph: Graph) -> int:
+def remove_dead(graph: Graph, *, keep: Callable[[Node], bool] | None = None) -> int:
     """Remove nodes and constants that no output depends on, in bodies too; return the number of removed nodes.
 
     Inputs remain, and so do unused results of nodes with used ones. Nodes in bodies of removed nodes are not counted.
+    Nodes to `keep` have another effect than their results.
     """
     removed = 0
     if not graph.may_have_bodies:
         for node in reversed(graph):
-            if not _is_read(node):
+            if not _is_read(node) and (keep is None or not keep(node)):
                 graph.remove(node)
                 removed += 1
         for value in [value for value in graph.constants if not value.uses]:
@@ -79,7 +80,7 @@ def remove_dead(graph: Graph) -> int:
             pending.pop()
             for value in [value for value in current.constants if not value.uses]:
                 current.remove_constant(value)
-        elif not _is_read(node):
+        elif not _is_read(node) and (keep is None or not keep(node)):
             current.remove(node)
             removed += 1
         elif node.has_bodies:

@@ -55,8 +55,13 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
             stated = None if rule is None else rule(Replacement(inner, node, is_shared="deconv" not in known))
             if stated is not None:
                 _take_over(inner, node, stated)
-    rewrite.remove_dead(result)
+    rewrite.remove_dead(result, keep=is_update)
     return result
+
+
+def is_update(node: Node) -> bool:
+    """Whether a node sets a variable for the next run, which needs no consumer."""
+    return node.dialect == DIALECT and node.word == "update"
 
 
 def _rule(node: Node, known: Container[str]) -> Rule | None:

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container.build import DTYPE
-from graphport.formats.nnef.container.portable import portable
+from graphport.formats.nnef.container.portable import is_update, portable
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ir import rewrite
@@ -38,7 +38,7 @@ def to_tract_form(graph: Graph) -> Graph:
             rule = _RULES.get(node.word) if node.dialect == "nnef" else None
             if rule is not None:
                 rule(inner, node)
-    rewrite.remove_dead(found)
+    rewrite.remove_dead(found, keep=is_update)
     return found
 
 
