@@ -43,7 +43,7 @@ class _Runnable:
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         given = [
-            np.ascontiguousarray(value.astype(dtype or _SUPPORTED[value.dtype.kind]))
+            np.array(value, dtype or _SUPPORTED[value.dtype.kind], order="C")  # keeps rank 0
             for value, dtype in zip(inputs, self._dtypes, strict=True)
         ]
         try:
