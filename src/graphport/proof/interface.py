@@ -35,9 +35,10 @@ def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) ->
     """
     found: list[str] = []
     for noun in ("input", "output"):
-        pairs = _pairs(a, b, noun)
+        ours, others = _Ports(a, b, noun), _Ports(b, a, noun)
+        pairs = _pairs(ours, others, noun)
         if "names" not in allowed:
-            found += _differences_of_names(a, b, noun)
+            found += _differences_of_names(a, b, noun, (ours.names, others.names))
         for one, two in pairs:
             if "types" not in allowed:
                 found += _difference_of_types(a, b, noun, (one, two))
@@ -46,31 +47,49 @@ def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) ->
     return found
 
 
-def _ports(graph: Graph, noun: str) -> list[Value]:
-    """Inputs or outputs, without the states that a model keeps between runs."""
-    if noun == "input":
-        return [value for value in graph.inputs if value.storage is None and state_of(value) is None]
-    states = {state.output for value in graph.inputs if (state := state_of(value)) is not None}
-    return [value for value in graph.outputs if value.name not in states]
+class _Ports:
+    """Inputs or outputs of a file and their original names, without the states that a model keeps between runs.
+
+    A format without variables declares the states of the `other` file as ordinary inputs and outputs, possibly renamed.
+    """
+
+    def __init__(self, side: Side, other: Side, noun: str) -> None:
+        known = originals(side.graph)
+        own, foreign = _named(side.graph, noun), _named(other.graph, noun)
+        states = _states(side.graph, noun) | _states(other.graph, noun)
+        at: set[int] = set()
+        if len(own) == len(foreign):
+            at = {index for index, value in enumerate(foreign) if value.name in states}
+        kept = [
+            (known.get(value.name, value.name), value)
+            for index, value in enumerate(own)
+            if index not in at and not states & {value.name, known.get(value.name)}
+        ]
+        self.names = [name for name, value in kept if noun == "output" or value.storage is None]
+        self.values = [value for _, value in kept if noun == "output" or value.storage is None]
 
 
-def _names(side: Side, noun: str) -> list[str]:
-    known = originals(side.graph)
-    return [known.get(value.name, value.name) for value in _ports(side.graph, noun)]
+def _named(graph: Graph, noun: str) -> Sequence[Value]:
+    return list(graph.inputs if noun == "input" else graph.outputs)
 
 
-def _pairs(a: Side, b: Side, noun: str) -> list[tuple[Value, Value]]:
+def _states(graph: Graph, noun: str) -> set[str]:
+    """Names of the inputs that are states, or of the outputs that are their next values."""
+    states = {value.name: state for value in graph.inputs if (state := state_of(value)) is not None}
+    return set(states) if noun == "input" else {state.output for state in states.values()}
+
+
+def _pairs(ours: _Ports, others: _Ports, noun: str) -> list[tuple[Value, Value]]:
     """Inputs of one name, else of one position; outputs of one position."""
-    ours, others = _ports(a.graph, noun), _ports(b.graph, noun)
-    if noun == "input":
-        names, theirs = _names(a, noun), _names(b, noun)
-        if set(names) == set(theirs) and len(set(names)) == len(names):
-            return [(value, others[theirs.index(name)]) for value, name in zip(ours, names, strict=True)]
-    return list(zip(ours, others, strict=False))
+    names = ours.names
+    if noun == "input" and set(names) == set(others.names) and len(set(names)) == len(names):
+        found = [others.values[others.names.index(name)] for name in names]
+        return list(zip(ours.values, found, strict=True))
+    return list(zip(ours.values, others.values, strict=False))
 
 
-def _differences_of_names(a: Side, b: Side, noun: str) -> list[str]:
-    names, others = _names(a, noun), _names(b, noun)
+def _differences_of_names(a: Side, b: Side, noun: str, both: tuple[list[str], list[str]]) -> list[str]:
+    names, others = both
     if names == others:
         return []
     if Counter(names) == Counter(others):

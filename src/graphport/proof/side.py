@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.comparison.pairs import originals
+from graphport.ir import rewrite
+from graphport.ir.states import is_flag, state_of
+from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Value
     from graphport.proof.runtimes import Runtime
+
+
+WITHOUT_ORDER = frozenset({"caffe"})
+"""Formats whose files do not declare the order of their outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +47,66 @@ class Side:
 
 
 def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:
-    """Entries by inputs of `a` as entries by inputs of `b`: paired by name, by original name, else by position."""
-    known = {original: name for name, original in originals(b).items()}
-    of_a, of_b = {value.name for value in a.inputs}, [value.name for value in b.inputs]
-    free = [name for name in of_b if name not in of_a and name not in known.values()]
+    """Entries by inputs of `a` as entries by inputs of `b`.
+
+    Inputs are paired by name, by original name, and by the variable of a state; the others by position. Entries of
+    unused inputs that `b` does not have are left out.
+    """
+    of_a, of_b = {value.name: value for value in a.inputs}, {value.name: value for value in b.inputs}
+    known = {original: name for name, original in originals(b).items() if name in of_b}
+    variables = {state.variable: name for name, value in of_b.items() if (state := state_of(value)) is not None}
     found: dict[str, Any] = {}
+    left: list[str] = []
     for name, entry in given.items():
+        state = state_of(of_a[name]) if name in of_a else None
         other = name if name in of_b else known.get(name)
-        if other is None and free:
-            other = free.pop(0)
-        found[other or name] = entry
+        other = variables.get(state.variable) if other is None and state is not None else other
+        if other is None:
+            left.append(name)
+        else:
+            found[other] = entry
+    free = [name for name, value in of_b.items() if name not in found and name not in of_a and not is_flag(value)]
+    for name, other in zip_longest(left, free[: len(left)]):
+        if other is not None or name not in of_a or of_a[name].uses or of_a[name].is_output:
+            found[other or name] = given[name]
     return found
+
+
+def settle_kept_states(side: Side, other: Side) -> Side:
+    """`side` for runs that are not the first, if only its file distinguishes the first run.
+
+    The other file receives all states in each run, and so do the variables of OpenVINO after the first one.
+    """
+    flag = next((value for value in side.graph.inputs if is_flag(value)), None)
+    if flag is None or any(map(is_flag, other.graph.inputs)) or not _has_states(other.graph):
+        return side
+    graph = rewrite.copy(side.graph)
+    flag = next(value for value in graph.inputs if is_flag(value))
+    state = state_of(flag)
+    flag.replace_uses(add_constant(graph, np.ones((), np.bool_), f"{flag.name}_set"))
+    graph.set_outputs([value for value in graph.outputs if state is None or value.name != state.output])
+    graph.remove_input(flag)
+    return replace(side, graph=graph)
+
+
+def order_outputs(side: Side, other: Side) -> Side:
+    """`side` with its outputs in the order of the other file, if its format declares no order and the names agree."""
+    if side.format not in WITHOUT_ORDER:
+        return side
+    names = _original_names(side.graph)
+    wanted = list(_original_names(other.graph))
+    if list(names) == wanted or set(names) != set(wanted) or len(side.graph.outputs) != len(wanted):
+        return side
+    graph = rewrite.copy(side.graph)
+    names = _original_names(graph)
+    graph.set_outputs([names[name] for name in wanted])
+    return replace(side, graph=graph)
+
+
+def _original_names(graph: Graph) -> dict[str, Value]:
+    known = originals(graph)
+    return {known.get(value.name, value.name): value for value in graph.outputs}
+
+
+def _has_states(graph: Graph) -> bool:
+    return any(state_of(value) is not None for value in graph.inputs)

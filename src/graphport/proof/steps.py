@@ -16,7 +16,7 @@ from graphport.comparison.precision import QUANTIZED
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
-from graphport.ops.pages.quantization import QuantizeLinear
+from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.passes.substitution import add_constant
 from graphport.runtimes.inputs import checked
 
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.comparison.metrics import Difference
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Value
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
 
-_SHIFT = 2.0**-18
-"""Relative change of a sum by another order of its terms: 32 ulps of float32."""
+_SHIFT = 2.0**-16
+"""Relative change of a sum by another order of its terms, which partly cancel: 128 ulps of float32."""
 _TIMES = 2.0
 """Factor by which two runtimes may differ beyond the change of an output by that shift."""
 _LEAST = 40.0
 """Decibels required of an output that never agreed tightly."""
+_MAX_STEPS = 3.0
+"""Steps of a quantized output that ties explain at any magnitude: a small output has few steps."""
 
 
 def open_ties(found: Sequence[Difference]) -> frozenset[int]:
@@ -53,7 +55,7 @@ def rounding_ties(
     wrong = [
         at
         for at, each in enumerate(found)
-        if not each.passed and each.reason is None and _signal(each) >= (QUANTIZED if at in close else _LEAST)
+        if not each.passed and each.reason is None and _may_be_tied(side.graph, at, each, is_close=at in close)
     ]
     if not wrong:
         return frozenset()
@@ -61,6 +63,21 @@ def rounding_ties(
     if len(ends) < 2 or any(len(outputs) != len(found) for outputs in ends):
         return frozenset()
     return frozenset(at for at in wrong if _is_small(found[at], ends[0][at], ends[1][at]))
+
+
+def _may_be_tied(graph: Graph, at: int, each: Difference, *, is_close: bool) -> bool:
+    """Whether an output differs by so little that ties are looked for."""
+    if _signal(each) >= (QUANTIZED if is_close else _LEAST):
+        return True
+    step = _step(graph.outputs[at]) if is_close and at < len(graph.outputs) else None
+    return step is not None and each.max_abs is not None and each.max_abs <= _MAX_STEPS * step
+
+
+def _step(value: Value) -> float | None:
+    """The scale of the DequantizeLinear that computes an output, the smallest of several; `None` without one."""
+    node = value.producer
+    scale = None if node is None or node.dialect or node.op != DequantizeLinear.name else node.operands[1].storage
+    return None if scale is None or not scale.count else float(scale.numpy().min())
 
 
 def without(

@@ -202,7 +202,9 @@ def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
         how = how._replace(kind="normal")
     if dtype.kind == "c":
         return (_reals(how, shape, dtype) + 1j * _reals(how, shape, dtype)).astype(dtype.numpy)
-    return _reals(how, shape, dtype).astype(dtype.numpy)
+    found = _reals(how, shape, dtype).astype(dtype.numpy)
+    # Formats without float64 receive the same numbers.
+    return found.astype(np.float32).astype(np.float64) if dtype is DType.FLOAT64 else found
 
 
 def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed: Any) -> Any:

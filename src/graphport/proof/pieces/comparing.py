@@ -85,6 +85,8 @@ class Pieces:
     """Run by themselves without a difference."""
     unknown: list[str] = field(default_factory=list[str])
     """Neither: no common inputs, no runtime, or no time."""
+    undecided: list[str] = field(default_factory=list[str])
+    """Those of `unknown` that two files of one format compute in different ways: a fault may be hidden there."""
     differences: list[SegmentDifference] = field(default_factory=list[SegmentDifference])
     matches: list[Match] = field(default_factory=list[Match])
     reached: set[str] = field(default_factory=set[str])
@@ -98,10 +100,9 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
         a: the source.
         b: what should compute the same.
         test_input: one that both compute; it shows which values correspond.
-        seconds: processor time of this process, and time of the runtimes, that segments may take.
+        seconds: processor time of this process, and time of the runtimes, that runs of segments may take.
         wanted: phrases of parts that runs of the whole files did not reach; segments that have them come first.
     """
-    until = time.process_time() + seconds
     if a.format == b.format and is_same_model(a.graph, b.graph):
         names = [value.name for node in a.graph for value in node.results]
         return Pieces(names, reached=(phrases_of(a.graph) | phrases_of(b.graph)) & set(wanted))
@@ -113,20 +114,23 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
     if wanted and matches:
         found.reached |= proven_phrases(a.graph, b.graph, matches, is_one_format=a.format == b.format) & set(wanted)
     wanted = set(wanted) - found.reached
-    is_comparable = _is_exact(a.graph) and _is_exact(b.graph)
+    until = time.process_time() + seconds
     with tempfile.TemporaryDirectory(prefix="graphport-segments-") as folder:
         files = RawModel(a, Path(folder)), RawModel(b, Path(folder))
         try:
             for output in _in_order_of_suspicion(a, b, computed, wanted):
                 name = name_of(output)
                 spent = time.process_time() + sum(file.seconds for file in files)
-                if not is_comparable or found.differences or spent > until:
+                if found.differences or spent > until:
                     found.unknown.append(name)
                     continue
                 _compare_output(output, segmentation, files, found, wanted)
         finally:
             for file in files:
                 file.close()
+    if a.format == b.format:
+        names = dict.fromkeys(name_of(each) for each in computed if not each.is_equal)
+        found.undecided = [name for name in names if name not in found.compared]
     return found
 
 
@@ -204,6 +208,8 @@ def _compare_segment(
         return str(error)
     if both.is_random:
         return "its elements are random"
+    if not all(is_exact(each.cut.graph) for each in (both.a, both.b)):
+        return "its values are rounded to steps"
     computed: list[Sequence[Any]] = []
     for kind, elements in draw_elements(both.cut_a.graph, both.free):
         x, y = both.run(elements)
@@ -238,8 +244,6 @@ def _describe(
     )
 
 
-def _is_exact(graph: Graph) -> bool:
-    """Whether values are floats in single precision or wider: others are rounded to steps that hide what differs."""
-    if quantized_snr(graph) is not None:
-        return False
-    return not any(value.dtype in _NARROW for value in graph.values())
+def is_exact(graph: Graph) -> bool:
+    """Whether values are integers and floats in single precision or wider: others are rounded to steps."""
+    return quantized_snr(graph) is None and not any(value.dtype in _NARROW for value in graph.values())

@@ -43,6 +43,8 @@ class Runtime(NamedTuple):
     """Whether it sometimes rounds quantized values to a neighbour of the correct integer."""
     sums_otherwise: bool = False
     """Whether it adds floats in another order, so that values halfway between two integers round either way."""
+    merges_quantized: bool = False
+    """Whether its default configuration merges quantized layers with others, and so rounds elsewhere than the file."""
     default_snr: float | None = None
     """Decibels that its default configuration keeps; `None` if it has one configuration, which is exact."""
     switched_off: tuple[str, ...] = ()
@@ -96,6 +98,7 @@ RUNTIMES: dict[str, Runtime] = {
         has_exact_types=False,
         keeps_states=True,
         sums_otherwise=True,
+        merges_quantized=True,
         default_snr=20.0,  # bfloat16 where the processor has it, 8-bit activations for compressed weights
         switched_off=(
             "bfloat16 in place of float32",

@@ -1,0 +1,132 @@
+"""Conversions that are right are not refuted: models with states, unused inputs, scalars, float64, quantized layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper, save
+
+import graphport as gp
+from graphport.proof.side import paired
+from tests.models import node
+from tools import true_conversions
+
+TESTS = Path(__file__).parents[1]
+
+
+def _saved(path, nodes, inputs, outputs, initializers=(), opset=21):
+    values = [
+        [helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in side] for side in (inputs, outputs)
+    ]
+    constants = [numpy_helper.from_array(array, name) for name, array in initializers]
+    graph = helper.make_graph(nodes, "net", *values, constants)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["n.ncnn.param", "n.nnef.tgz", "n.prototxt", "n.xml", "n.onnx"])
+def test_states_may_become_ordinary_inputs_and_outputs(name, tmp_path):
+    pytest.importorskip("ncnn")
+    report = gp.convert(TESTS / "formats/tflite/cases/svdf.tflite", tmp_path / name)
+    assert str(report.proof.verdict) == "consistent", report.proof.sentence
+
+
+def test_variables_of_a_stateful_file_are_paired_with_the_states_of_a_checkpoint(tmp_path):
+    pytest.importorskip("openvino")
+    report = gp.convert(TESTS / "formats/checkpoint/models/falcon_alibi", tmp_path / "n.xml")
+    assert str(report.proof.verdict) == "consistent", report.proof.sentence
+    assert any("present" in output.name for output in report.proof.outputs)
+
+
+def test_an_update_is_written_though_it_is_no_output(tmp_path):
+    gp.convert(TESTS / "formats/tflite/cases/svdf.tflite", tmp_path / "n.nnef", verify=False, flavour="khronos")
+    text = next(iter(tmp_path.rglob("graph.nnef")), tmp_path / "n.nnef").read_text()
+    assert "update(" in text
+
+
+def test_an_original_name_of_another_value_is_no_input(tmp_path):
+    x = [("0", TensorProto.FLOAT, [2, 3])]
+    y = [("1", TensorProto.FLOAT, [2, 3]), ("2", TensorProto.FLOAT, [2, 3])]
+    path = _saved(tmp_path / "a.onnx", [node("Identity", ["0"], ["1"]), node("Relu", ["0"], ["2"])], x, y)
+    assert gp.convert(path, tmp_path / "n.nnef.tgz").passed
+
+
+def test_unused_inputs_are_left_out():
+    x = [("x", TensorProto.FLOAT, [2]), ("unused", TensorProto.FLOAT, [2])]
+    y = [("y", TensorProto.FLOAT, [2])]
+    made = helper.make_graph(
+        [node("Relu", ["x"], ["y"])],
+        "net",
+        *([helper.make_tensor_value_info(*each) for each in side] for side in (x, y)),
+    )
+    a = gp.from_onnx(helper.make_model(made)).graph
+    b = gp.from_onnx(helper.make_model(made)).graph
+    b.remove_input(next(value for value in b.inputs if value.name == "unused"))
+    assert paired({"x": 1, "unused": 2}, a, b) == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(TensorProto.FLOAT, "n.nnef.tgz"), (TensorProto.DOUBLE, "n.ncnn.param")],
+    ids=["rank 0", "float64"],
+)
+def test_inputs_have_the_rank_and_the_numbers_of_the_format(dtype, name, tmp_path):
+    shape = [] if dtype == TensorProto.FLOAT else [2, 3]
+    nodes = [node("Add", ["x", "x"], ["y"])]
+    path = _saved(tmp_path / "a.onnx", nodes, [("x", dtype, shape)], [("y", dtype, shape)])
+    report = gp.convert(path, tmp_path / name)
+    assert str(report.proof.verdict) == "verified", report.proof.sentence
+
+
+def _quantized(path, epsilon):
+    """A normalization between quantizations, whose steps hide its epsilon."""
+    random = np.random.default_rng(0)
+    floats = {name: random.uniform(0.5, 1.5, 4).astype(np.float32) for name in ("scale", "bias", "mean", "var")}
+    constants = [*floats.items(), ("s", np.float32(0.05)), ("z", np.int8(0))]
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node("BatchNormalization", ["d", "scale", "bias", "mean", "var"], ["n"], epsilon=epsilon),
+        node("QuantizeLinear", ["n", "s", "z"], ["r"]),
+        node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    port = TensorProto.FLOAT, ["N", 4, 3]
+    return _saved(path, nodes, [("x", *port)], [("y", *port)], constants)
+
+
+def test_segments_between_quantizations_are_compared(tmp_path):
+    a, b = _quantized(tmp_path / "a.onnx", 1e-5), _quantized(tmp_path / "b.onnx", 3e-4)
+    proof = gp.verify(a, b)
+    assert "segment" in proof.sentence
+    assert not proof.passed
+
+
+def test_the_same_quantized_file_is_verified(tmp_path):
+    a, b = _quantized(tmp_path / "a.onnx", 1e-5), _quantized(tmp_path / "b.onnx", 1e-5)
+    assert str(gp.verify(a, b).verdict) == "verified"
+
+
+def _half(path, limit):
+    """Elements in half precision, below a limit."""
+    nodes = [node("Min", ["x", "limit"], ["m"]), node("Add", ["m", "x"], ["y"])]
+    port = TensorProto.FLOAT16, [2, 5]
+    return _saved(path, nodes, [("x", *port)], [("y", *port)], [("limit", np.float16(limit))])
+
+
+def test_differing_segments_in_half_precision_are_never_executed(tmp_path):
+    proof = gp.verify(_half(tmp_path / "a.onnx", 60000), _half(tmp_path / "b.onnx", 50000))
+    assert str(proof.verdict) == "verified where covered"
+    assert "segment" in proof.sentence
+
+
+def test_random_conversions_are_not_refuted():
+    """`tools/true_conversions.py` draws more, also of other folders."""
+    paths = true_conversions.model_files([TESTS / "formats"])
+    found = []
+    for path, target in true_conversions.draw(paths, 0, list(true_conversions.ENDINGS)):
+        found += [result for result in [true_conversions.convert(path, target)] if result["verdict"] is not None]
+        if len(found) == 4:
+            break
+    assert all(each["verdict"] != true_conversions.FAILED for each in found), true_conversions.summary(found)
