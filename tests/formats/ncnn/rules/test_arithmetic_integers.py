@@ -107,3 +107,10 @@ def test_logarithms_of_sums_of_large_exponentials_are_finite(keepdims, tmp_path)
 def test_a_tile_without_result_is_refused(tmp_path):
     with pytest.raises(DiagnosticError, match="repeated 0 times"):
         saved(tmp_path, [node("Tile", ["x", "n"], ["y"])], {"x": np.ones((1, 2), np.float32)}, {"n": np.array([1, 0])})
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_logarithms_of_sums_are_written_along_every_axis(axis, tmp_path):
+    x = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)
+    nodes = [node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=0), node("ReduceSum", ["x", "first"], ["z"])]
+    check(tmp_path, nodes, {"x": x}, {"axes": np.array([axis]), "first": np.array([0])})

@@ -31,6 +31,7 @@ from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
 from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import needed, sizes, transposed, vector
+from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Cast, Exp, Log, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
 from graphport.ops.pages.padding import Pad
@@ -158,10 +159,19 @@ _LARGEST = float(np.finfo(np.float32).max)
 def lift_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
-    """Subtract the largest element first, so that the exponentials do not overflow."""
+    """Subtract the largest element first, so that the exponentials do not overflow.
+
+    ncnn cannot subtract a result without batch from elements with a batch: a single layer is written, which overflows.
+    """
+    laid(b, data)
+    dims, batch = b.dims(data), batch_of(data)
+    numbers = () if axes is None else needed(axes, "the axes that are reduced")
+    if batch is not None and (not numbers or batch in {axis % len(dims) for axis in numbers}):
+        return _reduced(b, data, axes, keepdims, noop_with_empty_axes, p0=10)
     given = [data] if axes is None else [data, axes]
+    limits = [b.constant(np.float32(sign * _LARGEST)) for sign in (-1, 1)]
     flags = {"noop_with_empty_axes": noop_with_empty_axes}
-    top = emitted(b, "Clip", b(ReduceMax, *given, keepdims=1, **flags), p0=-_LARGEST, p1=_LARGEST)
+    top = b(Clip, b(ReduceMax, *given, keepdims=1, **flags), *limits)
     total = b(Log, b(ReduceSum, b(Exp, b(Sub, data, top)), *given[1:], keepdims=keepdims, **flags))
     kept = top if keepdims else b(ReduceMax, top, *given[1:], keepdims=0, **flags)
     return b(Add, total, kept)
