@@ -174,7 +174,7 @@ def test_deconv_undoes_the_geometry_of_conv(window, groups, explicit):
     [
         pytest.param({"output_shape": (1, 3)}, "output_shape", id="rank"),
         pytest.param({"output_shape": (1, 2, 8)}, "batch and channels", id="channels"),
-        pytest.param({"output_shape": (1, 3, 20)}, "places", id="too long"),
+        pytest.param({"output_shape": (1, 3, 20)}, "positions", id="too long"),
     ],
 )
 def test_deconv_refuses(attributes, message):

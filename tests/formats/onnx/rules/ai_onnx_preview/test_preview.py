@@ -132,5 +132,5 @@ def test_what_an_optimizer_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DiagnosticError, match="mode is 'nestor'"):
         stepped(tmp_path / "m.onnx", "Momentum", given, 3, alpha=1.0, beta=1.0, norm_coefficient=0.0, mode="nestor")
     del given["x5"]
-    with pytest.raises(DiagnosticError, match="5 operands behind the rate"):
+    with pytest.raises(DiagnosticError, match="5 operands after the learning rate"):
         stepped(tmp_path / "m.onnx", "Adagrad", given, 3)
