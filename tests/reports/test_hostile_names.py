@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node, Value
 from tests.models import model, node
 
 HOSTILE = (
@@ -45,6 +49,17 @@ def report(name: str) -> gp.Report:
     made = model(nodes, [(f"x{name}", [2, 3])], [(f"y{name}", [2, 3])], {"w": np.eye(3, dtype=np.float32)})
     made.graph.name = made.doc_string = name
     return gp.report(gp.from_onnx(made))
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J", "\x00", "\x85\u202e", "\ud800", "a&<b>\n"])
+def test_a_drawing_is_well_formed_xml(name):
+    graph = Graph(name)
+    x = graph.add_input(f"x{name}", TensorFact(DType.FLOAT32, (2,)))
+    y = Value(f"y{name}", x.fact)
+    graph.append(Node("Relu", [x], [y], name=name))
+    graph.add_output(y)
+    drawing = gp.report(gp.Model(graph, format="onnx")).svg()
+    assert ET.fromstring(drawing).tag.endswith("svg")  # noqa: S314  a drawing of ours
 
 
 @pytest.mark.parametrize("view", ["html", "svg"])

@@ -25,12 +25,17 @@ def drawing(document: Mapping[str, Any], *, most: int = 400) -> str:
     placed = _Placed(tree, tree.unfolded(most), _Palette(document))
     width, height = placed.size(-1)
     body = "".join([*placed.draw(-1, 0.0, 0.0), *placed.joints()])
-    title = escape(document["title"])
+    title = _escape(document["title"])
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='{-PAD} {-PAD} {width + 2 * PAD:.0f} {height + 2 * PAD:.0f}' "
         f"width='{width + 2 * PAD:.0f}' height='{height + 2 * PAD:.0f}' role='img'><title>{title}</title>"
         f"<rect x='{-PAD}' y='{-PAD}' width='100%' height='100%' fill='#ffffff'/>{body}</svg>\n"
     )
+
+
+def _escape(text: str) -> str:
+    """Escape a string for XML, which permits no control characters and no surrogates."""
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 class _Palette:
@@ -159,7 +164,7 @@ def _rect(x: float, y: float, width: float, height: float, fill: str, corner: in
 
 
 def _text(text: str, x: float, y: float, fill: str, size: int, weight: str, anchor: str) -> str:
-    shown = escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+    shown = _escape(text)
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' {_FONT} font-size='{size}' font-weight='{weight}' text-anchor='{anchor}' "
         f"fill='{fill}'>{shown}</text>"

@@ -230,14 +230,14 @@ def _is_copyable(b: Builder, *operands: Value) -> bool:
     lengths = [[dim for dim in b.dims(each) if isinstance(dim, int)] for each in operands]
     if any(len(known) < len(b.dims(each)) for known, each in zip(lengths, operands, strict=True)):
         return False
-    return 2 * prod(np.broadcast_shapes(*lengths)) <= MOST_PIXELS
+    return 2 * prod(sizes(broadcast(*lengths))) <= MOST_PIXELS
 
 
 def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Select by sampling one of two pixels: maximum and minimum do not propagate NaN."""
     shape = sizes(b.dims(condition), "the condition")
     for each in (x, y):
-        shape = np.broadcast_shapes(shape, sizes(b.dims(each), "what is chosen from"))
+        shape = sizes(broadcast(shape, sizes(b.dims(each), "what is chosen from")))
     columns = [prod(shape), 1]
     pair = [b(Reshape, b(Expand, each, vector(b, shape)), vector(b, [1, 1, *columns])) for each in (x, y)]
     mask = folded(condition)

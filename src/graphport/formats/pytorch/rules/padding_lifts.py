@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN
@@ -51,6 +52,7 @@ def lift_pad(b: Builder, op: PadView) -> Value:
         if before == after == 0:
             continue
         mode: Any = op.mode
+        reserve(size + max(before, 0) + max(after, 0), what="padded indices")
         index = np.pad(np.arange(size), (max(before, 0), max(after, 0)), mode=mode)[max(-before, 0) :]
         index = index[: len(index) + min(after, 0)]
         x = aten(b, "index_select", x, axis, b.constant(index.astype(np.int64)))

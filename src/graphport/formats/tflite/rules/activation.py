@@ -70,11 +70,11 @@ def fake_quant(op: Operator) -> Value:
     """Quantize and dequantize a number with `num_bits` between min and max."""
     b, bits = op.b, int(op.option("num_bits", 8))
     least, most = float(op.option("min", 0.0)), float(op.option("max", 0.0))
+    if not 2 <= bits <= 16 or not least <= most:
+        message = f"num_bits {bits} with limits {least} and {most}"
+        raise ShapeError(message, "expected 2 to 16 bits and min <= max")
     dtype = DType.UINT8 if bits <= 8 else DType.UINT16
     low, high = (1 if op.option("narrow_range", default=False) else 0), (1 << bits) - 1
-    if bits < 2 or not least <= most:
-        message = f"num_bits {bits} with limits {least} and {most}"
-        raise ShapeError(message, "expected at least 2 bits and min <= max")
     scale = (most - least) / (high - low)
     zero = int(np.clip(np.round(low - least / scale), low, high)) if scale else 0
     nudged_low, nudged_high = np.float32((low - zero) * scale), np.float32((high - zero) * scale)
