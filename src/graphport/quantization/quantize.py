@@ -110,7 +110,8 @@ def quantize(
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, "--metric MODULE:FUNCTION, or metric=… in Python"))
     is_half = settings.weight_type == _HALF
     choices = Choices.of(_base_settings(settings) if is_planned else settings)
-    settings = replace(settings, weight_block=choices.settings.weight_block)
+    # A block that the target decides; the report keeps the default where it decides none.
+    settings = replace(settings, weight_block=choices.settings.weight_block or settings.weight_block)
     if statistics is not None:
         refuse_path(statistics)
     observer = here if distributed is None else find_observer(distributed)

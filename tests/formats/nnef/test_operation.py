@@ -29,7 +29,7 @@ def test_operands_are_walked_in_order():
     assert [*operation.inputs()] == [a, b, c, a]
     assert [*operation.outputs()] == [c, b]
     assert [*tensors(a)] == [a]
-    assert operation.place("x") is operation.origin.span
+    assert operation.span_of("x") is operation.origin.span
 
 
 def test_long_chains_show_themselves_shallowly():

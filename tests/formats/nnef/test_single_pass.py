@@ -235,7 +235,7 @@ def test_the_document_is_there_for_who_asks(tmp_path):
     model = gp.load(tmp_path / "text.nnef", raw=True)
     original = original_of(model.graph)
     assert original is not None
-    assert not original.own
+    assert not original.declared_operations
     variables = [value for value in model.graph.constants if not value.is_literal]
     assert str(original.edition) == "final"
     graph = original.checked.document.graph

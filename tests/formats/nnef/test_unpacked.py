@@ -40,7 +40,7 @@ def test_two_readers_do_not_disturb_each_other(unpacked):
 
 
 def test_reading_beyond_the_end_is_an_error(unpacked):
-    with pytest.raises(OSError, match="shorter"):
+    with pytest.raises(OSError, match="truncated"):
         list(unpacked.chunks(90, 20))
 
 
