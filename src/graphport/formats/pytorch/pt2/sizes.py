@@ -142,6 +142,8 @@ def _printed(tree: ast.expr) -> str:
     match tree:
         case ast.Constant(value=number):
             return f"Integer({number})"
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=number)):
+            return f"Integer(-{number})"
         case ast.Name(id=name):
             return f"Symbol('{name}', {_BACKED})"
         case ast.Call(func=ast.Name(id="Sub"), args=[x, y]):

@@ -210,6 +210,8 @@ def _emitted(b: Builder, tree: ast.expr, operands: Sequence[Value]) -> Size:
             return number
         case ast.Name(id=name):
             return operands[int(name[1:])]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+            return -number
         case ast.Call(func=ast.Name(id=name), args=arguments):
             x, y = (_emitted(b, argument, operands) for argument in arguments)
             return combined(b, name, x, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from graphport.ops.pages.pooling import GlobalLpPool
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 _MAX_AXES = 3
+_MAX_KERNEL_ELEMENTS = 1 << 22
 
 
 def _spatial(b: Builder, x: Value) -> tuple[int, ...]:
@@ -135,6 +137,18 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Value:
     return _mean_by_convolution(b, op, slid, pairs)
 
 
+def _ones(b: Builder, op: AveragePoolView | LpPoolView, channels: int) -> Value:
+    """Return a convolution kernel that sums windows of each channel.
+
+    Raises:
+        UnsupportedError: a damaged file states a window that takes too much memory.
+    """
+    if channels * prod(op.kernel_shape) > _MAX_KERNEL_ELEMENTS:
+        message = f"a window of {list(op.kernel_shape)} over {channels} channels makes too large a kernel"
+        raise UnsupportedError(message)
+    return b.constant(np.ones((channels, 1, *op.kernel_shape)), dtype_of(op.x))
+
+
 def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list[tuple[int, int]]) -> Value:
     """Sums of windows over the number of elements that count."""
     dims = b.dims(op.x)
@@ -144,8 +158,8 @@ def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list
         raise UnsupportedError(message)
     complete = _with_ceil(b, op.x, slid, pairs) if op.ceil_mode else pairs
     begins, ends = zip(*complete, strict=True)
-    kernel = b.constant(np.ones((channels, 1, *op.kernel_shape)), dtype_of(op.x))
-    one = b.constant(np.ones((1, 1, *op.kernel_shape)), dtype_of(op.x))
+    kernel = _ones(b, op, channels)
+    one = _ones(b, op, 1)
     options: dict[str, Any] = {
         "dilations": slid.dilations,
         "strides": slid.strides,
@@ -175,7 +189,7 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
     complete = _with_ceil(b, op.x, slid, pairs) if op.ceil_mode else pairs
     begins, ends = zip(*complete, strict=True)
     powers = aten(b, "pow.Tensor_Scalar", aten(b, "abs", op.x), op.p)
-    kernel = b.constant(np.ones((channels, 1, *op.kernel_shape)), dtype_of(op.x))
+    kernel = _ones(b, op, channels)
     total = b(
         Conv,
         powers,

@@ -36,16 +36,16 @@ def result_shape(op: Operation, index: int = 0) -> tuple[int | None, ...]:
     return type.shape if isinstance(type, TensorType) else ()
 
 
-def checked_axes(e: Emitter, axes: Sequence[int], rank: int, op: Operation) -> list[int]:
+def checked_axes(e: Emitter, axes: Sequence[int | None], rank: int, op: Operation) -> list[int]:
     """Axes, each once and below the rank.
 
     Raises:
         RefusedError: SH0007 one is not.
     """
     del e
-    if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
+    if len(set(axes)) != len(axes) or any(axis is None or not 0 <= axis < rank for axis in axes):
         refuse("SH0007", f"{op.shown()}: the dimensions {list(axes)} are not distinct axes of rank {rank}")
-    return list(axes)
+    return [axis for axis in axes if axis is not None]
 
 
 @rule("constant")

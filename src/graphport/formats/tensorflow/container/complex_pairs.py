@@ -90,7 +90,13 @@ class _Operation:
             text = f"{op_type} of complex tensors"
             help = "compute it from the real and imaginary parts"
             self.building.refuse("TF0206", text, f"node {self.record.name}", help)
-        return [formula(self, *(self._pair(index) for index in range(len(self.operands))))]
+        count = formula.__code__.co_argcount - 1
+        if len(self.operands) != count:
+            text = f"{op_type} has {len(self.operands)} operands, expected {count}"
+            self.building.refuse(
+                "TF0201", text, f"node {self.record.name}", "the file is damaged; save the model again"
+            )
+        return [formula(self, *(self._pair(index) for index in range(count)))]
 
     def call(self, op_type: str, *operands: Value) -> Value:
         """Return the result of an operator on real tensors."""

@@ -326,7 +326,8 @@ def _merge(building: Evaluator, frame: Frame, record: Record) -> None:
     known = frame.side(predicate)
     if known is not None:
         place = sides.index(known) if known in sides else len(sides) - 1
-        frame.items[record.name, 0] = building.evaluate(frame.fork(), [record.inputs[place]])[0]
+        with building.nested(record.name):
+            frame.items[record.name, 0] = building.evaluate(frame.fork(), [record.inputs[place]])[0]
         return
     condition = building.value(building.resolve(frame, predicate), record)
     prefix = f"{frame.prefix}{record.name}/"
