@@ -178,6 +178,17 @@ class Operation:
     regions: list[Block] = field(default_factory=list[Block])
     offset: int | None = None
 
+    def attribute(self, name: str) -> Attribute:
+        """Return a required attribute.
+
+        Raises:
+            RefusedError: SH0007 the operation does not have it.
+        """
+        found = self.attributes.get(name)
+        if found is None:
+            refuse("SH0007", f"{self.shown()} has no attribute {name}", offset=self.offset)
+        return found
+
     def shown(self) -> str:
         """The name with its dialect."""
         return self.name if "." in self.name or self.name in ("call", "return") else f"stablehlo.{self.name}"

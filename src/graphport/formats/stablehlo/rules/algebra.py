@@ -94,14 +94,14 @@ def complex_factors(e: Emitter, op: Operation, *xs: Pair) -> Held:
 
 def _feature_shape(e: Emitter, op: Operation, x: Value) -> tuple[list[int], list[int]]:
     """The shape that broadcasts a per-feature value to x, and the axes of all other dims."""
-    axis = int(op.attributes["feature_index"])
+    axis = int(op.attribute("feature_index"))
     checked_axes(e, [axis], e.rank(x), op)
     rank = e.rank(x)
     return [-1 if k == axis else 1 for k in range(rank)], [k for k in range(rank) if k != axis]
 
 
 def _normalized(e: Emitter, op: Operation, x: Value, mean: Value, variance: Value) -> Value:
-    epsilon = float(op.attributes["epsilon"])
+    epsilon = float(op.attribute("epsilon"))
     return e("Div", e("Sub", x, mean), e("Sqrt", e("Add", variance, epsilon)))
 
 
@@ -110,7 +110,7 @@ def batch_norm_inference(
     e: Emitter, op: Operation, x: Value, scale: Value, offset: Value, mean: Value, variance: Value
 ) -> Value:
     """scale * (x - mean) / sqrt(variance + epsilon) + offset for each feature."""
-    axis = int(op.attributes["feature_index"])
+    axis = int(op.attribute("feature_index"))
     checked_axes(e, [axis], e.rank(x), op)
     dtype = e.dtype(x)
     wide = wide_type(dtype)
@@ -120,7 +120,7 @@ def batch_norm_inference(
         order.insert(1, axis)
         back = sorted(range(len(order)), key=lambda k: order[k])
         moved = e.transpose(given[0], order)
-        found = e("BatchNormalization", moved, *given[1:], epsilon=float(op.attributes["epsilon"]))
+        found = e("BatchNormalization", moved, *given[1:], epsilon=float(op.attribute("epsilon")))
         return e.cast(e.transpose(found, back), dtype)
     return e.cast(e("Add", e("Mul", _normalized(e, op, given[0], given[3], given[4]), given[1]), given[2]), dtype)
 
@@ -151,7 +151,7 @@ def batch_norm_grad(
     wide = wide_type(dtype)
     x, scale, mean, variance, gradient = (e.cast(v, wide) for v in (x, scale, mean, variance, gradient))
     scale, mean, variance = (e.reshape(v, shape) for v in (scale, mean, variance))
-    epsilon = float(op.attributes["epsilon"])
+    epsilon = float(op.attribute("epsilon"))
     root = e("Sqrt", e("Add", variance, epsilon))
     normal = e("Div", e("Sub", x, mean), root)
     by_offset = e("ReduceSum", gradient, e.ints(*axes), keepdims=1)

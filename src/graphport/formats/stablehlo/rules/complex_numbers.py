@@ -263,7 +263,7 @@ def compare(e: Emitter, op: Operation, x: Held, y: Held) -> Value:
     """Whether both parts are equal, or not."""
     a, b = _as_pair(e, x), _as_pair(e, y)
     same = e("And", e("Equal", a.real, b.real), e("Equal", a.imaginary, b.imaginary))
-    direction = op.attributes["comparison_direction"]
+    direction = op.attribute("comparison_direction")
     if direction not in ("EQ", "NE"):
         refuse("SH0007", f"compare: complex numbers have no order for {direction}")
     return same if direction == "EQ" else e("Not", same)
@@ -348,8 +348,8 @@ def complex_fft(e: Emitter, op: Operation, x: Pair) -> Held:
 
 
 def _transformed(e: Emitter, op: Operation, x: Pair, *, is_real: bool) -> Held:
-    kind = str(op.attributes["fft_type"])
-    lengths = ints_of(op.attributes["fft_length"], "fft_length")
+    kind = str(op.attribute("fft_type"))
+    lengths = ints_of(op.attribute("fft_length"), "fft_length")
     rank = e.rank(x.real)
     axes = list(range(rank - len(lengths), rank))
     if not lengths or axes[0] < 0 or is_real != (kind == "RFFT"):

@@ -443,7 +443,7 @@ _COMPARISONS = {
 @rule("compare")
 def compare(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
     """Compare elements; in the total order -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
-    return compared(e, op.attributes["comparison_direction"], x, y, op.attributes.get("compare_type") or "")
+    return compared(e, op.attribute("comparison_direction"), x, y, op.attributes.get("compare_type") or "")
 
 
 def compared(e: Emitter, direction: str, x: Value, y: Value, kind: str = "") -> Value:
@@ -583,7 +583,7 @@ def reduce_precision(e: Emitter, op: Operation, x: Value) -> Value:
     if isinstance(text, str):
         exponent, mantissa = (int(part) for part in text[1:].split("m"))
     else:
-        exponent, mantissa = int(op.attributes["exponent_bits"]), int(op.attributes["mantissa_bits"])
+        exponent, mantissa = int(op.attribute("exponent_bits")), int(op.attribute("mantissa_bits"))
     return reduced_precision(e, x, exponent, mantissa)
 
 

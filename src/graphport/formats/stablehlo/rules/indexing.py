@@ -55,7 +55,7 @@ def _counting(e: Emitter, size: int | Value) -> Value:
 @rule("dynamic_slice", moves=True)
 def dynamic_slice(e: Emitter, op: Operation, x: Value, *starts: Value) -> Value:
     """Take as many entries of each axis from a computed start on, which is moved so that they fit."""
-    sizes = ints_of(op.attributes["slice_sizes"], "slice_sizes")
+    sizes = ints_of(op.attribute("slice_sizes"), "slice_sizes")
     if len(sizes) != e.rank(x) or len(starts) != len(sizes):
         refuse("SH0007", f"dynamic_slice: {len(starts)} starts and {len(sizes)} sizes for rank {e.rank(x)}")
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
@@ -116,7 +116,7 @@ class _DimensionNumbers:
 
 
 def _dimension_numbers(op: Operation, group: str, names: Sequence[str]) -> _DimensionNumbers:
-    found = dictionary(op.attributes[group])
+    found = dictionary(op.attribute(group))
     offset, collapsed, operand_batch, indices_batch, start_map = (
         ints_of(found.get(name) or [], name) for name in names
     )
@@ -244,7 +244,7 @@ class _WindowIndices:
 @rule("gather", moves=True)
 def gather(e: Emitter, op: Operation, x: Value, indices: Value) -> Value:
     """Take windows at computed offsets, which are moved so that the windows fit."""
-    return _gathered(e, op, x, indices, list(ints_of(op.attributes["slice_sizes"], "slice_sizes")))
+    return _gathered(e, op, x, indices, list(ints_of(op.attribute("slice_sizes"), "slice_sizes")))
 
 
 @rule("dynamic_gather", moves=True)
@@ -312,7 +312,7 @@ def _clamped_start(e: Emitter, places: _WindowIndices, x: Value, axis: int) -> V
 @rule("torch_index_select")
 def torch_index_select(e: Emitter, op: Operation, x: Value, index: Value) -> Value:
     """Take entries of an axis, for each index of the batch dims."""
-    axis, batch = int(op.attributes["dim"]), int(op.attributes["batch_dims"])
+    axis, batch = int(op.attribute("dim")), int(op.attribute("batch_dims"))
     if batch:
         refuse("SH0006", "unsupported: torch_index_select with batch dims")
     return e("Gather", x, e.index(index), axis=axis)
@@ -376,7 +376,7 @@ def _scattered_in_turn(e: Emitter, op: Operation, xs: list[Any], indices: Value,
         sizes = [e.static(update, axis) for axis in sorted(numbers.offset)]
         moved = e.transpose(update, [*others, *sorted(numbers.offset)])
         windows.append(e.reshape(moved, [-1, *sizes]))
-    given = dictionary(op.attributes["scatter_dimension_numbers"])
+    given = dictionary(op.attribute("scatter_dimension_numbers"))
     group = given | {"update_window_dims": list(range(1, len(numbers.offset) + 1)), "index_vector_dim": 1}
     one = replace(op, attributes=op.attributes | {"scatter_dimension_numbers": group})
 

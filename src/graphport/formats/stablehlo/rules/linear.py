@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.stablehlo.program import Dense
+from graphport.formats.stablehlo.program import dictionary
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import converted, widened
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, element_type, rule
@@ -43,7 +44,7 @@ def _product_type(dtype: DType) -> DType:
 @rule("dot_general")
 def dot_general(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
     """Sum products over contracting dims, for each index of batch dims."""
-    numbers = op.attributes["dot_dimension_numbers"]
+    numbers = dictionary(op.attribute("dot_dimension_numbers"))
     names = ("batching_dimensions", "contracting_dimensions")
     left, right = ([ints_of(numbers.get(f"{side}_{name}") or [], name) for name in names] for side in ("lhs", "rhs"))
     dtype = element_type(op.result_types[0], e.dtype(x))
@@ -98,12 +99,12 @@ def merged_size(e: Emitter, sizes: list[int | Value]) -> int | Value:
 
 
 @complex_rule("dot_general")
-def complex_dot_general(e: Emitter, op: Operation, x: Any, y: Any) -> Pair:
+def complex_dot_general(e: Emitter, op: Operation, x: Pair, y: Pair) -> Pair:
     """(a + ib)(c + id) by four real products."""
     return _bilinear(e, x, y, lambda a, b: dot_general(e, op, a, b))
 
 
-def _bilinear(e: Emitter, x: Any, y: Any, product: Callable[[Value, Value], Value]) -> Pair:
+def _bilinear(e: Emitter, x: Pair, y: Pair, product: Callable[[Value, Value], Value]) -> Pair:
     real = e("Sub", product(x.real, y.real), product(x.imaginary, y.imaginary))
     return Pair(real, e("Add", product(x.real, y.imaginary), product(x.imaginary, y.real)))
 
@@ -116,14 +117,14 @@ def dot(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
 
 
 @rule("einsum", "unary_einsum")
-def einsum(e: Emitter, op: Operation, *xs: Value) -> Value:
+def einsum(e: Emitter, op: Operation, x: Value, *others: Value) -> Value:
     """Products by a formula."""
-    equation = str(op.attributes["einsum_config"])
+    equation = str(op.attribute("einsum_config"))
 
     def multiply(builder: Emitter, *operands: Value) -> Value:
         return builder("Einsum", *operands, equation=equation)
 
-    return widened(e, multiply, *xs)
+    return widened(e, multiply, x, *others)
 
 
 # Convolutions
@@ -141,7 +142,7 @@ def _pairs(value: Any, count: int) -> list[tuple[int, int]]:
 def _flags(value: Any, count: int) -> list[bool]:
     if value is None:
         return [False] * count
-    found = [bool(n) for n in (value.array().reshape(-1) if isinstance(value, Dense) else value)]
+    found = [bool(n) for n in ints_of(value, "window_reversal")]
     return found if len(found) == count else [False] * count
 
 
@@ -153,57 +154,92 @@ def _spatial_attribute(op: Operation, name: str, count: int) -> list[int]:
     return found
 
 
+@dataclass(frozen=True)
+class _ConvolutionDims:
+    """Positions of the dims of an operand or a result: batch (output features), features, spatial dims."""
+
+    input: list[int]
+    kernel: list[int]
+    output: list[int]
+
+    @property
+    def spatial(self) -> list[int]:
+        """The spatial dims of the input."""
+        return self.input[2:]
+
+
+def _convolution_dims(e: Emitter, op: Operation, x: Value, w: Value) -> _ConvolutionDims:
+    """Read `dimension_numbers` of a convolution.
+
+    Raises:
+        RefusedError: SH0007 a position is missing, not an integer, or not a dim of its tensor.
+    """
+    numbers = dictionary(op.attribute("dimension_numbers"))
+
+    def positions(tensor: str, first: str, second: str, rank: int) -> list[int]:
+        names = (f"{tensor}_{first}_dimension", f"{tensor}_{second}_dimension", f"{tensor}_spatial_dimensions")
+        *leading, spatial = (numbers.get(name) for name in names)
+        order = ints_of([*leading, *(spatial if isinstance(spatial, list) else [spatial])], "dimension_numbers")
+        checked_axes(e, order, rank, op)
+        if len(order) != rank:
+            refuse("SH0007", f"{op.shown()}: {tensor} has rank {rank}, dimension_numbers has {len(order)} dims")
+        return order
+
+    rank = e.rank(x)
+    return _ConvolutionDims(
+        positions("input", "batch", "feature", rank),
+        positions("kernel", "output_feature", "input_feature", e.rank(w)),
+        positions("output", "batch", "feature", rank),
+    )
+
+
 @rule("convolution")
 def convolution(e: Emitter, op: Operation, x: Value, w: Value) -> Value:
     """Convolve with any order of dims, dilations, groups of features and groups of the batch."""
-    dims = op.attributes["dimension_numbers"]
-    count = len(dims["input_spatial_dimensions"])
-    return _convolved(e, op, x, w, _pairs(op.attributes.get("padding"), count))
+    dims = _convolution_dims(e, op, x, w)
+    return _convolved(e, op, x, w, dims, _pairs(op.attributes.get("padding"), len(dims.spatial)))
 
 
 @rule("dynamic_conv")
 def dynamic_conv(e: Emitter, op: Operation, x: Value, w: Value, padding: Value) -> Value:
     """Convolve with padding in an operand; padding that a run computes is added before."""
+    dims = _convolution_dims(e, op, x, w)
+    spatial = dims.spatial
     known = e.constant_elements(padding)
     if known is not None:
         numbers = [int(n) for n in known.reshape(-1)]
-        return _convolved(e, op, x, w, list(zip(numbers[0::2], numbers[1::2], strict=True)))
-    dims = op.attributes["dimension_numbers"]
-    spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
+        return _convolved(e, op, x, w, dims, _pairs(numbers, len(spatial)))
     zero = e.constant(0, x.dtype)
     for axis, factor in zip(spatial, _spatial_attribute(op, "lhs_dilation", len(spatial)), strict=True):
         x = insert_gaps(e, x, zero, axis, factor - 1)
     x = padded_axes(e, x, zero, padding, spatial)
-    return _convolved(e, op, x, w, [(0, 0)] * len(spatial), is_dilated=True)
+    return _convolved(e, op, x, w, dims, [(0, 0)] * len(spatial), is_dilated=True)
 
 
 @complex_rule("convolution")
-def complex_convolution(e: Emitter, op: Operation, x: Any, w: Any) -> Pair:
+def complex_convolution(e: Emitter, op: Operation, x: Pair, w: Pair) -> Pair:
     """Convolve complex tensors by four real convolutions."""
     return _bilinear(e, x, w, lambda a, b: convolution(e, op, a, b))
 
 
 def _convolved(
-    e: Emitter, op: Operation, x: Value, w: Value, padding: Sequence[tuple[int, int]], *, is_dilated: bool = False
+    e: Emitter,
+    op: Operation,
+    x: Value,
+    w: Value,
+    dims: _ConvolutionDims,
+    padding: Sequence[tuple[int, int]],
+    *,
+    is_dilated: bool = False,
 ) -> Value:
     """Convolve; `is_dilated` if zeros of `lhs_dilation` are inserted."""
-    dims = op.attributes["dimension_numbers"]
-    spatial = [int(axis) for axis in dims["input_spatial_dimensions"]]
-    count = len(spatial)
+    count = len(dims.spatial)
     groups = int(op.attributes.get("feature_group_count", 1))
     batch_groups = int(op.attributes.get("batch_group_count", 1))
     if groups < 1 or batch_groups < 1 or (groups > 1 and batch_groups > 1):
         refuse("SH0007", f"convolution: {groups} groups of features and {batch_groups} of the batch")
-    order_x = [dims["input_batch_dimension"], dims["input_feature_dimension"], *spatial]
-    kernel = [dims["kernel_output_feature_dimension"], dims["kernel_input_feature_dimension"]]
-    order_w = [*kernel, *dims["kernel_spatial_dimensions"]]
-    order_y = [dims["output_batch_dimension"], dims["output_feature_dimension"], *dims["output_spatial_dimensions"]]
-    for value, order in ((x, order_x), (w, order_w)):
-        checked_axes(e, order, e.rank(value), op)
-        if len(order) != e.rank(value):
-            refuse("SH0007", f"convolution: {len(order)} dims for an operand of rank {e.rank(value)}")
     dtype = element_type(op.result_types[0], e.dtype(x))
-    x, w = e.transpose(x, order_x), e.transpose(w, order_w)
+    x, w = e.transpose(x, dims.input), e.transpose(w, dims.kernel)
     _check_groups(e, x, w, groups, batch_groups)
 
     def convolve(a: Value, b: Value) -> Value:
@@ -214,7 +250,7 @@ def _convolved(
         found = converted(e, convolve(e.cast(x, wide), e.cast(w, wide)), dtype)
     else:
         found = _convolved_integers(e, x, w, dtype, convolve)
-    return e.transpose(found, [int(n) for n in np.argsort(order_y)])
+    return e.transpose(found, [int(n) for n in np.argsort(dims.output)])
 
 
 _EXACT_BITS = 24

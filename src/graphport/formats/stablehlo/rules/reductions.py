@@ -57,7 +57,7 @@ def reduce(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     xs, initial = list(operands[:count]), list(operands[count:])
     if not xs or len(operands) % 2 or len(op.regions) != 1:
         refuse("SH0007", "reduce: expected pairs of operands and a region")
-    axes = ints_of(op.attributes["dimensions"], "dimensions")
+    axes = ints_of(op.attribute("dimensions"), "dimensions")
     checked_axes(e, axes, e.rank(_as_tensor(xs[0])), op)
     names = binary_of(op.regions[0], count)
     if names is not None and all(isinstance(x, Value) for x in operands):

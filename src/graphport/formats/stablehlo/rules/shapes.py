@@ -19,15 +19,26 @@ if TYPE_CHECKING:
     from graphport.formats.stablehlo.program import Operation
 
 
+MAX_ATTRIBUTE_INTEGERS = 1 << 16
+"""Integers of one attribute."""
+
+
 def ints_of(value: Any, name: str = "") -> list[int]:
-    """The integers of an attribute: a list or a constant."""
-    if isinstance(value, Dense) and value.array().dtype.kind in "iub":
-        return [int(n) for n in value.array().reshape(-1)]
-    if isinstance(value, list):
+    """The integers of an attribute: a list (of lists) or a constant.
+
+    Raises:
+        RefusedError: SH0007 it is neither, or an element is not an int64.
+    """
+    flat: list[Any] = []
+    if isinstance(value, Dense):
+        if value.type.count > MAX_ATTRIBUTE_INTEGERS:
+            refuse("SH0007", f"the attribute {name} has {value.type.count} elements, at most {MAX_ATTRIBUTE_INTEGERS}")
+        flat = value.array().reshape(-1).tolist()
+    elif isinstance(value, list):
         flat = [n for item in elements_of(value) for n in (elements_of(item) if isinstance(item, list) else [item])]
-        if all(isinstance(n, int) for n in flat):
-            return [int(n) for n in flat]
-    return refuse("SH0007", f"the attribute {name} has no integers")
+    if not isinstance(value, (Dense, list)) or not all(isinstance(n, int) and abs(n) < 1 << 63 for n in flat):
+        refuse("SH0007", f"the attribute {name} must be a list of integers")
+    return [int(n) for n in flat]
 
 
 def result_shape(op: Operation, index: int = 0) -> tuple[int | None, ...]:
@@ -65,7 +76,7 @@ def constant(e: Emitter, op: Operation) -> Held:
 @rule("chlo.constant_like")
 def constant_like(e: Emitter, op: Operation, x: Value) -> Value:
     """A number in the shape of an operand."""
-    return e.expand(e.constant(op.attributes["value"], x.dtype), e.sizes(x))
+    return e.expand(e.constant(op.attribute("value"), x.dtype), e.sizes(x))
 
 
 @rule("reshape", moves=True)
@@ -137,14 +148,14 @@ def dynamic_broadcast_in_dim(e: Emitter, op: Operation, x: Value, shape: Value) 
 @rule("broadcast", moves=True)
 def broadcast(e: Emitter, op: Operation, x: Value) -> Value:
     """Add leading axes."""
-    sizes = ints_of(op.attributes["broadcast_sizes"], "broadcast_sizes")
+    sizes = ints_of(op.attribute("broadcast_sizes"), "broadcast_sizes")
     return e.expand(e.unsqueeze(x, *range(len(sizes))), [*sizes, *e.sizes(x)])
 
 
 @rule("transpose", moves=True)
 def transpose(e: Emitter, op: Operation, x: Value) -> Value:
     """Reorder axes."""
-    order = checked_axes(e, ints_of(op.attributes["permutation"], "permutation"), e.rank(x), op)
+    order = checked_axes(e, ints_of(op.attribute("permutation"), "permutation"), e.rank(x), op)
     if len(order) != e.rank(x):
         refuse("SH0007", f"transpose: {len(order)} dimensions for an operand of rank {e.rank(x)}")
     return e.transpose(x, order)
@@ -153,7 +164,7 @@ def transpose(e: Emitter, op: Operation, x: Value) -> Value:
 @rule("concatenate", moves=True)
 def concatenate(e: Emitter, op: Operation, *xs: Value) -> Value:
     """Join along an axis."""
-    axis = int(op.attributes["dimension"])
+    axis = int(op.attribute("dimension"))
     checked_axes(e, [axis], e.rank(xs[0]), op)
     return xs[0] if len(xs) == 1 else e("Concat", *xs, axis=axis)
 
@@ -161,7 +172,7 @@ def concatenate(e: Emitter, op: Operation, *xs: Value) -> Value:
 @rule("slice", moves=True)
 def slice_(e: Emitter, op: Operation, x: Value) -> Value:
     """Take every n-th element between two bounds of each axis."""
-    starts, limits = (ints_of(op.attributes[name], name) for name in ("start_indices", "limit_indices"))
+    starts, limits = (ints_of(op.attribute(name), name) for name in ("start_indices", "limit_indices"))
     steps = ints_of(op.attributes.get("strides", [1] * len(starts)), "strides")
     if not len(starts) == len(limits) == len(steps) == e.rank(x):
         refuse("SH0007", f"slice: bounds of {len(starts)} axes for an operand of rank {e.rank(x)}")
@@ -190,7 +201,7 @@ def real_dynamic_slice(e: Emitter, op: Operation, x: Value, start: Value, limit:
 @rule("reverse", moves=True)
 def reverse(e: Emitter, op: Operation, x: Value) -> Value:
     """Reverse axes."""
-    axes = checked_axes(e, ints_of(op.attributes["dimensions"], "dimensions"), e.rank(x), op)
+    axes = checked_axes(e, ints_of(op.attribute("dimensions"), "dimensions"), e.rank(x), op)
     return reversed_axes(e, x, axes)
 
 
@@ -206,7 +217,7 @@ def reversed_axes(e: Emitter, x: Value, axes: Sequence[int]) -> Value:
 @rule("pad", moves=True)
 def pad(e: Emitter, op: Operation, x: Value, number: Value) -> Value:
     """Pad the edges and between elements; negative padding removes elements."""
-    low, high = (ints_of(op.attributes[f"edge_padding_{side}"], "padding") for side in ("low", "high"))
+    low, high = (ints_of(op.attribute(f"edge_padding_{side}"), "padding") for side in ("low", "high"))
     interior = ints_of(op.attributes.get("interior_padding", [0] * len(low)), "interior_padding")
     if not len(low) == len(high) == len(interior) == e.rank(x) or min(interior, default=0) < 0:
         refuse("SH0007", f"pad: padding of {len(low)} axes for an operand of rank {e.rank(x)}")
@@ -286,7 +297,7 @@ def padded_axes(e: Emitter, x: Value, number: Value, padding: Value, axes: Seque
 @rule("iota")
 def iota(e: Emitter, op: Operation) -> Held:
     """Count along an axis."""
-    axis = int(op.attributes["iota_dimension"])
+    axis = int(op.attribute("iota_dimension"))
     shape = [_declared(op, dim) for dim in result_shape(op)]
     checked_axes(e, [axis], len(shape), op)
     return _counted(e, op, axis, list(shape), None)
@@ -295,7 +306,7 @@ def iota(e: Emitter, op: Operation) -> Held:
 @rule("dynamic_iota")
 def dynamic_iota(e: Emitter, op: Operation, shape: Value) -> Held:
     """Count along an axis of a shape that a run computes."""
-    axis = int(op.attributes["iota_dimension"])
+    axis = int(op.attribute("iota_dimension"))
     known = e.constant_elements(shape)
     if known is not None:
         return _counted(e, op, axis, [int(n) for n in known.reshape(-1)], None)
@@ -330,7 +341,7 @@ def _counted(e: Emitter, op: Operation, axis: int, shape: list[int], run: tuple[
 @rule("get_dimension_size")
 def get_dimension_size(e: Emitter, op: Operation, x: Held) -> Value:
     """The length of an axis, as int32."""
-    axis = int(op.attributes["dimension"])
+    axis = int(op.attribute("dimension"))
     value = x.real if isinstance(x, Pair) else x
     if not isinstance(value, Value):
         refuse("SH0007", "get_dimension_size of no tensor")
@@ -350,7 +361,7 @@ def complex_dimension_size(e: Emitter, op: Operation, x: Pair) -> Value:
 @rule("set_dimension_size", moves=True)
 def set_dimension_size(e: Emitter, op: Operation, x: Value, size: Value) -> Value:
     """Keep the first entries of an axis."""
-    axis = int(op.attributes["dimension"])
+    axis = int(op.attribute("dimension"))
     checked_axes(e, [axis], e.rank(x), op)
     known = e.scalar(size)
     if known is not None:
@@ -386,7 +397,7 @@ def get_tuple_element(e: Emitter, op: Operation, x: Held) -> Held:
     """One value of several."""
     del e
     ranges = op.attributes.get("ranges")
-    index = int(op.attributes["index"] if ranges is None else ranges[0][0])
+    index = int(op.attribute("index") if ranges is None else ranges[0][0])
     if not isinstance(x, TupleValue) or not 0 <= index < len(x.items):
         refuse("SH0007", f"get_tuple_element: there is no element {index}")
     return x.items[index]

@@ -307,13 +307,13 @@ MOVERS.add("chlo.broadcast_select")
 @rule("chlo.broadcast_compare")
 def broadcast_compare(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
     """Compare with broadcasting."""
-    return compared(e, op.attributes["comparison_direction"], x, y, op.attributes.get("compare_type") or "")
+    return compared(e, op.attribute("comparison_direction"), x, y, op.attributes.get("compare_type") or "")
 
 
 @rule("chlo.top_k")
 def top_k(e: Emitter, op: Operation, x: Value) -> list[Held]:
     """The k largest elements of the last axis, and their positions."""
-    return largest_elements(e, x, int(op.attributes["k"]))
+    return largest_elements(e, x, int(op.attribute("k")))
 
 
 @rule("chlo.ragged_dot")
