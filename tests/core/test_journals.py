@@ -147,11 +147,9 @@ def _target_swapped_for_a_link(marker, monkeypatch):
 
 
 def _source_swapped(marker, monkeypatch):
-    for part in marker.parent.glob(".m.xml.*.part"):
-        text = part.read_text()
-        part.unlink()
-        (marker.parent / "filler").write_text("takes the number")
-        part.write_text(text)
+    for part in list(marker.parent.glob(".m.xml.*.part")):
+        part.rename(marker.parent / "filler")  # keeps its inode number in use
+        part.write_bytes((marker.parent / "filler").read_bytes())
 
 
 def _record_names_another_file(marker, monkeypatch):
