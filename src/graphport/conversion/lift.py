@@ -20,8 +20,9 @@ from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
+from graphport.ops.type_variables import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -377,6 +378,8 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
     if template is not None:
         state.repetition.repeat(graph, node, template)
         return None
+    if (violation := _violation(page, node)) is not None:
+        return violation
     refusal: Exception = UnsupportedError("no export rule exists")
     rules = state.rules.get(page)
     if rules is None:
@@ -411,6 +414,29 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
             return None
         rewrite.take_back(graph, before, node)
     return refusal
+
+
+def _violation(page: Page, node: Node) -> UnsupportedError | None:
+    """The violated signature or shape rule of a node that lacks an operand or the shape of a result.
+
+    Export rules rely on both. A dtype that only ONNX forbids is no violation.
+    """
+    operands = [None if value is None else value.fact for value in node.inputs]
+    is_complete = len(operands) >= page.signature.least and None not in operands
+    if is_complete and not any(isinstance(x.fact, TensorFact) and x.fact.shape is None for x in node.results):
+        return None
+    try:
+        if node.has_bodies:
+            bind(page, operands)
+        else:
+            Inference().answer(page, operands, node.stated, len(node.outputs))
+    except ElementTypeError:
+        return None
+    except ShapeError as error:
+        return UnsupportedError(error.message, help=error.help)
+    except (UnsupportedError, Unknown, Undecided, *FOUND):
+        return None
+    return None
 
 
 def _missing_result(node: Node, answer: tuple[Value | None, ...]) -> int | None:

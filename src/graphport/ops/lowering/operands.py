@@ -81,6 +81,18 @@ def needed(value: Value | None, what: str) -> tuple[int, ...]:
     return found
 
 
+def check_counts(count: int, **lists: Sequence[Any] | None) -> None:
+    """Check that each list has `count` entries; `None` stands for one that is not known.
+
+    Raises:
+        ShapeError: one has not.
+    """
+    for name, entries in lists.items():
+        if entries is not None and len(entries) != count:
+            message = f"{name} has {len(entries)} entries, expected {count}"
+            raise ShapeError(message)
+
+
 def translate(name: str, given: str, table: Mapping[str, str]) -> str:
     """Return the entry of a table for the value of the attribute `name`.
 

@@ -11,7 +11,7 @@ from graphport.core.storage import ArrayStorage
 from graphport.formats.onnx import inline_functions
 from graphport.formats.onnx.graph_passes.kernels import compute_as_others
 from graphport.ir.graph import walk
-from graphport.ops.declare import OPSET
+from graphport.ops.declare import OPSET, ShapeError
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.products import constant_elements
 
@@ -111,7 +111,10 @@ def _stated_pads(node: Node) -> tuple[int, ...]:
     x, w = node.operands[0].fact, node.operands[1].fact
     if not (isinstance(x, TensorFact) and isinstance(w, TensorFact)) or x.shape is None or w.shape is None:
         return ()
-    slid = window(x.shape[2:], w.shape[2:], dilations=cast("tuple[int, ...]", dilations), **cast("Any", stated))
+    try:
+        slid = window(x.shape[2:], w.shape[2:], dilations=cast("tuple[int, ...]", dilations), **cast("Any", stated))
+    except ShapeError:
+        return ()  # shape inference reports it
     pads = [pair[end] for end in (0, 1) for pair in slid.pads]
     known = tuple(pad for pad in pads if isinstance(pad, int))
     return known if len(known) == len(pads) else ()

@@ -19,7 +19,7 @@ from graphport.formats.openvino.rules.convolution_windows import (
 from graphport.formats.openvino.rules.emitting import emitted_pad
 from graphport.ops.declare import lower
 from graphport.ops.folded import folded
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, needed, sizes, vector
+from graphport.ops.lowering.operands import as_int64, cast, check_counts, dtype_of, integers, needed, sizes, vector
 from graphport.ops.lowering.windows import transposed_window_of
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.padding import Pad
@@ -73,6 +73,7 @@ def _conv_transpose(b: Builder, op: Gradient, x: Value, w: Value, group: int, ou
     if output_shape is not None:
         wanted = needed(output_shape, "the shape of what is painted")
         dims = sizes(b.dims(x)[2:], "what is painted in a given shape")
+        check_counts(rank, output_shape=wanted, input=dims)
         full = [
             (n - 1) * s + (k - 1) * d + 1 + e
             for n, s, k, d, e in zip(dims, strides, kernel, dilations, extra, strict=True)

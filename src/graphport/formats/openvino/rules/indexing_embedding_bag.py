@@ -109,6 +109,9 @@ def segment_max(
     behind_last = b(Add, b(Gather, owners, index(b, -1)), index(b, 1)) if count is None else as_int64(b, count)
     total = as_scalar(b, behind_last)
     dtype = dtype_of(data)
+    if not (dtype.is_floating or dtype.is_integer):
+        message = f"a tensor of {dtype}, expected floats or integers"
+        raise ShapeError(message)
     lowest = float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
     start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
     # ONNX Runtime has no float16 maximum here. Rows of segments out of range go to an extra last row.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.lowering.operands import as_int64, integers, needed, sizes, vector
+from graphport.ops.lowering.operands import as_int64, check_counts, integers, needed, sizes, vector
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import Gather, Slice
@@ -41,9 +41,8 @@ def strided_slice(
     """A slice as Python's brackets have it: ends left out, new axes, single entries, an ellipsis."""
     (count,) = sizes(b.dims(begin, 1), "the number of sliced axes")
     steps = (1,) * count if strides is None else needed(strides, "strides")
-    if len(steps) != count:
-        message = f"the strides do not match the {count} begins"
-        raise ShapeError(message)
+    (end_count,) = sizes(b.dims(end, 1), "the number of sliced axes")
+    check_counts(count, strides=steps, end=range(end_count))
     marks = [(*mask, *[0] * count)[:count] for mask in (new_axis_mask, shrink_axis_mask, ellipsis_mask)]
     entries = _expand_entries(len(b.dims(data)), count, *marks)
     cut = [entry for entry in entries if entry.kind in ("slice", "shrink")]

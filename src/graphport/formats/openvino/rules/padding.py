@@ -11,7 +11,17 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_gather, emitted_scalar
 from graphport.ops.declare import lower
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import as_scalar, as_vector, float_element, index, integers, needed, sizes, vector
+from graphport.ops.lowering.operands import (
+    as_scalar,
+    as_vector,
+    check_counts,
+    float_element,
+    index,
+    integers,
+    needed,
+    sizes,
+    vector,
+)
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad
 from graphport.ops.pages.reshape import Concat, Identity
@@ -33,6 +43,7 @@ def pad(
     """Entries added at both ends of each axis, or cut off where there are fewer than none."""
     if pad_mode == "symmetric":
         begins, ends = (needed(pads, "padding with a mirror on the edge") for pads in (pads_begin, pads_end))
+        check_counts(len(b.dims(x)), pads_begin=begins, pads_end=ends)
         return _symmetric(b, x, begins, ends)
     known = [integers(pads) for pads in (pads_begin, pads_end)]
     if known[0] is not None and known[1] is not None:

@@ -131,7 +131,7 @@ GlobalLpPool
 @lower("openvino", "opset8.AdaptiveAvgPool")
 def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
     """Adaptive average pooling: means over nearly equal regions, `output_shape` of them."""
-    wanted = needed(output_shape, "the shape of an adaptive pooling")
+    wanted = _adaptive_sizes(b, x, output_shape)
     rank = len(b.dims(x))
     if all(out == 1 for out in wanted):
         return b(ReduceMean, x, vector(b, range(rank - len(wanted), rank)))
@@ -142,6 +142,19 @@ def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
         axis = rank - len(wanted) + number
         x = _evened(b, x, axis, n, out) if isinstance(n, int) else pooled(b, x, axis, out, ReduceMean)
     return x
+
+
+def _adaptive_sizes(b: Builder, x: Value, output_shape: Value) -> tuple[int, ...]:
+    """Return the sizes of the last axes after an adaptive pooling.
+
+    Raises:
+        ShapeError: there are none, or as many as `x` has axes.
+    """
+    wanted = needed(output_shape, "the shape of an adaptive pooling")
+    if not 0 < len(wanted) < len(b.dims(x)):
+        message = f"an output shape {list(wanted)} for a tensor of rank {len(b.dims(x))}"
+        raise ShapeError(message)
+    return wanted
 
 
 def _regions(length: int, out: int) -> list[tuple[int, int]]:
@@ -163,10 +176,7 @@ def adaptive_max_pool(
     b: Builder, x: Value, output_shape: Value, *, index_element_type: DType = DType.INT64
 ) -> tuple[Value, ...]:
     """Adaptive max pooling: the maximum of each region and its index in the map, by gathering each region."""
-    wanted = needed(output_shape, "the shape of an adaptive pooling")
-    if not 0 < len(wanted) < len(b.dims(x)):
-        message = f"an output shape {list(wanted)} for a tensor of rank {len(b.dims(x))}"
-        raise ShapeError(message)
+    wanted = _adaptive_sizes(b, x, output_shape)
     lead = b.dims(x)[: -len(wanted)]
     extents = b.dims(x)[-len(wanted) :]
     dims = [n for n in extents if isinstance(n, int)]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.formats.openvino.rules.binding import ROWS
-from graphport.ops.declare import ShapeError, lower
+from graphport.ops.declare import lower
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
+    check_counts,
     dtype_of,
     integers,
     needed,
@@ -41,17 +42,6 @@ def lengths(b: Builder, x: Value, rank: int | None = None, *, at_least: int = 0)
     """
     dims = b.dims(x, rank, at_least=at_least)
     return [dim if isinstance(dim, int) else extent(b, x, axis) for axis, dim in enumerate(dims)]
-
-
-def _check_count(name: str, elements: Sequence[int] | None, rank: int) -> None:
-    """Check that an operand has one element for each axis.
-
-    Raises:
-        ShapeError: it has another number of elements.
-    """
-    if elements is not None and len(elements) != rank:
-        message = f"{name} has {len(elements)} elements, expected one for each of {rank} axes"
-        raise ShapeError(message)
 
 
 def times(b: Builder, length: Length, factor: int) -> Length:
@@ -110,8 +100,7 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
     """Move blocks of pixels to the batch after zero padding."""
     k = needed(block, "the block")
     begins, ends = integers(pads_begin), integers(pads_end)
-    for name, numbers in (("the block", k), ("pads_begin", begins), ("pads_end", ends)):
-        _check_count(name, numbers, len(b.dims(x)))
+    check_counts(len(b.dims(x)), block=k, pads_begin=begins, pads_end=ends)
     if begins is None or ends is None:
         x = b(Pad, x, b(Concat, as_int64(b, pads_begin), as_int64(b, pads_end), axis=0))
     elif any((*begins, *ends)):
@@ -129,8 +118,7 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
     """Move the batch to blocks of pixels, then crop."""
     k = needed(block, "the block")
     begins, ends = integers(crops_begin), integers(crops_end)
-    for name, numbers in (("the block", k), ("crops_begin", begins), ("crops_end", ends)):
-        _check_count(name, numbers, len(b.dims(x)))
+    check_counts(len(b.dims(x)), block=k, crops_begin=begins, crops_end=ends)
     n, *spatial = lengths(b, x, at_least=2)
     rank, left = len(spatial), parted(b, n, prod(k))
     split = shaped(b, x, [*k[1:], left, *spatial])

@@ -15,7 +15,16 @@ from graphport.formats.openvino.rules.emitting import emitted_gather, emitted_tr
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import mixed
-from graphport.ops.lowering.operands import as_vector, cast, dtype_of, float_elements, needed, sizes, vector
+from graphport.ops.lowering.operands import (
+    as_vector,
+    cast,
+    check_counts,
+    dtype_of,
+    float_elements,
+    needed,
+    sizes,
+    vector,
+)
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity
@@ -76,15 +85,18 @@ def _planned(
     """
     dims = sizes([b.dims(x)[axis] for axis in extents.axes], "an extent that is resampled")
     half = len(dims)
+    check_counts(2 * half, roi=corners)
     ends = [(0.0, 1.0)] * half if corners is None else list(zip(corners[:half], corners[half:], strict=True))
     if extents.scales is not None:
         factors = float_elements(extents.scales)
         if factors is None:
             message = "the scales of a resizing must be constant"
             raise UnsupportedError(message)
+        check_counts(half, scales=factors)
         ratios, lengths = list(factors), [length(n, s) for n, s in zip(dims, factors, strict=True)]
     else:
         lengths = list(needed(extents.wanted, "the shape of a resizing"))
+        check_counts(half, sizes=lengths)
         ratios = [size / n if n else 1.0 for n, size in zip(dims, lengths, strict=True)]
         if policy != "stretch":
             ratio = (min if policy == "not_larger" else max)(ratios)
@@ -178,6 +190,7 @@ def _by_page(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
     words["axes"] = axes if axes != tuple(range(len(b.dims(x)))) else None
     if scales is not None:
         dims, factors = [b.dims(x)[axis] for axis in axes], float_elements(scales)
+        check_counts(len(dims), scales=factors)
         if factors is not None and all(isinstance(n, int) for n in dims):
             known = list(zip(sizes(dims), factors, strict=True))
             lengths = [_own_length(n, s) for n, s in known]

@@ -228,6 +228,10 @@ def combined(b: Builder, name: str, x: Size, y: Size) -> Size:
     return b.word(_OPERATORS[name], *values.values(), facts=[fact], **{KEYS: tuple(values)}, **rest)[0]
 
 
+MAX_ELEMENTS = 256
+"""Elements of a computed vector that are read one by one; more than two for each axis of a tensor."""
+
+
 def elements_of(b: Builder, x: Value, *sources: Value) -> tuple[Size, ...]:
     """The elements of an integer vector or scalar as numbers; those that no dims express are read at run time.
 
@@ -245,6 +249,9 @@ def elements_of(b: Builder, x: Value, *sources: Value) -> tuple[Size, ...]:
     count = dims[0] if len(dims) == 1 else None
     if not isinstance(count, int):
         message = f"the number of elements of {x.name} is not known"
+        raise UnsupportedError(message)
+    if count > MAX_ELEMENTS:
+        message = f"{x.name} has {count} elements, at most {MAX_ELEMENTS} are read one by one"
         raise UnsupportedError(message)
     return tuple(element_of(b, aten(b, "select.int", x, 0, place)) for place in range(count))
 

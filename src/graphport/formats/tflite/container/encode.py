@@ -115,12 +115,7 @@ class Encoder:
             if isinstance(value, Trailing):
                 self._apart.append((place, value.data))
             elif field.is_scalar:
-                try:
-                    struct.pack_into(f"<{field.kind}", self._bytes, place, value)
-                except struct.error as error:
-                    message = f"{field.name} is {value}, outside of the range of its field"
-                    remedy = "bind smaller extents, or choose another format"
-                    raise DiagnosticError(Diagnostic("TFL0305", message, None, remedy)) from error
+                self._bytes[place : place + _width(field)] = _packed(field, [value])
             elif isinstance(value, Data):
                 self._late.append((place, value))
             else:
@@ -141,7 +136,7 @@ class Encoder:
         self._bytes += struct.pack("<I", len(values))
         if field.kind in SIZES:
             is_raw = isinstance(values, bytes)
-            self._bytes += values if is_raw else struct.pack(f"<{len(values)}{field.kind}", *values)
+            self._bytes += values if is_raw else _packed(field, values)
             return start
         first = len(self._bytes)
         self._bytes += b"\0" * (4 * len(values))
@@ -155,6 +150,20 @@ class Encoder:
         start, raw = len(self._bytes), text.encode("utf-8", "surrogateescape")
         self._bytes += struct.pack("<I", len(raw)) + raw + b"\0"
         return start
+
+
+def _packed(field: Field, values: Sequence[Any]) -> bytes:
+    """Encode numbers of a field.
+
+    Raises:
+        DiagnosticError: TFL0305 one is outside of the range of the field.
+    """
+    try:
+        return struct.pack(f"<{len(values)}{field.kind}", *values)
+    except (struct.error, OverflowError) as error:
+        message = f"{field.name} is {', '.join(map(str, values)):.100}, outside of the range of its field"
+        remedy = "bind smaller extents, or choose another format"
+        raise DiagnosticError(Diagnostic("TFL0305", message, None, remedy)) from error
 
 
 def _width(field: Field) -> int:

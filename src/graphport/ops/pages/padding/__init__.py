@@ -32,20 +32,32 @@ def _pad_shape(op: PadView[TensorFact]) -> TensorFact:
         message = f"mode is {op.mode!r}"
         raise ShapeError(message, ", ".join(_MODES))
     rank = op.data.rank
+    _check_count(op.pads, rank if op.axes is None else op.axes)
     if op.axes is not None and op.axes.elements is None:
         return op.data.with_shape([OPEN] * rank)
     chosen = tuple(range(rank)) if op.axes is None else axis_indices(op.axes.numbers, rank)
     if op.pads.elements is None:
         return op.data.with_shape([OPEN if axis in chosen else dim for axis, dim in enumerate(op.data.dims)])
-    if len(op.pads.elements) != 2 * len(chosen):
-        message = f"pads has {len(op.pads.elements)} entries for {len(chosen)} axes"
-        raise ShapeError(message, f"{2 * len(chosen)} are needed: all begins, then all ends")
+    _check_count(op.pads.with_shape((len(op.pads.elements),)), len(chosen))
     dims = list(op.data.dims)
     for axis, (begin, end) in zip(chosen, pairs(op.pads.elements), strict=True):
         dims[axis] = _padded_length(axis, op.data.dims[axis], begin, end, op.mode)
         if op.mode == "reflect":
             _check_mirrored(axis, op.data.dims[axis], begin, end)
     return op.data.with_shape(dims)
+
+
+def _check_count(pads: TensorFact, axes: TensorFact | int) -> None:
+    """Check the number of pads where it and the number of axes are known, whatever their elements.
+
+    Raises:
+        ShapeError: there are not two pads for each axis.
+    """
+    count = axes if isinstance(axes, int) else (axes.dims[0] if axes.shape else None)
+    pad_count = pads.dims[0] if pads.shape is not None and pads.rank == 1 else None
+    if isinstance(count, int) and isinstance(pad_count, int) and pad_count != 2 * count:
+        message = f"pads has {pad_count} entries for {count} axes"
+        raise ShapeError(message, f"{2 * count} are needed: all begins, then all ends")
 
 
 def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim, mode: str) -> Dim:

@@ -55,6 +55,9 @@ def _axes(
     pads: tuple[int, ...] | None,
 ) -> int | None:
     """Return the number of image axes, or None if it is unknown."""
+    if pads and len(pads) % 2:
+        message = f"pads has {len(pads)} entries"
+        raise ShapeError(message, "two are needed for each axis: all begins, then all ends")
     given = [fact.dims[0] for fact in (image, block) if fact.shape is not None and fact.rank == 1]
     lengths = [n for n in given if not isinstance(n, Symbolic)]
     lengths += [len(each) for each in (dilations, strides) if each] + ([len(pads) // 2] if pads else [])

@@ -174,11 +174,12 @@ def Expand(input: T, shape: Int64) -> T:
 
 
 def _tile_shape(input: TensorFact, repeats: TensorFact) -> TensorFact:
+    count = repeats.dims[0] if repeats.shape else None
+    if isinstance(count, int) and count != input.rank:
+        message = f"{count} repeats for a tensor of rank {input.rank}"
+        raise ShapeError(message, "one for each axis")
     if repeats.elements is None:
         return input.with_shape([OPEN] * input.rank)
-    if len(repeats.elements) != input.rank:
-        message = f"{len(repeats.elements)} repeats for a tensor of rank {input.rank}"
-        raise ShapeError(message, "one for each axis")
     if any(decide_less(times, 0) for times in repeats.elements):
         message = f"the repeats are {list(map(str, repeats.elements))}"
         raise ShapeError(message, "0 or more times")

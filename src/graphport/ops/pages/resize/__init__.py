@@ -74,6 +74,9 @@ def _has_entries(fact: TensorFact | None) -> bool:
 
 def _lengths(dims: list[Dim], scales: TensorFact | None, sizes: TensorFact | None, policy: str) -> list[Dim]:
     """Return the new lengths of the resized axes; raise `Unknown` if they depend on run-time values."""
+    for what, fact in (("scales", scales), ("sizes", sizes)):
+        if fact is not None and fact.shape and isinstance(fact.shape[0], int) and _has_entries(fact):
+            _count(what, fact.shape[0], len(dims))
     if scales is not None and scales.reals:
         _count("scales", len(scales.reals), len(dims))
         return [scaled_length(n, scale) for n, scale in zip(dims, scales.reals, strict=True)]
