@@ -30,7 +30,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
 from graphport.ops.folded import folded
-from graphport.ops.lowering.operands import needed, sizes, transposed, vector
+from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Cast, Exp, Log, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
@@ -207,7 +207,7 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Export CumSum: reverse by flipping before and after; exclusive by shifting one element."""
     laid(b, x)
-    place = needed(axis, "the axis along which is summed up")[0] % len(b.dims(x))
+    place = needed_integer(axis, "the axis along which is summed up") % len(b.dims(x))
     if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
         return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", real(b, x))
     own = blob_axis(place, len(b.dims(x)), batch_of(x))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
 from graphport.formats.onnx.rules.older import OLD_WORDS, ROWS, from_front, integers, unsupported
+from graphport.ops.lowering.operands import needed_integer
 from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
@@ -58,4 +59,4 @@ def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
     place, facts = from_front(b, (op.axis,), op.x)[0], [UNKNOWN] * b.count
     if b.version is not None and b.version >= 10:
         return b.word("TopK", op.x, op.k, facts=facts, axis=place)
-    return b.word("TopK", op.x, facts=facts, axis=place, k=integers(op.k, "k")[0])
+    return b.word("TopK", op.x, facts=facts, axis=place, k=needed_integer(op.k, "k"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.older import ROWS, integers
+from graphport.formats.onnx.rules.older import ROWS
+from graphport.ops.lowering.operands import needed_integer
 from graphport.ops.views.signal import DFTView
 
 if TYPE_CHECKING:
@@ -25,6 +26,6 @@ DFT(x, dft_length=None, *, axis=1, inverse=0, onesided=0)
 @DFTView.lift("onnx", until=19)
 def dft_with_attribute(b: Builder, op: DFTView) -> Value:
     """The axis was an attribute, counted from the front."""
-    place = -2 if op.axis is None else integers(op.axis, "axis")[0]
+    place = -2 if op.axis is None else needed_integer(op.axis, "axis")
     place = place if place >= 0 else place + len(b.dims(op.input))
     return b.word("DFT", op.input, op.dft_length, axis=place, inverse=op.inverse, onesided=op.onesided)[0]

@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.lowering.emitting import emits
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, needed, scalar, vector
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, needed_integer, scalar, vector
 from graphport.ops.pages.comparison import Not
 from graphport.ops.pages.indexing import Gather, NonZero, ScatterND, Unique
 from graphport.ops.pages.reduction import TopK
@@ -62,7 +62,7 @@ def unique(
     count_element_type: DType = DType.INT64,
 ) -> tuple[Value, ...]:
     """Unique elements or slices, the index of the first occurrence, the inverse indices, and the counts."""
-    place = None if axis is None else needed(axis, "the axis of what is unique")[0]
+    place = None if axis is None else needed_integer(axis, "the axis of what is unique")
     dtype = dtype_of(x)
     given = cast(b, x, _SORTED.get(dtype, dtype))
     values, first, inverse, counts = b.results(Unique, 4, given, axis=place, sorted=int(sorted))

@@ -214,7 +214,7 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
 @STFTView.lift("openvino")
 def lift_stft(b: Builder, op: STFTView) -> Lifted:
     """Export STFT as gather, window and DFT; OpenVINO's STFT supports equal sizes and real signals only."""
-    step = needed(op.frame_step, "the step between frames")[0]
+    step = needed_integer(op.frame_step, "the step between frames")
     dims = b.dims(op.signal)
     if op.onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
         return _emit_stft(b, op.signal, step, op.window, op.frame_length)
@@ -248,7 +248,7 @@ def _emit_stft(b: Builder, signal: Value, step: int, window: Value | None, frame
 
 def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:
     if frame_length is not None:
-        return needed(frame_length, "the length of a frame")[0]
+        return needed_integer(frame_length, "the length of a frame")
     if window is None:
         return sizes([whole], "the length of a signal")[0]
     return sizes(b.dims(window), "the length of a window")[0]

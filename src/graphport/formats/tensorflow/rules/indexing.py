@@ -19,6 +19,7 @@ from graphport.ops.lowering.operands import (
     cast,
     dtype_of,
     needed,
+    needed_integer,
     reshaped,
     scalar,
     sizes,
@@ -365,7 +366,7 @@ def _matrix_shape(n: int, low: int, high: int, rows: int, columns: int) -> tuple
 
 
 def _constant_size(value: Value | None, default: int) -> int:
-    number = default if value is None else needed(value, "a size")[0]
+    number = default if value is None else needed_integer(value, "a size")
     return default if number == -1 else number
 
 

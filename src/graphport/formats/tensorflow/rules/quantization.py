@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import needed
+from graphport.ops.lowering.operands import needed_integer
 from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Round, Sub
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.pages.reshape import Identity
@@ -95,7 +95,7 @@ def quantize_and_dequantize(
     Raises:
         UnsupportedError: the number of bits or the range is computed when the model runs, or is that of an axis.
     """
-    num_bits = num_bits if bits is None else needed(bits, "the number of bits")[0]
+    num_bits = num_bits if bits is None else needed_integer(bits, "the number of bits")
     if axis != -1 or not range_given or low is None or high is None:
         message = "a range that is measured when the model runs, or that of each channel"
         raise UnsupportedError(message)

@@ -19,7 +19,7 @@ from graphport.ops.lowering.operands import (
     dtype_of,
     ends_of,
     integers,
-    needed,
+    needed_integer,
     reshaped,
     scalar,
     vector,
@@ -94,7 +94,7 @@ def _register_arg(name: str, *, is_max: bool) -> None:
     @operator(name)
     def rule(b: Builder, x: Value, axis: Value | None = None, *, output_type: DType = DType.INT64) -> Value:
         """The first index of the extreme element along an axis; NaN is none."""
-        place = 0 if axis is None else needed(axis, "the axis")[0]
+        place = 0 if axis is None else needed_integer(axis, "the axis")
         own = dtype_of(x)
         if own is DType.BOOL or own in _NARROW:
             x = cast(b, x, DType.INT32)
@@ -192,7 +192,7 @@ def cumulative_logsumexp(b: Builder, x: Value, axis: Value, *, exclusive: bool =
     Each is computed relative to the largest element that it contains: elements of a matrix of pairs.
     """
     rank = len(b.dims(x))
-    place = needed(axis, "the axis")[0] % max(rank, 1)
+    place = needed_integer(axis, "the axis") % max(rank, 1)
     steps = counted(b, extent(b, x, place))
     row, column = (b(Unsqueeze, steps, vector(b, [side])) for side in (1, 0))
     earlier = b(Less if exclusive else LessOrEqual, *((row, column) if reverse else (column, row)))

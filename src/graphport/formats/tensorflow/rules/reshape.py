@@ -17,6 +17,7 @@ from graphport.ops.lowering.operands import (
     dtype_of,
     integers,
     needed,
+    needed_integer,
     reshaped,
     scalar,
     vector,
@@ -132,7 +133,7 @@ def concat(b: Builder, *x: Value) -> Value:
 @operator("Concat")
 def concat_v1(b: Builder, axis: Value, *x: Value) -> Value:
     """Pieces one after another; the first operand is the axis."""
-    return _concatenated(b, x, needed(axis, "the axis")[0])
+    return _concatenated(b, x, needed_integer(axis, "the axis"))
 
 
 @operator("ParallelConcat")
