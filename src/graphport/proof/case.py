@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphport.proof.side import Side
     from graphport.runtimes.relations import Relations
 
-_BETWEEN_STEPS = 40.0
+BETWEEN_STEPS = 40.0
 """Decibels of outputs that differ only where sums halfway between two integers are rounded the other way."""
 
 
@@ -79,6 +79,8 @@ class Case:
     evidence: dict[int, Evidence] = field(default_factory=dict[int, Evidence])
     close: set[tuple[Runner, Runner, int]] = field(default_factory=set["tuple[Runner, Runner, int]"])
     """Outputs, by position, on which two runners agreed tightly for ordinary values."""
+    are_readings_compared: bool = False
+    """Whether quantized outputs that agree loosely were compared as graphport reads both files."""
     relations: Relations | None = None
     """Open dims of side `a` in terms of others, as far as that was searched."""
     noted: set[tuple[Runner, int]] = field(default_factory=set["tuple[Runner, int]"])
@@ -161,7 +163,7 @@ def tolerance_between(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
     own = next((each for each in runtimes if each.rounds_to_steps), None)
     reason = "rounds some quantized values to a neighbour"
     if own is None and least is not None:
-        own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, _BETWEEN_STEPS)
+        own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, BETWEEN_STEPS)
         reason = "adds floats in another order, which rounds values halfway between two integers the other way"
     for side in (a, b):
         words = own_rounding.words(side.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +25,8 @@ _TYPED = frozenset({"", "onnx", "openvino", "tflite", "archive"})
 """Formats that declare the element types of inputs and outputs; a model in memory has no format."""
 _WITH_OPEN_DIMS = _TYPED | {"nnef"}
 """Formats that declare which dims are open, the first included."""
+_NAMED = frozenset({"onnx", "openvino", "tflite", "ncnn", "nnef"})
+"""Formats whose inputs and outputs have names that programs use."""
 _NARROWED = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 """Types that formats without them are written with."""
 
@@ -45,6 +48,29 @@ def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) ->
             if "dims" not in allowed:
                 found += _difference_of_dims(b, noun, (one, two))
     return found
+
+
+def pairings(a: Side, b: Side) -> tuple[str, ...]:
+    """Phrases of the inputs and outputs that files of two formats are paired by position, because their names differ.
+
+    Names that differ only in characters that a format cannot declare count as equal.
+    """
+    if a.format == b.format or not {a.format, b.format} <= _NAMED:
+        return ()
+    found: list[str] = []
+    for noun in ("input", "output"):
+        names, others = _Ports(a, b, noun).names, _Ports(b, a, noun).names
+        plain = [[_plain(name) for name in each] for each in (names, others)]
+        if len(names) != len(others) or Counter(plain[0]) == Counter(plain[1]):
+            continue
+        renamed = [pair for pair, one, two in zip(zip(names, others, strict=True), *plain, strict=True) if one != two]
+        found += [f"the {noun} '{name}' by its name ('{other}' in {b.label})" for name, other in renamed]
+    return tuple(found)
+
+
+def _plain(name: str) -> str:
+    """A name in lower case, without the index of a result, other characters than letters and digits replaced."""
+    return re.sub(r"[^0-9a-z]+", "_", re.sub(r":0$", "", name).lower()).strip("_")
 
 
 class _Ports:

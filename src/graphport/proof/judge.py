@@ -14,10 +14,12 @@ from graphport.proof.coverage.record import Coverage
 from graphport.proof.declared import mismatch
 from graphport.proof.exploring import explore
 from graphport.proof.faults import habits
-from graphport.proof.interface import interface_differences
+from graphport.proof.interface import interface_differences, pairings
 from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
+from graphport.proof.narrowing import narrowed_nodes
 from graphport.proof.pieces.recording import record_segments
 from graphport.proof.process import UnansweredError
+from graphport.proof.readings import compare_readings
 from graphport.proof.runners import BackendRunner
 from graphport.proof.side import order_outputs, settle_kept_states
 from graphport.proof.sizes import choices_of_inputs, why_not_computable
@@ -66,6 +68,8 @@ def prove(
     a, b = settle_kept_states(a, b), order_outputs(settle_kept_states(b, a), a)
     case = Case(a, b, tolerance_between(a, b, tolerance or Tolerance()), effort or Effort())
     case.interface += interface_differences(a, b, allowed)
+    stated = (*(() if "names" in allowed else pairings(a, b)), *narrowed_nodes(a, b))
+    case.coverage = case.coverage.merged(Coverage(never=stated))
     sizes = [side.size for side in (a, b) if side.size is not None]
     case.one_at_a_time = sum(sizes) > MAX_SIDE_BY_SIDE
     try:
@@ -286,6 +290,7 @@ def _compare_pair(
     if declared is not None and declared not in case.notes:
         case.notes.append(declared)
     case.record(b, test_input.label, found, fault=mismatch(b, outputs[1]) if b.is_own else None)
+    compare_readings(case, test_input, found)
     if case.effort.asks_reference:
         for runner, own in zip(pair, outputs, strict=True):
             _compare_reference(case, runner, test_input, own)

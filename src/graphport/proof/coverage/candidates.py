@@ -85,7 +85,7 @@ class Names:
 
 def differing_candidates(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
     """Values on which two graphs that agree on ordinary numbers may differ, the most telling first."""
-    yield from _by_kind(a, b, sizes, names)
+    yield from candidates_by_kind(a, b, sizes, names)
     yield from _on_limits(a, a, sizes, Names({}, {}))
     yield from _on_limits(a, b, sizes, names)
     for seed in range(SEEDS):
@@ -126,7 +126,7 @@ def normal(graph: Graph, sizes: dict[str, int], seed: int = 77) -> Candidate | N
     return Candidate("normal", sizes, made.arrays)
 
 
-def _by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
+def candidates_by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
     """All inputs by a kind of values at once, then one input alone where there are several."""
     base = normal(a, sizes)
     if base is None:

@@ -7,10 +7,19 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.proof.coverage import work_budget
-from graphport.proof.coverage.candidates import Candidate, Names, candidates_for_part, differing_candidates, normal
+from graphport.proof.coverage.candidates import (
+    Candidate,
+    Names,
+    candidates_by_kind,
+    candidates_for_part,
+    differing_candidates,
+    normal,
+)
 from graphport.proof.coverage.parts import parts_of
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.coverage.search import Finding, Search, Subject
@@ -36,6 +45,10 @@ MIN_CANDIDATES = 200
 """Test inputs of both files and of their rounding errors that there is time for, if the smallest sizes allow it."""
 MAX_SHARE = 0.1
 """The part of the time that the smallest test input may take."""
+
+
+MAX_KINDS = 48
+"""Kinds of values that are tried to reach parts."""
 
 
 class Further(NamedTuple):
@@ -152,6 +165,24 @@ class Exploration:
                         break
                     if self._reaches_more(candidate):
                         yield candidate, subject is a
+        yield from self._reaching_by_kind(choices[-1])
+
+    def _reaching_by_kind(self, sizes: dict[str, int]) -> Iterator[tuple[Candidate, bool]]:
+        """Candidates of other kinds of values, masks first, for parts that nothing else reaches.
+
+        Integers and masks are ordinary inputs; whether floats of other magnitudes are is unknown.
+        """
+        a = self.search.a
+        if self.search.b is None or not any(subject.reach.missing for subject in self.search.subjects):
+            return
+        base = normal(a.graph, sizes)
+        found = islice(candidates_by_kind(a.graph, self.search.b.graph, sizes, self.names), MAX_KINDS)
+        kinds = [each for each in found if not each.is_special]
+        for candidate in sorted(kinds, key=lambda each: not each.label.startswith("mask")):
+            if not any(subject.reach.missing for subject in self.search.subjects):
+                return
+            if self._reaches_more(candidate):
+                yield candidate, base is not None and _has_floats_of(candidate, base)
 
     def findings(self) -> Iterator[Finding]:
         """Inputs on which the readings of both files differ by more than rounding, until the time is spent."""
@@ -178,6 +209,13 @@ class Exploration:
             if each and each not in sizes:
                 sizes.append(dict(each))
         return Coverage(found.branches, found.iterations, tuple(sizes), found.pieces, found.never)
+
+
+def _has_floats_of(candidate: Candidate, base: Candidate) -> bool:
+    """Whether all floats of a candidate are those of another one."""
+    return all(
+        array.dtype.kind != "f" or np.array_equal(array, base.arrays[name]) for name, array in candidate.arrays.items()
+    )
 
 
 def _seconds(graph: Graph, test_input: TestInput) -> float:

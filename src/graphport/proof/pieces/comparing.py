@@ -16,6 +16,7 @@ from graphport.core.dtypes import DType
 from graphport.proof.pieces import judging
 from graphport.proof.pieces.bodies import body_segments
 from graphport.proof.pieces.computations import Computations
+from graphport.proof.pieces.effects import unseen_effects
 from graphport.proof.pieces.extraction import RawModel
 from graphport.proof.pieces.matching import Match, match_values
 from graphport.proof.pieces.numbering import is_same_model
@@ -25,7 +26,7 @@ from graphport.proof.pieces.tables import table_difference
 from graphport.proof.pieces.values import draw_elements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from graphport.ir.graph import Graph, Value
     from graphport.proof.pieces.judging import Finding
@@ -87,6 +88,8 @@ class Pieces:
     """Neither: no common inputs, no runtime, or no time."""
     undecided: list[str] = field(default_factory=list[str])
     """Those of `unknown` that two files of one format compute in different ways: a fault may be hidden there."""
+    unseen: list[str] = field(default_factory=list[str])
+    """Phrases of differences between nodes of two files of one format that had no effect in any run."""
     differences: list[SegmentDifference] = field(default_factory=list[SegmentDifference])
     matches: list[Match] = field(default_factory=list[Match])
     reached: set[str] = field(default_factory=set[str])
@@ -131,7 +134,15 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
     if a.format == b.format:
         names = dict.fromkeys(name_of(each) for each in computed if not each.is_equal)
         found.undecided = [name for name in names if name not in found.compared]
+    found.unseen = list(_unseen(found, computed, segmentation, is_one_format=a.format == b.format))
     return found
+
+
+def _unseen(found: Pieces, computed: list[Match], segmentation: Segmentation, *, is_one_format: bool) -> Iterator[str]:
+    """Phrases of differences without an effect; in two formats, those of segments that were not run by themselves."""
+    for each in computed:
+        if not each.is_equal and (is_one_format or name_of(each) not in found.compared):
+            yield from unseen_effects(each, segmentation.by_b, is_one_format=is_one_format)
 
 
 def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match], wanted: Collection[str]) -> list[Match]:

@@ -33,8 +33,6 @@ def record_segments(case: Case) -> None:
         return
     seconds = min(SHARE * case.effort.seconds, MIN_SECONDS + RUNS * max(each.seconds for each in case.runners))
     if case.tolerance.least_snr is not None and not case.tolerance.of_steps:
-        if case.a.format != case.b.format:
-            return
         # Half precision hides differences: segments are only checked for equality.
         seconds = 0.0
     for runner in case.runners:
@@ -50,8 +48,8 @@ def record_segments(case: Case) -> None:
         case.runs.append(_as_run(case, each))
     case.coverage = case.coverage.merged(_coverage(found))
     if not found.differences:
-        never = tuple(f"segment '{name}' by itself" for name in found.undecided)
-        case.coverage = case.coverage.merged(Coverage(never=never))
+        never = [f"segment '{name}' by itself" for name in found.undecided]
+        case.coverage = case.coverage.merged(Coverage(never=(*never, *found.unseen)))
 
 
 def _test_input(case: Case) -> TestInput | None:
