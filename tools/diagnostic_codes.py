@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "graphport"
@@ -131,8 +131,7 @@ def table(found: Sequence[Finding]) -> str:
         codes = sorted({finding.code for finding in found if finding.code.rstrip("0123456789") == group})
         if not codes:
             continue
-        lines += ["", f"## {group}: {subject}", "", "| code | severity | sentence | remedy | found by |"]
-        lines += ["|---|---|---|---|---|"]
+        lines += ["", f"## {group}: {subject}", "", "| code | message |", "|---|---|"]
         lines += [_row(code, [finding for finding in found if finding.code == code]) for code in codes]
     return "\n".join([*lines, ""])
 
@@ -303,18 +302,11 @@ def _package(finding: Finding) -> tuple[str, ...]:
 
 
 def _row(code: str, found: Sequence[Finding]) -> str:
-    columns = (
-        [f'<a id="{code.lower()}"></a>`{code}`'],
-        (finding.severity for finding in found),
-        (_cell(finding.message) for finding in found),
-        (_cell(finding.help) for finding in found),
-        (f"`{finding.file}`" for finding in found),
-    )
-    return f"| {' | '.join(_joined(column) for column in columns)} |"
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return "<br>".join(filter(None, dict.fromkeys(texts)))
+    """Format a row: the code, its severity unless it is an error, and the first message."""
+    severity = " or ".join(dict.fromkeys(finding.severity for finding in found))
+    message = next((finding.message for finding in found if finding.message.strip(_UNKNOWN)), _UNKNOWN)
+    prefix = "" if severity == "error" else f"*{severity}:* "
+    return f'| <a id="{code.lower()}"></a>`{code}` | {prefix}{_cell(message)} |'
 
 
 def _cell(text: str) -> str:

@@ -11,8 +11,11 @@ BEGIN, END = "<!-- kinds -->\n", "<!-- end of kinds -->\n"
 
 
 def table() -> str:
-    """The rows of the page: name and remedy of each kind."""
-    rows = [f"| {kind.name} | {_escape(kind.remedy)} |" for kind in KINDS]
+    """Return the rows of the page: the remedy of each kind; kinds with one remedy share a row."""
+    names: dict[str, list[str]] = {}
+    for kind in KINDS:
+        names.setdefault(_escape(kind.remedy), []).append(kind.name)
+    rows = [f"| {'; '.join(found)} | {remedy} |" for remedy, found in names.items()]
     return "\n".join(["| file | what to do |", "|---|---|", *rows]) + "\n"
 
 

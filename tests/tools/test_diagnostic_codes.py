@@ -125,9 +125,10 @@ def test_a_code_may_be_found_in_two_places_with_one_meaning(tmp_path):
     assert problems(findings(tmp_path), tmp_path) == []
 
 
-def test_the_table_has_a_row_for_a_code_with_all_its_sentences():
-    rows = table(found_in('Diagnostic("IO0001", "a|b")\nDiagnostic("IO0001", "c")\nDiagnostic("RUN0001", "d")'))
-    assert '| <a id="io0001"></a>`IO0001` | error | a\\|b<br>c |  | `module.py` |' in rows.splitlines()
+def test_the_table_has_a_row_for_a_code_with_its_first_message():
+    rows = table(found_in('Diagnostic("IO0001", "a|b")\nDiagnostic("IO0001", "c")\nwarn("RUN0001", "d")'))
+    assert '| <a id="io0001"></a>`IO0001` | a\\|b |' in rows.splitlines()
+    assert '| <a id="run0001"></a>`RUN0001` | *warning:* d |' in rows.splitlines()
     assert rows.index("## RUN: ") < rows.index("## IO: ")
 
 
