@@ -53,6 +53,22 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "llama_partial": ("llama", {**COMMON, "rope_parameters": {**DEFAULT, "partial_rotary_factor": 0.5}}),
     "phi3_partial": ("phi3", {**COMMON, "head_dim": 8, "rope_parameters": {**DEFAULT, "partial_rotary_factor": 0.75}}),
     "cohere": ("cohere", {**COMMON, "use_qk_norm": True}),
+    # The configuration of Gemma 3 has the key, and its attention does not use it.
+    "gemma3": ("gemma3_text", {**COMMON, "head_dim": 8, "sliding_window": 3, "attn_logit_softcapping": 1.0}),
+}
+BERT = {name: COMMON[name] for name in COMMON if name not in {"num_key_value_heads", "max_position_embeddings"}}
+DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "vocab_size": 24}
+BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True}
+MODERN = {**BERT, "num_hidden_layers": 3, "local_attention": 4, "cls_token_id": 1, "sep_token_id": 2}
+ENCODERS: dict[str, tuple[str, str, dict[str, object]]] = {
+    "bert": ("bert", "Model", BERT),
+    "bert_untied": ("bert", "ForMaskedLM", {**BERT, "tie_word_embeddings": False}),
+    "roberta": ("roberta", "ForSequenceClassification", {**BERT, "num_labels": 3, "pad_token_id": 1}),
+    "distilbert": ("distilbert", "ForTokenClassification", {**DISTIL, "num_labels": 3}),
+    "modernbert": ("modernbert", "ForMaskedLM", {**MODERN, **BIASES, "tie_word_embeddings": False}),
+    "albert": ("albert", "ForMaskedLM", {**BERT, "embedding_size": 8}),
+    "electra_mlm": ("electra", "ForMaskedLM", {**BERT, "embedding_size": 8}),
+    "electra": ("electra", "ForSequenceClassification", {**BERT, "embedding_size": 8, "num_labels": 3}),
 }
 
 
@@ -93,6 +109,39 @@ def write_models(names: list[str]) -> None:
         (HERE / name / "generation_config.json").unlink(missing_ok=True)
 
 
+def write_encoders(names: list[str]) -> None:
+    import torch
+    import transformers
+
+    heads = {
+        "Model": transformers.AutoModel,
+        "ForMaskedLM": transformers.AutoModelForMaskedLM,
+        "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
+        "ForTokenClassification": transformers.AutoModelForTokenClassification,
+    }
+    for name, (kind, head, values) in ENCODERS.items():
+        if names and name not in names:
+            continue
+        torch.manual_seed(7)
+        config = transformers.AutoConfig.for_model(kind, **{**values, "max_position_embeddings": 32})
+        model = heads[head].from_config(config).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                scale = 0.3 if parameter.ndim == 1 else 1.5 / parameter.shape[-1] ** 0.5
+                parameter.copy_((torch.randn_like(parameter) * scale).to(torch.bfloat16).float())
+            model.tie_weights()
+            generator = torch.Generator().manual_seed(1)
+            ids, mask = torch.randint(3, 24, (2, 7), generator=generator), torch.ones(2, 7, dtype=torch.int64)
+            mask[1, 5:], ids[1, 5:] = 0, config.pad_token_id
+            given = {"input_ids": ids, "attention_mask": mask}
+            if kind in {"bert", "albert", "electra"}:
+                given["token_type_ids"] = torch.randint(0, 2, (2, 7), generator=generator)
+            found = model(**given)
+        arrays = {name: value.numpy() for name, value in {**given, **found}.items()}
+        np.savez_compressed(HERE / f"encoder_{name}.npz", **arrays)
+        model.to(torch.bfloat16).save_pretrained(HERE / f"encoder_{name}")
+
+
 def run(model, ids, mask, past):
     import inspect
 
@@ -118,4 +167,8 @@ def write_blocks() -> None:
 
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
-    write_blocks() if sys.argv[1:] == ["blocks"] else write_models(sys.argv[1:])
+    if sys.argv[1:] == ["blocks"]:
+        write_blocks()
+    else:
+        write_models(sys.argv[1:])
+        write_encoders(sys.argv[1:])

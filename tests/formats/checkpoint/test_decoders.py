@@ -11,7 +11,9 @@ import pytest
 import graphport as gp
 
 MODELS = Path(__file__).parent / "models"
-NAMES = sorted(path.stem for path in MODELS.glob("*.npz") if path.stem != "blocks")
+NAMES = sorted(
+    path.stem for path in MODELS.glob("*.npz") if not path.stem.startswith(("blocks", "encoder_", "quantized_"))
+)
 
 
 def empty_caches(session):

@@ -114,10 +114,14 @@ def _refuse_bidirectional(config: Config) -> None:
 def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
     family = ENCODERS[kind]
     encoder = resolve(family, config)
-    _check_activation(encoder.act, config)
+    for activation in (encoder.act, encoder.mlm_act):
+        _check_activation(activation, config)
+    for name in ("num_hidden_groups", "inner_group_num"):
+        if config.integer(name, default=1, low=0) != 1:
+            raise config.unsupported(name, f"{name} {config.values[name]}: groups of layers with weights of their own")
     architecture = str((config.list_value("architectures") or ["Model"])[0])
     task = next((each for each in TASKS if architecture.endswith(each)), None)
-    if task is None or (task != "Model" and not encoder.tasks):
+    if task is None:
         message = f"models of the architecture {architecture[:80]!r} ({kind})"
         raise config.unsupported("architectures", message, f"read are those that end with {', '.join(TASKS)}")
     tensors = read_tensors(folder)

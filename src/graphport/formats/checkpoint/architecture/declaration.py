@@ -177,10 +177,10 @@ class Decoder:
     """Encoders: whether the model without a head returns a pooled output."""
     classify: str = "pooler"
     """Encoders: what is in front of a classifier: `pooler`, `dense`, `relu` or `head`."""
+    classify_act: str = "tanh"
     classify_mean: str = "cls"
     mlm_act: str = "gelu"
     mlm_dense_bias: bool = True
-    tasks: str = "all"
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -119,10 +119,8 @@ class EncoderNet(DecoderNet):
 
     def _pooler(self, x: Value) -> Value:
         hidden = self.decoder.hidden
-        dense = self.parts.named_linear(
-            self._first_token(x), self.decoder.names["pooler"], hidden, hidden, has_bias=True
-        )
-        return self.net.op(Tanh, dense)
+        name = self.decoder.names["pooler"]
+        return self.net.op(Tanh, self.parts.named_linear(self._first_token(x), name, hidden, hidden, has_bias=True))
 
     def _transform(self, x: Value) -> Value:
         """Append a dense layer, an activation and a norm."""
@@ -136,13 +134,20 @@ class EncoderNet(DecoderNet):
         del labels
         decoder, weights = self.decoder, self.weights
         name = decoder.names["mlm_decoder"]
-        logits = self.net.tied_linear(self._transform(x), self.table, name)
-        if weights.has(f"{name}.weight"):
-            weights.stored(f"{name}.weight", (decoder.vocab, decoder.embed_size or decoder.hidden))
-        bias = decoder.names["mlm_bias"]
-        if weights.has(f"{name}.bias") and bias != f"{name}.bias":
-            weights.stored(f"{name}.bias", (decoder.vocab,))
+        shape = (decoder.vocab, decoder.embed_size or decoder.hidden)
+        x = self._transform(x)
+        if decoder.tied:
+            logits = self.net.tied_linear(x, self.table, name)
+            if weights.has(f"{name}.weight"):
+                weights.stored(f"{name}.weight", shape)
+        else:
+            logits = self.net.linear(x, weights.float(f"{name}.weight", shape), None, name)
+        # The decoder's bias and that of the head are one tensor if the weights are tied.
+        biases = [each for each in (f"{name}.bias", decoder.names["mlm_bias"]) if weights.has(each)]
+        for each in biases:
+            weights.stored(each, (decoder.vocab,))
         if decoder.head_bias:
+            bias = biases[0] if biases and not decoder.tied else decoder.names["mlm_bias"]
             logits = self.net.add(logits, self.net.weight(weights.float(bias, (decoder.vocab,)), bias))
         return {"logits": logits}
 
@@ -150,9 +155,8 @@ class EncoderNet(DecoderNet):
         decoder, parts, hidden = self.decoder, self.parts, self.decoder.hidden
         last = "classifier"
         if decoder.classify == "dense":
-            h = self.net.op(
-                Tanh, parts.named_linear(self._first_token(x), "classifier.dense", hidden, hidden, has_bias=True)
-            )
+            h = parts.named_linear(self._first_token(x), "classifier.dense", hidden, hidden, has_bias=True)
+            h = self.net.activate(h, decoder.classify_act)
             last = "classifier.out_proj"
         elif decoder.classify == "relu":
             h = self.net.op(

@@ -41,12 +41,13 @@ _BERT = {
     "act": key("hidden_act", default="gelu"),
     "positions": "learned",
     "window_layers": "none",
-    "tied": True,
+    "tied": key("tie_word_embeddings", default=True),
     "head_bias": True,
     "types": key("type_vocab_size", default=2),
     "takes_types": True,
     "mlm_act": key("hidden_act", default="gelu"),
 }
+_PROJECTED = {"embed_size": key("embedding_size", default=Ratio("hidden"))}
 _ROBERTA = {
     **_BERT,
     "takes_types": False,
@@ -69,13 +70,53 @@ _ROBERTA_NAMES = _renamed(
     mlm_bias="lm_head.bias",
 )
 
+_ALBERT_LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0."
+"""All layers of ALBERT have the same weights."""
+_ALBERT_NAMES = _renamed(
+    "albert.",
+    layer=_ALBERT_LAYER,
+    q="attention.query",
+    k="attention.key",
+    v="attention.value",
+    o="attention.dense",
+    norm1="attention.LayerNorm",
+    up="ffn",
+    down="ffn_output",
+    norm2="full_layer_layer_norm",
+    pooler="albert.pooler",
+    project_in="albert.encoder.embedding_hidden_mapping_in",
+    mlm_dense="predictions.dense",
+    mlm_norm="predictions.LayerNorm",
+    mlm_decoder="predictions.decoder",
+    mlm_bias="predictions.bias",
+    heads=f"{_BERT_NAMES['heads']} predictions. sop_classifier.",
+)
+
 ENCODERS: dict[str, Family] = {
+    "albert": Family(
+        {
+            **_BERT,
+            **_PROJECTED,
+            "act": key("hidden_act", default="gelu_new"),
+            "pooled": True,
+            "mlm_act": key("hidden_act", default="gelu_new"),
+        },
+        _ALBERT_NAMES,
+        prefix="albert.",
+    ),
     "bert": Family({**_BERT, "pooled": True}, _BERT_NAMES, prefix="bert."),
     "roberta": Family({**_ROBERTA, "pooled": True}, _ROBERTA_NAMES, prefix="roberta."),
     "xlm-roberta": Family({**_ROBERTA, "pooled": True}, _ROBERTA_NAMES, prefix="roberta."),
     "electra": Family(
-        {**_BERT, "embed_size": key("embedding_size", default=Ratio("hidden")), "tasks": ""},
-        _renamed("electra.", project_in="electra.embeddings_project"),
+        {**_BERT, **_PROJECTED, "mlm_act": "gelu", "classify": "dense", "classify_act": "gelu"},
+        _renamed(
+            "electra.",
+            project_in="electra.embeddings_project",
+            mlm_dense="generator_predictions.dense",
+            mlm_norm="generator_predictions.LayerNorm",
+            mlm_decoder="generator_lm_head",
+            mlm_bias="generator_lm_head.bias",
+        ),
         prefix="electra.",
     ),
     "distilbert": Family(

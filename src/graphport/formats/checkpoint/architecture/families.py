@@ -249,6 +249,8 @@ FAMILIES: dict[str, Family] = {
     "gemma3_text": Family(
         {
             **_GEMMA2,
+            # The configuration has the key of Gemma 2, and no attention of Gemma 3 uses it.
+            "softcap": 0.0,
             "qk_norm": "head",
             "window_layers": "pattern",
             "window_pattern": key("sliding_window_pattern", "_sliding_window_pattern", default=6),

@@ -37,22 +37,23 @@ def mlp(parts: Projections, x: Value, layer: int) -> Value:
         name = parts.name("gate_up", layer)
         both = parts.matrix(name, 2 * decoder.inner, decoder.hidden)
         gate = rows(both, np.arange(decoder.inner))
-        return _gated(parts, x, (gate, rows(both, np.arange(decoder.inner, 2 * decoder.inner)), down), name)
+        up = rows(both, np.arange(decoder.inner, 2 * decoder.inner))
+        bias = parts.weights.float(f"{name}.bias", (2 * decoder.inner,)) if has_bias else None
+        h = _gated(parts, x, (gate, up, bias), name)
+        return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
     gate = parts.named_linear(x, parts.name("gate", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
     h = parts.named_linear(x, parts.name("up", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
     h = parts.net.op(Mul, parts.net.activate(gate, decoder.act), h)
     return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
 
 
-def _gated(parts: Projections, x: Value, weights: tuple[Storage, Storage, str], name: str) -> Value:
-    net, decoder = parts.net, parts.decoder
-    gate, up, down = weights
-    h = net.op(
-        Mul,
-        net.activate(net.linear(x, gate, None, f"{name}.gate"), decoder.act),
-        net.linear(x, up, None, f"{name}.up"),
-    )
-    return parts.named_linear(h, down, decoder.hidden, decoder.inner)
+def _gated(parts: Projections, x: Value, weights: tuple[Storage, Storage, Storage | None], name: str) -> Value:
+    """Append act(gate(x)) * up(x).  Shapes: gate and up [I, H], bias of both [2 I] → [B, S, I]."""
+    net, (gate, up, bias) = parts.net, weights
+    inner = gate.shape[0]
+    shifts = (None, None) if bias is None else (rows(bias, np.arange(inner)), rows(bias, np.arange(inner, 2 * inner)))
+    h = net.activate(net.linear(x, gate, shifts[0], f"{name}.gate"), parts.decoder.act)
+    return net.op(Mul, h, net.linear(x, up, shifts[1], f"{name}.up"))
 
 
 def _experts(parts: Projections, x: Value, layer: int) -> Value:
@@ -128,9 +129,7 @@ def _stacked_expert(parts: Projections, x: Value, name: str, expert: int) -> Val
     down = leading(parts.weights.float(name + decoder.names["expert_down"], (count, hidden, inner)), expert)
     gate, up = rows(both, np.arange(inner)), rows(both, np.arange(inner, 2 * inner))
     label = f"{name}{expert}"
-    h = net.activate(net.linear(x, gate, None, f"{label}.gate"), decoder.act)
-    h = net.op(Mul, h, net.linear(x, up, None, f"{label}.up"))
-    return net.linear(h, down, None, f"{label}.down")
+    return net.linear(_gated(parts, x, (gate, up, None), label), down, None, f"{label}.down")
 
 
 def _parted_expert(parts: Projections, x: Value, name: str, expert: int) -> Value:
@@ -144,9 +143,7 @@ def _parted_expert(parts: Projections, x: Value, name: str, expert: int) -> Valu
         for role, shape in (("gate", (inner, hidden)), ("up", (inner, hidden)), ("down", (hidden, inner)))
     )
     label = f"{name}expert{expert}"
-    h = net.activate(net.linear(x, gate, None, f"{label}.gate"), decoder.act)
-    h = net.op(Mul, h, net.linear(x, up, None, f"{label}.up"))
-    return net.linear(h, down, None, f"{label}.down")
+    return net.linear(_gated(parts, x, (gate, up, None), label), down, None, f"{label}.down")
 
 
 def _gpt_oss_expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:

@@ -12,7 +12,7 @@ from graphport.formats.checkpoint.container.tensors import Transposed
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
-from graphport.ops.pages.activation import Gelu, Relu, Sigmoid, Swish, Tanh
+from graphport.ops.pages.activation import Clip, Gelu, HardSwish, LeakyRelu, Mish, Relu, Sigmoid, Swish, Tanh
 from graphport.ops.pages.arithmetic import Add, Cast, Div, Mul, Pow, Sub
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
@@ -25,11 +25,19 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ops.declare import Page
 
-ACTIVATIONS = (
-    *("silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_bloom", "gelu_python", "quick_gelu"),
-    *("relu", "relu2", "sigmoid", "tanh"),
+_TANH_GELUS = {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate", "gelu_fast", "gelu_bloom"}
+_PLAIN: dict[str, Page] = {
+    "hardswish": HardSwish,
+    "leaky_relu": LeakyRelu,
+    "mish": Mish,
+    "relu": Relu,
+    "sigmoid": Sigmoid,
+    "tanh": Tanh,
+}
+ACTIVATIONS = sorted(
+    {"silu", "swish", "gelu", "gelu_python", "quick_gelu", "relu2", "relu6", "linear"} | _TANH_GELUS | set(_PLAIN)
 )
-_TANH_GELUS = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_bloom"}
+"""Names of activations in transformers."""
 
 
 class Net:
@@ -104,7 +112,9 @@ class Net:
             return self.op(Mul, x, self.op(Sigmoid, self.scaled(x, 1.702)))
         if kind == "relu2":
             return self.op(Pow, self.op(Relu, x), self.floats(2))
-        return self.op({"relu": Relu, "sigmoid": Sigmoid, "tanh": Tanh}[kind], x)
+        if kind == "relu6":
+            return self.op(Clip, x, self.floats(0), self.floats(6))
+        return x if kind == "linear" else self.op(_PLAIN[kind], x)
 
     def scaled(self, x: Value, factor: float) -> Value:
         """Return x * factor."""

@@ -25,7 +25,9 @@ _WITHOUT_MEANING = re.compile(
 """Buffers that other programs store: masks, tables of frequencies, constant positions."""
 _OTHER_MODALITIES = re.compile(r"(^|\.)(vision_tower|multi_modal_projector|vision_model|audio_tower|embed_vision)\.")
 """Parts of models of several modalities, of which the language model is read."""
-_OTHER_TASKS = re.compile(r"^(cls|lm_head|classifier|score|qa_outputs|pooler|vocab_[a-z_]+|head|decoder)\.")
+_OTHER_TASKS = re.compile(
+    r"^(cls|lm_head|classifier|score|qa_outputs|pooler|vocab_[a-z_]+|head|decoder|predictions|sop_classifier)\."
+)
 """Heads of other tasks than that of the architecture."""
 _LAYER = re.compile(r"\.(\d+)\.")
 
