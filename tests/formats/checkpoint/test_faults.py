@@ -131,9 +131,14 @@ def test_version_1_of_gguf_is_refused_by_name(tmp_path):
         gp.load(path)
 
 
-def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder):
+def test_a_quantized_checkpoint_without_codes_is_refused(folder):
     change_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
-    with pytest.raises(gp.DiagnosticError, match="gptq"):
+    assert code_of(folder) == "CKPT0007"
+
+
+def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder):
+    change_config(folder, quantization_config={"quant_method": "bitsandbytes", "bits": 4})
+    with pytest.raises(gp.DiagnosticError, match="bitsandbytes"):
         gp.load(folder)
 
 

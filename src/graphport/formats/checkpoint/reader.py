@@ -17,6 +17,7 @@ from graphport.formats.checkpoint.architecture.weights import Weights
 from graphport.formats.checkpoint.container.config import Config
 from graphport.formats.checkpoint.container.faults import note
 from graphport.formats.checkpoint.container.folder import read_config, read_pooling, read_tensors
+from graphport.formats.checkpoint.container.quantized import dequantized_tensors, read_method
 from graphport.formats.checkpoint.generation import NOTE, generation_settings
 from graphport.formats.checkpoint.gguf_reader import read_file
 from graphport.ops.declare import OPSET
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     import os
 
     from graphport.core.diagnostics import Diagnostic
+    from graphport.core.storage import Storage
     from graphport.formats.checkpoint.architecture.declaration import Decoder
     from graphport.ir.graph import Graph
 
-_OUTER = ("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings")
+_OUTER = ("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings", "quantization_config")
 """Keys that a configuration with several modalities has outside of its text_config."""
 
 TYPE = "checkpoint.type"
@@ -59,7 +61,7 @@ def has_facts(graph: Graph) -> bool:
 
 def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
     config, findings = _text_part(config)
-    _refuse_quantized(config)
+    method = read_method(config)
     kind = config.text("model_type", default="")
     if not kind:
         raise config.fault("model_type", "model_type is missing", "docs/checkpoint.md lists the types that are read")
@@ -75,7 +77,10 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     _refuse_bidirectional(config)
     family = FAMILIES[kind]
     decoder = resolve(family, config)
-    tensors = read_tensors(folder)
+    if decoder.in_by_out and method is not None:
+        message = f"quantized models of the type {kind!r}"
+        raise config.unsupported("quantization_config", message, "take the checkpoint in float16 or bfloat16")
+    tensors = _tensors(folder, config)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
     graph, found = _decoder(kind, decoder, config, weights)
     graph.notes[NOTE] = generation_settings(config, decoder, folder)
@@ -88,21 +93,16 @@ def _text_part(config: Config) -> tuple[Config, list[Diagnostic]]:
     if section is None:
         return config, []
     kind = config.text("model_type", default="")
-    _refuse_quantized(config)
     outer = {name: config.values[name] for name in _OUTER if config.has(name)}
     values = {"model_type": f"{kind}_text", **outer, **section.values}
     message = f"of the {kind[:60]} model the language model is read, without images and sounds"
     return Config(values, config.source, "text_config."), [note("CKPT0010", message, config.source)]
 
 
-def _refuse_quantized(config: Config) -> None:
-    section = config.section("quantization_config")
-    if section is None:
-        return
-    method = section.text("quant_method", default="unnamed")
-    message = f"checkpoints quantized with {method[:60]!r}"
-    help_ = "take the checkpoint in float16 or bfloat16 and quantize it with graphport quantize"
-    raise config.unsupported("quantization_config", message, help_)
+def _tensors(folder: Path, config: Config) -> dict[str, Storage]:
+    """Return the tensors of a folder, with matrices for the codes and scales of a quantized one."""
+    tensors, method = read_tensors(folder), read_method(config)
+    return tensors if method is None else dequantized_tensors(tensors, method)
 
 
 def _refuse_bidirectional(config: Config) -> None:
@@ -124,7 +124,7 @@ def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagn
     if task is None:
         message = f"models of the architecture {architecture[:80]!r} ({kind})"
         raise config.unsupported("architectures", message, f"read are those that end with {', '.join(TASKS)}")
-    tensors = read_tensors(folder)
+    tensors = _tensors(folder, config)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, encoder, family))
     net = EncoderNet(Net(kind, OPSET), encoder, config, weights)
     graph = net.encoder_graph(task, _label_count(config), read_pooling(folder) if task == "Model" else None)

@@ -20,7 +20,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _NIBBLES = np.array([0, 4], np.uint8)
 _PAIRS = np.array([0, 2, 4, 6], np.uint8)
 _IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
-_E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.float32)
+E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.float32)
+"""Values of float4 (e2m1) by code, doubled."""
 
 
 class BlockFormat(NamedTuple):
@@ -210,7 +211,7 @@ def _iq4_xs(blocks: Array) -> Array:
 
 def _mxfp4(blocks: Array) -> Array:
     scales = np.ldexp(np.float32(1), blocks[:, :1].astype(np.int32) - 128)
-    return scales * _E2M1[_nibbles(blocks[:, 1:])]
+    return scales * E2M1[_nibbles(blocks[:, 1:])]
 
 
 def _tq2_0(blocks: Array) -> Array:

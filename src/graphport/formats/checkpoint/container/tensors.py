@@ -65,6 +65,20 @@ class Derived(Storage):
         yield from Bytes(flat.view(np.uint8).data).chunks(0, self.nbytes, limit)
 
 
+class ExpertStack(Derived):
+    """A tensor that is computed for one index of the first axis at a time."""
+
+    __slots__ = ("compute_one",)
+
+    def __init__(self, shape: Sequence[int], compute_one: Callable[[int], Array], of: Storage) -> None:
+        super().__init__(shape, lambda: np.stack([compute_one(index) for index in range(shape[0])]), of)
+        self.compute_one = compute_one
+
+    def at_index(self, index: int) -> Storage:
+        """Return the tensor at an index of the first axis."""
+        return Derived(self.shape[1:], lambda: self.compute_one(index), self.of)
+
+
 class Transposed(Derived):
     """A matrix with its axes exchanged."""
 
@@ -93,7 +107,7 @@ def leading(storage: Storage, index: int) -> Storage:
     """Return the tensor at an index of the first axis, without decoding the whole tensor."""
     if isinstance(storage, Widened):
         return Widened(leading(storage.of, index))
-    if isinstance(storage, BlockStorage):
+    if isinstance(storage, BlockStorage | ExpertStack):
         return storage.at_index(index)
     shape = storage.shape[1:]
     if isinstance(storage, FileStorage) and storage.dtype.bits >= 8:
