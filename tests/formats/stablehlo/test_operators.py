@@ -91,10 +91,10 @@ SQUARE = """func.func private @square(%x: tensor<2xf32>) -> tensor<2xf32> {
 """
 
 
-def run(name, operands, types, tmp_path, attributes="", regions=""):
-    """Run one operator in its generic form on constants."""
+def operator_text(name, operands, types, attributes="", regions="", *, are_constants=True):
+    """A program of one operator in its generic form, on constants or on arguments of their types."""
     op_type = name if name.startswith("chlo.") else f"stablehlo.{name}"
-    lines = [f"%x{k} = stablehlo.constant {operand}" for k, operand in enumerate(operands)]
+    lines = [f"%x{k} = stablehlo.constant {operand}" for k, operand in enumerate(operands) if are_constants]
     names = ", ".join(f"%x{k}" for k in range(len(operands)))
     given = ", ".join(operand.rpartition(" : ")[2] for operand in operands)
     returned = ", ".join(types)
@@ -104,12 +104,22 @@ def run(name, operands, types, tmp_path, attributes="", regions=""):
     count = f":{len(types)}" if len(types) > 1 else ""
     lines.append(f'%y{count} = "{op_type}"({names}){properties}{region} : ({given}) -> ({returned})')
     lines.append(f"return {results} : {returned}")
-    return run_body("\n".join(lines), returned, tmp_path)
+    arguments = [f"%x{k}: {operand.rpartition(' : ')[2]}" for k, operand in enumerate(operands) if not are_constants]
+    return program_text("\n".join(lines), returned, ", ".join(arguments))
 
 
-def run_body(body, returned, tmp_path):
-    """Run the body of a function without arguments."""
-    text = f"func.func public @main() -> ({returned}) {{\n{body}\n}}\n{SQUARE}"
+def program_text(body, returned, arguments=""):
+    """A program whose function `main` has a body."""
+    return f"func.func public @main({arguments}) -> ({returned}) {{\n{body}\n}}\n{SQUARE}"
+
+
+def run(name, operands, types, tmp_path, attributes="", regions=""):
+    """Run one operator in its generic form on constants."""
+    return run_text(operator_text(name, operands, types, attributes, regions), tmp_path)
+
+
+def run_text(text, tmp_path):
+    """Run a program without arguments."""
     path = tmp_path / "model.mlir"
     path.write_text(text)
     return list(graphport.run(graphport.load(path), {}, backend="reference").values())
@@ -158,7 +168,7 @@ def test_operator_on_constants(row, tmp_path):
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=[row["name"] for row in PROGRAMS])
 def test_operators_in_sequence(row, tmp_path):
-    (found,) = run_body(row["text"], row["type"], tmp_path)
+    (found,) = run_text(program_text(row["text"], row["type"]), tmp_path)
     np.testing.assert_allclose(found, row["expected"])
 
 

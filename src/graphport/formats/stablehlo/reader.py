@@ -19,6 +19,7 @@ from graphport.formats.stablehlo.refusal import RefusedError, refuse
 from graphport.formats.stablehlo.rules import catalog  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the rules
 from graphport.formats.stablehlo.rules.emitter import Emitter, expanded_operations
 from graphport.formats.stablehlo.rules.values import Held, Pair, Quantized, Token, TupleValue
+from graphport.formats.stablehlo.verify import verify
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
@@ -142,6 +143,7 @@ class _GraphReader:
             )
         if entry.body is None:
             refuse("SH0004", f"@{entry.name} has no body")
+        verify(self._program)
         results = self._emitter.block(entry.body, self._inputs(entry))
         self._outputs(entry, results)
         self._graph.notes[VERSION] = {"version": self._program.version or "text"}

@@ -18,13 +18,26 @@ MAX_UNROLLED = 32
 """Rows of a matrix whose decomposition is written out."""
 
 
+def _matrix_size(e: Emitter, op: Operation, a: Value) -> int:
+    """The number of rows and columns of square matrices.
+
+    Raises:
+        RefusedError: SH0007 they are not square, SH0006 they are too large.
+    """
+    if e.rank(a) < 2:
+        refuse("SH0007", f"{op.shown()}: an operand of rank {e.rank(a)}, expected matrices")
+    rows, columns = e.static(a, e.rank(a) - 2), e.static(a, e.rank(a) - 1)
+    if rows != columns:
+        refuse("SH0007", f"{op.shown()}: matrices of {rows} rows and {columns} columns")
+    if rows > MAX_UNROLLED:
+        refuse("SH0006", f"unsupported: {op.shown()} of matrices of {rows} rows")
+    return rows
+
+
 @rule("cholesky")
 def cholesky(e: Emitter, op: Operation, a: Value) -> Value:
     """The lower (or upper) triangular factor, column by column."""
-    rank = e.rank(a)
-    size = e.static(a, rank - 1)
-    if size != e.dims(a)[rank - 2] or size > MAX_UNROLLED:
-        refuse("SH0006", f"unsupported: cholesky of matrices of {size} rows")
+    rank, size = e.rank(a), _matrix_size(e, op, a)
     is_lower = bool(op.attributes.get("lower", False))
     dtype = e.dtype(a)
     given = a if is_lower else e.transpose(a, [*range(rank - 2), rank - 1, rank - 2])
@@ -50,10 +63,9 @@ def cholesky(e: Emitter, op: Operation, a: Value) -> Value:
 @rule("triangular_solve")
 def triangular_solve(e: Emitter, op: Operation, a: Value, b: Value) -> Value:
     """Solve a triangular system row by row."""
-    rank = e.rank(a)
-    size = e.static(a, rank - 1)
-    if size > MAX_UNROLLED:
-        refuse("SH0006", f"unsupported: triangular_solve with matrices of {size} rows")
+    rank, size = e.rank(a), _matrix_size(e, op, a)
+    if e.rank(b) != rank:
+        refuse("SH0007", f"triangular_solve: operands of rank {rank} and {e.rank(b)}")
     swap = [*range(rank - 2), rank - 1, rank - 2]
     is_lower = bool(op.attributes.get("lower", False))
     if op.attributes.get("transpose_a", "NO_TRANSPOSE") in ("TRANSPOSE", "ADJOINT"):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.program import Dense, dictionary, elements_of
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import RULES
-from graphport.formats.stablehlo.rules.emitter import Emitter, as_results, rule
-from graphport.formats.stablehlo.rules.reductions import running_sums, windows_reduced
-from graphport.formats.stablehlo.rules.shapes import padded_axes
+from graphport.formats.stablehlo.rules.emitter import Emitter, rule
+from graphport.formats.stablehlo.rules.reductions import as_tensor, running_sums, windows_reduced
+from graphport.formats.stablehlo.rules.shapes import ints_of, padded_axes
 from graphport.formats.stablehlo.rules.sorting import largest_elements
 from graphport.formats.stablehlo.rules.values import Held, flattened
 from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.formats.stablehlo.program import Operation
 
 _IDENTITIES = frozenset(
@@ -38,12 +41,12 @@ def custom_call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
     if name in ("mhlo.topk", "TopK") and len(xs) == 1 and isinstance(xs[0], Value):
         return _top_k(e, op, xs[0])
     if name == "check.eq":
-        return [_all_equal(e, *xs)]
+        return [_all_equal(e, xs)]
     if name == "stablehlo.dynamic_reduce_window":
         return _dynamic_reduce_window(e, op, xs)
-    known = RULES.get(name.replace("mhlo.", "chlo.")) if name.startswith("mhlo.") else None
-    if known is not None:
-        return as_results(known(e, op, *xs))
+    own = name.replace("mhlo.", "chlo.", 1)
+    if name.startswith("mhlo.") and own in RULES:
+        return e.apply(replace(op, name=own), list(xs))
     help = "calls of host functions and of libraries have no meaning in a file" if _is_host(name) else None
     return refuse("SH0006", f"unsupported: the custom call @{name}", help=help)
 
@@ -56,15 +59,19 @@ def _top_k(e: Emitter, op: Operation, x: Value) -> list[Held]:
     attributes = dictionary(op.attributes.get("mhlo.attributes")) or dictionary(op.attributes.get("backend_config"))
     count = attributes.get("k")
     if isinstance(count, Dense):
-        count = int(count.array())
+        numbers = ints_of(count, "k")
+        count = numbers[0] if len(numbers) == 1 else None
     if not isinstance(count, int) or attributes.get("largest") is False:
         refuse("SH0006", "unsupported: a custom call of top-k without a constant k, or of the smallest elements")
     return largest_elements(e, x, count)
 
 
-def _all_equal(e: Emitter, *xs: Held) -> Value:
+def _all_equal(e: Emitter, xs: Sequence[Held]) -> Value:
     """Whether all elements of two tensors are equal, as StableHLO's own tests ask."""
-    a, b = (value for x in xs for value in flattened(x))
+    values = [value for x in xs for value in flattened(x)]
+    if len(values) != 2:
+        refuse("SH0006", "unsupported: check.eq of tensors that are not real")
+    a, b = values
     same = e.cast(e("Equal", a, b), DType.INT32)
     return e.cast(e("ReduceMin", same, keepdims=0), DType.BOOL)
 
@@ -77,18 +84,24 @@ def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> l
     if count < 1 or len(xs) != 2 * count + 5 or function is None or function.body is None:
         refuse("SH0007", "stablehlo.dynamic_reduce_window: expected operands, initial values, numbers and a function")
     given, initial, numbers = list(xs[:count]), list(xs[count : 2 * count]), xs[2 * count :]
+    rank = e.rank(as_tensor(given[0]))
     window: dict[str, Any] = {name: e.known_sizes(x) for name, x in zip(_WINDOW, numbers, strict=True)}
     padding: list[Any] | None = window.pop("padding")
     if padding is None and isinstance(numbers[-1], Value):
         given = [_padded(e, x, start, numbers[-1]) for x, start in zip(given, initial, strict=True)]
-        padding = [0] * (2 * e.rank(flattened(given[0])[0]))
+        padding = [0] * (2 * rank)
     if padding is None:
         refuse("SH0007", "stablehlo.dynamic_reduce_window: the padding is no tensor")
+    lengths = [len(window[name] or [1] * rank) for name in _WINDOW[:-1]]
+    if len(padding) != 2 * rank or any(length != rank for length in lengths):
+        refuse("SH0007", f"stablehlo.dynamic_reduce_window: windows of {lengths} axes for rank {rank}")
     window["low"], window["high"] = padding[0::2], padding[1::2]
     if count == 1 and (sums := running_sums(e, function.body, given[0], initial[0], window)) is not None:
         return [sums]
     for name, x in zip(_WINDOW[:-1], numbers, strict=False):
         window[name] = e.must_know(x, name)
+        if min(window[name], default=1) < 1:
+            refuse("SH0007", f"stablehlo.dynamic_reduce_window: {name} = {window[name]}")
     if any(not isinstance(n, int) for n in padding):
         given = [_padded(e, x, start, numbers[-1]) for x, start in zip(given, initial, strict=True)]
         window["low"] = window["high"] = [0] * (len(padding) // 2)

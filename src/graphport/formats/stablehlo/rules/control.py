@@ -45,8 +45,8 @@ def composite(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
 @rule("if", takes_codes=True)
 def if_(e: Emitter, op: Operation, condition: Held) -> list[Held]:
     """One of two regions."""
-    if len(op.regions) != 2 or not isinstance(condition, Value):
-        refuse("SH0007", "if: expected a tensor and two regions")
+    if not isinstance(condition, Value):
+        refuse("SH0007", "if: the condition is not a tensor")
     known = e.scalar(condition)
     if known is not None:
         return e.block(op.regions[0 if known else 1], [])
@@ -56,8 +56,8 @@ def if_(e: Emitter, op: Operation, condition: Held) -> list[Held]:
 @rule("case", takes_codes=True)
 def case(e: Emitter, op: Operation, index: Held) -> list[Held]:
     """One of several regions; an index out of range takes the last."""
-    if not op.regions or not isinstance(index, Value):
-        refuse("SH0007", "case: expected a tensor and regions")
+    if not op.regions or not isinstance(index, Value) or not e.dtype(index).is_integer:
+        refuse("SH0007", "case: expected an integer tensor and regions")
     known = e.scalar(index)
     last = len(op.regions) - 1
     if known is not None:
@@ -108,12 +108,10 @@ def _return(e: Emitter, body: Graph, results: Sequence[Held]) -> None:
 @complex_rule("while")
 def while_(e: Emitter, op: Operation, *initial: Held) -> list[Held]:
     """A loop with a condition."""
-    if len(op.regions) != 2:
-        refuse("SH0007", "while: expected two regions")
     condition, step = op.regions
-    start = e.block(condition, initial)
+    start = _condition(e, condition, initial)
     count, known = _trip_count(e, condition, step, initial)
-    if (known and count == 0) or (start and e.scalar(start[0]) is False):
+    if (known and count == 0) or e.scalar(start) is False:
         return list(initial)
     given = [value for held in initial for value in flattened(held)]
     body = Graph("step", opsets={"": OPSET})
@@ -124,18 +122,27 @@ def while_(e: Emitter, op: Operation, *initial: Held) -> list[Held]:
         arguments = [body.add_input(body.fresh("carried"), fact) for fact in facts]
         values = list(arguments)
         carried = e.block(step, [rebuilt(held, values) for held in initial])
-        if known:
-            going = [e.constant(True, DType.BOOL)]
-        else:
-            going = [value for held in e.block(condition, carried) for value in flattened(held)]
+        going = e.constant(True, DType.BOOL) if known else _condition(e, condition, carried)
         results = [value for held in carried for value in flattened(held)]
         if len(results) != len(given):
             refuse("SH0007", f"while carries {len(given)} values, its body returns {len(results)}")
-        _return(e, body, [e("Identity", going[0]), *results])
+        _return(e, body, [e("Identity", going), *results])
     trips = e.constant(count, DType.INT64) if known else None
-    flag = None if known else next(value for held in start for value in flattened(held))
+    flag = None if known else start
     found = list(e.results("Loop", len(given), trips, flag, *given, body=body))
     return [rebuilt(held, found) for held in initial]
+
+
+def _condition(e: Emitter, block: Block, carried: Sequence[Held]) -> Value:
+    """The result of the condition of a loop.
+
+    Raises:
+        RefusedError: SH0007 it is not one tensor.
+    """
+    found = e.block(block, carried)
+    if len(found) != 1 or not isinstance(found[0], Value):
+        refuse("SH0007", "while: the condition must return one boolean")
+    return found[0]
 
 
 def counted_loop(
@@ -166,7 +173,7 @@ def _trip_count(e: Emitter, condition: Block, step: Block, initial: Sequence[Hel
     unknown = (0, False)
     operations = {key: op for op in condition.operations for key in op.results}
     last = condition.operations[-1] if condition.operations else None
-    if last is None or last.name != "return" or len(last.operands) != 1:
+    if last is None or last.name != "return" or len(last.operands) != 1 or len(step.arguments) != len(initial):
         return unknown
     test = operations.get(last.operands[0])
     if test is None or test.name != "compare" or test.attributes.get("comparison_direction") != "LT":
@@ -184,9 +191,9 @@ def _trip_count(e: Emitter, condition: Block, step: Block, initial: Sequence[Hel
         return unknown
     start = e.scalar(initial[place])
     counts = _adds_one(e, step, returned[place], step.arguments[place][0])
-    if start is None or limit is None or not counts:
+    if not isinstance(start, int) or not isinstance(limit, int) or not counts:
         return unknown
-    return max(int(limit) - int(start), 0), True
+    return max(limit - start, 0), True
 
 
 def _adds_one(e: Emitter, step: Block, result: int, argument: int) -> bool:
@@ -200,7 +207,9 @@ def _adds_one(e: Emitter, step: Block, result: int, argument: int) -> bool:
     if source is None:
         return other in e.values and e.scalar(e.values[other]) == 1
     value = source.attributes.get("value")
-    return source.name == "constant" and isinstance(value, Dense) and value.array().reshape(-1).tolist() == [1]
+    if source.name != "constant" or not isinstance(value, Dense) or value.type.count != 1:
+        return False
+    return value.array().item() == 1
 
 
 # Side effects and devices
@@ -251,4 +260,4 @@ def sharding_constraint(e: Emitter, op: Operation, x: Value) -> Value:
 @rule("map")
 def map_(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
     """A region of scalars for all elements."""
-    return e.vectorized(op.regions[0], xs)
+    return e.vectorized(op.regions[0], xs, len(op.results))

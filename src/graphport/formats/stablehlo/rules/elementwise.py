@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +11,12 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.emitter import RULES, Emitter, element_type, rule
+from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.formats.stablehlo.program import Operation
-    from graphport.ir.graph import Value
 
 _NARROW_FLOATS = frozenset(
     {
@@ -74,6 +76,13 @@ def _wrapped(e: Emitter, x: Value, dtype: DType) -> Value:
     return e("Sub", e("BitwiseXor", low, half), half)
 
 
+def _rule_signature(function: Callable[..., Value]) -> inspect.Signature:
+    """The signature of a function of tensors as that of a rule, which also takes the operation."""
+    emitter, *operands = inspect.signature(function).parameters.values()
+    operation = inspect.Parameter("op", inspect.Parameter.POSITIONAL_ONLY)
+    return inspect.Signature([emitter.replace(kind=inspect.Parameter.POSITIONAL_ONLY), operation, *operands])
+
+
 def elementwise(*names: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """Register a function of tensors of one type, which is computed in a wide type."""
 
@@ -82,6 +91,7 @@ def elementwise(*names: str) -> Callable[[Callable[..., Value]], Callable[..., V
             del op
             return widened(e, function, *xs)
 
+        apply.__signature__ = _rule_signature(function)  # pyright: ignore[reportFunctionMemberAccess]
         RULES.update(dict.fromkeys(names, apply))
         return function
 
@@ -91,14 +101,13 @@ def elementwise(*names: str) -> Callable[[Callable[..., Value]], Callable[..., V
 def _table(**operators: str) -> None:
     for name, op_type in operators.items():
 
-        def apply(e: Emitter, *xs: Value, _op_type: str = op_type) -> Value:
-            return e(_op_type, *xs)
+        def apply(e: Emitter, x: Value, *, _op_type: str = op_type) -> Value:
+            return e(_op_type, x)
 
         elementwise(name)(apply)
 
 
 _table(
-    subtract="Sub",
     abs="Abs",
     floor="Floor",
     ceil="Ceil",
@@ -115,6 +124,12 @@ _table(
 
 def _is_bool(x: Value) -> bool:
     return x.dtype is DType.BOOL
+
+
+@elementwise("subtract")
+def subtract(e: Emitter, x: Value, y: Value) -> Value:
+    """x - y."""
+    return e("Sub", x, y)
 
 
 @elementwise("add")
@@ -310,7 +325,7 @@ for _name, _logical, _bitwise in (
 ):
 
     @elementwise(_name)
-    def _logic(e: Emitter, x: Value, y: Value, _of: tuple[str, str] = (_logical, _bitwise)) -> Value:
+    def _logic(e: Emitter, x: Value, y: Value, *, _of: tuple[str, str] = (_logical, _bitwise)) -> Value:
         return e(_of[0] if _is_bool(x) else _of[1], x, y)
 
 
@@ -378,7 +393,9 @@ for _name, _function in (
 ):
 
     @rule(_name)
-    def _shift_rule(e: Emitter, op: Operation, x: Value, count: Value, _of: Callable[..., Value] = _function) -> Value:
+    def _shift_rule(
+        e: Emitter, op: Operation, x: Value, count: Value, *, _of: Callable[..., Value] = _function
+    ) -> Value:
         del op
         return _narrow_shift(e, x, count, _of)
 
@@ -542,6 +559,8 @@ def bitcast_convert(e: Emitter, op: Operation, x: Any) -> Value:
 
     if isinstance(x, Quantized):
         x = x.codes
+    if not isinstance(x, Value):
+        refuse("SH0007", "bitcast_convert: its operand is not a tensor of real numbers")
     source, dtype = e.dtype(x), op.result_types[0]
     wanted = getattr(dtype, "dtype", source)
     if source is wanted:
@@ -581,7 +600,10 @@ def reduce_precision(e: Emitter, op: Operation, x: Value) -> Value:
     """Round to fewer bits of exponent and mantissa."""
     text = op.attributes.get("format")
     if isinstance(text, str):
-        exponent, mantissa = (int(part) for part in text[1:].split("m"))
+        parts = re.fullmatch(r"e([0-9]{1,3})m([0-9]{1,3})", text)
+        if parts is None:
+            refuse("SH0007", f"reduce_precision: the format {text[:20]!r} is not e<bits>m<bits>")
+        exponent, mantissa = (int(part) for part in parts.groups())
     else:
         exponent, mantissa = int(op.attribute("exponent_bits")), int(op.attribute("mantissa_bits"))
     return reduced_precision(e, x, exponent, mantissa)
@@ -594,8 +616,8 @@ def reduced_precision(e: Emitter, x: Value, exponent: int, mantissa: int) -> Val
     """Round the bits of floats to the nearest even mantissa; what leaves the range is infinite or zero."""
     dtype = e.dtype(x)
     own = _FIELDS.get(dtype)
-    if own is None or exponent < 2:
-        refuse("SH0006", f"unsupported: reduce_precision of {dtype} to {exponent} bits of exponent")
+    if own is None or exponent < 2 or mantissa < 0:
+        refuse("SH0006", f"unsupported: reduce_precision of {dtype} to {exponent} bits of exponent, {mantissa} others")
     bits_type = {64: DType.UINT64, 32: DType.UINT32, 16: DType.UINT16}[dtype.bits]
     wide = DType.UINT64
     bits = e.cast(e("BitCast", x, to=bits_type), wide)

@@ -14,7 +14,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact, Unknown
 from graphport.formats.stablehlo.program import MAX_CALL_DEPTH, Dense, OtherType, TensorType
-from graphport.formats.stablehlo.refusal import RefusedError, refuse
+from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.values import Held, Pair, Quantized, Token, flattened, rebuilt
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
@@ -111,37 +111,22 @@ The replacement holds every element of the type, or has the same low bits.
 """
 
 
-_ATTRIBUTE_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("feature_index", "dimension", "iota_dimension", "index", "k", "dim", "batch_dims"), (int,)),
-    **dict.fromkeys(("exponent_bits", "mantissa_bits", "concat_dimension", "split_dimension", "split_count"), (int,)),
-    **dict.fromkeys(("feature_group_count", "batch_group_count", "top_k", "channel_id"), (int,)),
-    **dict.fromkeys(("comparison_direction", "compare_type", "fft_type", "einsum_config"), (str,)),
-    **dict.fromkeys(("dot_dimension_numbers", "dimension_numbers", "scatter_dimension_numbers"), (dict,)),
-    "epsilon": (int, float),
-}
-"""The types of attributes that rules read without a check of their own."""
-
-
-def _check_attributes(operation: Operation) -> None:
-    """Refuse an operation with an attribute of another type than its rule reads.
-
-    Raises:
-        RefusedError: SH0007.
-    """
-    for name, value in operation.attributes.items():
-        types = _ATTRIBUTE_TYPES.get(name)
-        if types is not None and value is not None and not isinstance(value, types):
-            expected = " or ".join(each.__name__ for each in types)
-            message = f"{operation.shown()}: the attribute {name} is {type(value).__name__}, expected {expected}"
-            refuse("SH0007", message)
+@cache
+def _operand_types(function: Rule) -> tuple[inspect.Signature, tuple[str, ...]]:
+    """The signature of a rule without emitter and operation, and the annotations of its operands."""
+    signature = inspect.signature(function)
+    operands = [each for each in list(signature.parameters.values())[2:] if each.kind is not each.KEYWORD_ONLY]
+    return signature.replace(parameters=operands), tuple(str(each.annotation) for each in operands)
 
 
 @cache
-def _operand_types(function: Rule) -> tuple[inspect.Signature, tuple[bool, ...]]:
-    """The signature of a rule without emitter and operation, and whether each operand must be a tensor."""
-    signature = inspect.signature(function)
-    operands = [each for each in list(signature.parameters.values())[2:] if each.kind is not each.KEYWORD_ONLY]
-    return signature.replace(parameters=operands), tuple(each.annotation == "Value" for each in operands)
+def mismatch(function: Rule, count: int) -> str:
+    """Why a rule does not take `count` operands; empty if it does."""
+    try:
+        _operand_types(function)[0].bind(*range(count))
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def _check_operands(operation: Operation, function: Rule, operands: Sequence[Held]) -> None:
@@ -150,14 +135,16 @@ def _check_operands(operation: Operation, function: Rule, operands: Sequence[Hel
     Raises:
         RefusedError: SH0007 another number of operands, or a tuple, token or complex tensor instead of a tensor.
     """
-    signature, needs_tensor = _operand_types(function)
-    try:
-        signature.bind(*operands)
-    except TypeError as error:
-        refuse("SH0007", f"{operation.shown()} has {len(operands)} operands: {error}")
+    reason = mismatch(function, len(operands))
+    if reason:
+        refuse("SH0007", f"{operation.shown()} has {len(operands)} operands: {reason}")
+    annotations = _operand_types(function)[1]
     for index, operand in enumerate(operands):
-        if needs_tensor[min(index, len(needs_tensor) - 1)] and not isinstance(operand, Value):
+        annotation = annotations[min(index, len(annotations) - 1)]
+        if annotation == "Value" and not isinstance(operand, Value):
             refuse("SH0007", f"operand {index} of {operation.shown()} is not a tensor of real numbers")
+        if annotation == "Pair" and not isinstance(operand, Pair):
+            refuse("SH0007", f"operand {index} of {operation.shown()} is not a tensor of complex numbers")
 
 
 class Emitter:
@@ -241,6 +228,7 @@ class Emitter:
 
     def constant(self, data: Any, dtype: DType | None = None) -> Value:
         """A constant; small ones are shared within a graph."""
+        _check_fits(data, dtype)
         array = np.asarray(data, None if dtype is None else dtype.numpy)
         if array.size > 64:
             return self._builder.constant(array, dtype)
@@ -250,7 +238,13 @@ class Emitter:
         return self._constants[key]
 
     def ints(self, *numbers: int) -> Value:
-        """An int64 vector."""
+        """An int64 vector.
+
+        Raises:
+            RefusedError: SH0008 a number exceeds int64.
+        """
+        if any(abs(number) >= 1 << 63 for number in numbers):
+            refuse("SH0008", f"{numbers} exceed int64")
         return self.constant(np.array(numbers, np.int64).reshape(-1), DType.INT64)
 
     def cast(self, x: Value, dtype: DType) -> Value:
@@ -427,17 +421,34 @@ class Emitter:
             self.values[key] = operand
         for operation in block.operations:
             if operation.name == "return":
-                return [self.values[key] for key in operation.operands]
+                return self._operands(operation)
             self.operation(operation)
         return []
 
-    def vectorized(self, block: Block, operands: Sequence[Held]) -> list[Held]:
-        """The results of a block of scalars, applied to all elements of tensors of one shape."""
+    def vectorized(self, block: Block, operands: Sequence[Held], count: int) -> list[Held]:
+        """The `count` results of a block of scalars, applied to all elements of tensors of one shape.
+
+        Raises:
+            RefusedError: SH0007 the block returns another number of values.
+        """
         before, self.is_vectorized = self.is_vectorized, True
         try:
-            return self.block(block, operands)
+            found = self.block(block, operands)
         finally:
             self.is_vectorized = before
+        if len(found) != count:
+            refuse("SH0007", f"a region returns {len(found)} values, expected {count}")
+        return found
+
+    def _operands(self, operation: Operation) -> list[Held]:
+        """The operands of an operation.
+
+        Raises:
+            RefusedError: SH0007 one is not defined before it is used.
+        """
+        if any(key not in self.values for key in operation.operands):
+            refuse("SH0007", f"{operation.shown()} uses a value that is not defined before it")
+        return [self.values[key] for key in operation.operands]
 
     def call(self, name: str, operands: Sequence[Held]) -> list[Held]:
         """The results of a function, inlined.
@@ -461,8 +472,7 @@ class Emitter:
     def operation(self, operation: Operation) -> None:
         """Apply the rule of an operation."""
         self.at(operation)
-        operands = [self.values[key] for key in operation.operands]
-        results = self.apply(operation, operands)
+        results = self.apply(operation, self._operands(operation))
         if len(results) != len(operation.results):
             message = f"{operation.shown()} has {len(results)} results, {len(operation.results)} are declared"
             refuse("SH0007", message)
@@ -488,18 +498,8 @@ class Emitter:
         if function is None:
             help = "custom calls and composites of unknown names are not supported" if name == "custom_call" else None
             refuse("SH0006", f"unsupported: the operator {operation.shown()}", help=help)
-        _check_attributes(operation)
         _check_operands(operation, function, operands)
-        try:
-            found = function(self, operation, *operands)
-        except (RefusedError, ShapeError, UncomputedError):
-            raise
-        except KeyError as error:
-            refuse("SH0007", f"{operation.shown()} has no attribute {error}")
-        except (ValueError, IndexError, ArithmeticError) as error:
-            # MLIR text has no schema: a rule is the first that meets a list, a region or a dim of another length.
-            refuse("SH0007", f"{operation.shown()}: its operands and attributes do not match: {error}")
-        results = as_results(found)
+        results = as_results(function(self, operation, *operands))
         return [self.requantized(x, type) for x, type in zip(results, operation.result_types, strict=False)] or results
 
     def _moved(self, operation: Operation, operands: list[Held]) -> list[Held]:
@@ -508,8 +508,10 @@ class Emitter:
         parts: list[list[Held]] = []
         for side in ("real", "imaginary"):
             given = [getattr(x, side) if isinstance(x, Pair) else x for x in operands]
-            found = function(self, operation, *given)
-            parts.append(as_results(found))
+            _check_operands(operation, function, given)
+            parts.append(as_results(function(self, operation, *given)))
+        if len(parts[0]) != len(operation.result_types):
+            refuse("SH0007", f"{operation.shown()} has {len(parts[0])} results of {len(operation.result_types)} types")
         return [
             Pair(a, b) if isinstance(type, TensorType) and type.is_complex else a
             for a, b, type in zip(*parts, operation.result_types, strict=True)
@@ -591,6 +593,8 @@ class Emitter:
     def _channels(self, x: Value, q: Any, numbers: np.ndarray[Any, Any]) -> Value:
         if q.axis is None or numbers.size == 1:
             return self.constant(numbers.reshape(-1)[0])
+        if not 0 <= q.axis < self.rank(x):
+            refuse("SH0007", f"a tensor of rank {self.rank(x)} is quantized along axis {q.axis}")
         return self.constant(numbers.reshape([-1 if axis == q.axis else 1 for axis in range(self.rank(x))]))
 
     def requantized(self, x: Held, type: Type) -> Held:
@@ -601,10 +605,7 @@ class Emitter:
         dtype = type.dtype
         if not self.dtype(x).is_floating:
             return x
-        info = np.iinfo(dtype.numpy) if dtype.bits >= 8 else None
-        bits = dtype.bits
-        lowest = (0 if dtype.kind == "u" else -(1 << (bits - 1))) if info is None else int(info.min)
-        highest = ((1 << bits) - 1 if dtype.kind == "u" else (1 << (bits - 1)) - 1) if info is None else int(info.max)
+        lowest, highest = integer_range(dtype)
         lowest = lowest if q.lowest is None else q.lowest
         highest = highest if q.highest is None else q.highest
         wide = self.cast(x, DType.FLOAT32)
@@ -613,6 +614,26 @@ class Emitter:
         shifted = self("Add", rounded, self._channels(x, q, np.array(q.zero_points, np.float32)))
         bounded = self("Min", self("Max", shifted, float(lowest)), float(highest))
         return Quantized(self.cast(bounded, dtype), q)
+
+
+def _check_fits(data: Any, dtype: DType | None) -> None:
+    """Refuse a number that the integer type of a constant does not hold.
+
+    Raises:
+        RefusedError: SH0007.
+    """
+    if dtype is None or not dtype.is_integer or not isinstance(data, (int, float)):
+        return
+    lowest, highest = integer_range(dtype)
+    if not lowest <= data <= highest:
+        refuse("SH0007", f"{data} is not in the range of {dtype}")
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type."""
+    if dtype.kind == "u":
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
 def element_type(type: Type, default: DType) -> DType:

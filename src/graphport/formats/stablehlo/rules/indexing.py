@@ -16,7 +16,7 @@ from graphport.formats.stablehlo.rules.control import counted_loop
 from graphport.formats.stablehlo.rules.elementwise import wide_type
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, rule
 from graphport.formats.stablehlo.rules.reductions import binary_of
-from graphport.formats.stablehlo.rules.shapes import checked_axes, ints_of
+from graphport.formats.stablehlo.rules.shapes import checked_axes, integer_of, ints_of
 from graphport.formats.stablehlo.rules.values import Held, Pair
 from graphport.ir.graph import Value
 
@@ -44,11 +44,15 @@ def clamped(e: Emitter, start: Value, dim: int | Value, size: int | Value) -> Va
     return e("Min", e("Max", e.index(start), 0), last)
 
 
+MAX_COUNTED = 1 << 16
+"""Indices of a constant; more are computed by an operator."""
+
+
 def _counting(e: Emitter, size: int | Value) -> Value:
     """0, 1, ... below a size."""
-    if isinstance(size, int):
+    if isinstance(size, int) and size <= MAX_COUNTED:
         return e.constant(np.arange(size), DType.INT64)
-    limit = e("Squeeze", size, e.ints(0))
+    limit = e.constant(size, DType.INT64) if isinstance(size, int) else e("Squeeze", size, e.ints(0))
     return e("Range", e.constant(0, DType.INT64), limit, e.constant(1, DType.INT64))
 
 
@@ -56,7 +60,7 @@ def _counting(e: Emitter, size: int | Value) -> Value:
 def dynamic_slice(e: Emitter, op: Operation, x: Value, *starts: Value) -> Value:
     """Take as many entries of each axis from a computed start on, which is moved so that they fit."""
     sizes = ints_of(op.attribute("slice_sizes"), "slice_sizes")
-    if len(sizes) != e.rank(x) or len(starts) != len(sizes):
+    if len(sizes) != e.rank(x) or len(starts) != len(sizes) or min(sizes, default=0) < 0:
         refuse("SH0007", f"dynamic_slice: {len(starts)} starts and {len(sizes)} sizes for rank {e.rank(x)}")
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if size == e.dims(x)[axis]:
@@ -66,7 +70,7 @@ def dynamic_slice(e: Emitter, op: Operation, x: Value, *starts: Value) -> Value:
         if known is not None:
             x = e.slice(x, axis, int(known), int(known) + size)
         else:
-            x = e("Gather", x, e("Add", e.reshape(place, [1]), e.constant(np.arange(size), DType.INT64)), axis=axis)
+            x = e("Gather", x, e("Add", e.reshape(place, [1]), _counting(e, size)), axis=axis)
     return x
 
 
@@ -115,12 +119,25 @@ class _DimensionNumbers:
     vector_dim: int
 
 
-def _dimension_numbers(op: Operation, group: str, names: Sequence[str]) -> _DimensionNumbers:
+def _dimension_numbers(
+    e: Emitter, op: Operation, group: str, names: Sequence[str], indices: Value
+) -> _DimensionNumbers:
+    """Read the numbers of a gather or a scatter.
+
+    Raises:
+        RefusedError: SH0007 one is not an integer, or they do not fit the rank of the indices.
+    """
     found = dictionary(op.attribute(group))
     offset, collapsed, operand_batch, indices_batch, start_map = (
         ints_of(found.get(name) or [], name) for name in names
     )
-    vector_dim = int(found.get("index_vector_dim", 0))
+    vector_dim = integer_of(found.get("index_vector_dim", 0), "index_vector_dim")
+    rank = e.rank(indices)
+    if not 0 <= vector_dim <= rank:
+        refuse("SH0007", f"{op.shown()}: index_vector_dim is {vector_dim}, the indices have rank {rank}")
+    checked_axes(e, indices_batch, rank, op)
+    if len(operand_batch) != len(indices_batch) or vector_dim in indices_batch:
+        refuse("SH0007", f"{op.shown()}: the batching dims {operand_batch} and {indices_batch} do not correspond")
     return _DimensionNumbers(offset, collapsed, operand_batch, indices_batch, start_map, vector_dim)
 
 
@@ -162,10 +179,8 @@ class _WindowIndices:
         checked_axes(e, numbers.start_map, rank, op)
         batch_rank = e.rank(indices) - (numbers.vector_dim < e.rank(indices))
         count = 1 if numbers.vector_dim == e.rank(indices) else e.dims(indices)[numbers.vector_dim]
-        if not 0 <= numbers.vector_dim <= e.rank(indices) or count != len(numbers.start_map):
+        if count != len(numbers.start_map):
             refuse("SH0007", f"{op.shown()}: {count} indices for {len(numbers.start_map)} axes")
-        if any(axis >= batch_rank + (axis > numbers.vector_dim) for axis in numbers.indices_batch):
-            refuse("SH0007", f"{op.shown()}: the batching dims {numbers.indices_batch} are no axes of the indices")
         self.batch_rank = batch_rank
         self.batch_sizes = [e.dim(indices, k) for k in range(e.rank(indices)) if k != numbers.vector_dim]
         self.sizes = list(sizes)
@@ -234,7 +249,8 @@ class _WindowIndices:
     def result_order(self, offset: Sequence[int]) -> list[int]:
         """The permutation from [batch, windows, whole axes] to a result whose window axes are at `offset`."""
         rank = self.batch_rank + len(self.windows) + len(self.whole)
-        if len(offset) != rank - self.batch_rank or any(not 0 <= axis < rank for axis in offset):
+        distinct = {axis for axis in offset if 0 <= axis < rank}
+        if not len(offset) == len(distinct) == rank - self.batch_rank:
             refuse("SH0007", f"the offset dims {list(offset)} do not fit {rank - self.batch_rank} axes of windows")
         windows = iter(self.window_order())
         batch = iter(range(self.batch_rank))
@@ -274,7 +290,7 @@ _WHOLE = -1
 
 
 def _gathered(e: Emitter, op: Operation, x: Value, indices: Value, sizes: list[int | Value]) -> Value:
-    numbers = _dimension_numbers(op, "dimension_numbers", _GATHER)
+    numbers = _dimension_numbers(e, op, "dimension_numbers", _GATHER, indices)
     if len(sizes) != e.rank(x):
         refuse("SH0007", f"gather: {len(sizes)} sizes for an operand of rank {e.rank(x)}")
     for axis, size in enumerate(sizes):
@@ -340,9 +356,11 @@ def _update_of(block: Block, count: int) -> list[str] | None:
 def scatter(e: Emitter, op: Operation, *operands: Any) -> list[Held]:
     """Combine windows of operands at computed offsets with updates; windows that do not fit are skipped."""
     count = (len(operands) - 1) // 2
-    if count < 1 or len(operands) != 2 * count + 1 or len(op.regions) != 1:
-        refuse("SH0007", "scatter: expected operands, indices, as many updates and a region")
+    if count < 1 or len(operands) != 2 * count + 1 or not isinstance(operands[count], Value):
+        refuse("SH0007", "scatter: expected operands, a tensor of indices and as many updates")
     xs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    if not all(isinstance(each, (Value, Pair)) for each in operands):
+        refuse("SH0007", "scatter: an operand is not a tensor")
     names = _update_of(op.regions[0], count)
     if names is not None and any(_needs_loop(name, x) for name, x in zip(names, xs, strict=True)):
         names = None
@@ -362,9 +380,11 @@ def _needs_loop(name: str, x: Any) -> bool:
 
 def _scattered_in_turn(e: Emitter, op: Operation, xs: list[Any], indices: Value, updates: list[Any]) -> list[Held]:
     """Scatter with any region to repeated indices: a loop over the updates."""
-    numbers = _dimension_numbers(op, "scatter_dimension_numbers", _SCATTER)
+    numbers = _dimension_numbers(e, op, "scatter_dimension_numbers", _SCATTER, indices)
     if numbers.operand_batch or not all(isinstance(x, Value) for x in [*xs, *updates]):
         refuse("SH0006", "unsupported: scatter with a region of several operations, repeated indices and batching dims")
+    for update in updates:
+        checked_axes(e, numbers.offset, e.rank(update), op)
     rank = e.rank(indices)
     vector = numbers.vector_dim
     batch = [axis for axis in range(rank) if axis != vector]
@@ -444,7 +464,7 @@ def _scatter_nd(e: Emitter, op: Operation, x: Value, indices: Value, update: Val
 
 def _scatter_places(e: Emitter, op: Operation, x: Value, indices: Value, update: Value) -> tuple[_WindowIndices, Value]:
     """The indices of windows, and the updates in the order [batch, windows, whole axes]."""
-    numbers = _dimension_numbers(op, "scatter_dimension_numbers", _SCATTER)
+    numbers = _dimension_numbers(e, op, "scatter_dimension_numbers", _SCATTER, indices)
     rank = e.rank(x)
     skipped = [*numbers.collapsed, *numbers.operand_batch]
     checked_axes(e, numbers.offset, e.rank(update), op)
@@ -537,10 +557,11 @@ def _scattered_once(e: Emitter, op: Operation, xs: list[Any], indices: Value, up
         starts = {axis: _clamped_start(e, places, x, axis) for axis in places.axes}
         old.append(e("GatherND", moved, places.joined(starts)))
         windows.append(window)
-    combined = e.vectorized(op.regions[0], [*old, *windows])
+    combined = e.vectorized(op.regions[0], [*old, *windows], len(xs))
+    offset = _dimension_numbers(e, op, "scatter_dimension_numbers", _SCATTER, indices).offset
     for x, update, value in zip(xs, updates, combined, strict=True):
         places, _ = _scatter_places(e, op, x, indices, update)
-        order = places.result_order(sorted(_dimension_numbers(op, "scatter_dimension_numbers", _SCATTER).offset))
+        order = places.result_order(sorted(offset))
         if isinstance(value, Value):
             found.append(_scattered(e, op, x, indices, e.transpose(value, order), "none"))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,18 +36,19 @@ MAX_WINDOW_STEPS = 512
 def binary_of(block: Block, count: int) -> list[str] | None:
     """The operation of each result, where result i is one operation of the arguments i and `count` + i; else `None`."""
     keys = [key for key, _ in block.arguments]
-    if not block.operations or block.operations[-1].name != "return" or len(keys) != 2 * count:
+    last = block.operations[-1] if block.operations else None
+    if last is None or last.name != "return" or len(keys) != 2 * count or len(last.operands) != count:
         return None
     made = {op.results[0]: op for op in block.operations[:-1] if len(op.results) == 1}
     found: list[str] = []
-    for index, key in enumerate(block.operations[-1].operands):
+    for index, key in enumerate(last.operands):
         op = made.get(key)
         if op is None or set(op.operands) != {keys[index], keys[count + index]} or len(op.operands) != 2:
             return None
         if op.name in ("subtract", "divide", "power") and op.operands[0] != keys[index]:
             return None
         found.append(op.name)
-    return found if len(found) == count else None
+    return found
 
 
 @rule("reduce")
@@ -55,10 +57,13 @@ def reduce(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     """Reduce axes."""
     count = len(operands) // 2
     xs, initial = list(operands[:count]), list(operands[count:])
-    if not xs or len(operands) % 2 or len(op.regions) != 1:
-        refuse("SH0007", "reduce: expected pairs of operands and a region")
+    if not xs or len(operands) % 2:
+        refuse("SH0007", "reduce: expected pairs of operands")
     axes = ints_of(op.attribute("dimensions"), "dimensions")
-    checked_axes(e, axes, e.rank(_as_tensor(xs[0])), op)
+    rank = e.rank(as_tensor(xs[0]))
+    checked_axes(e, axes, rank, op)
+    if any(e.rank(as_tensor(x)) != rank for x in xs):
+        refuse("SH0007", "reduce: the operands differ in rank")
     names = binary_of(op.regions[0], count)
     if names is not None and all(isinstance(x, Value) for x in operands):
         found = [_known_reduction(e, name, x, axes) for name, x in zip(names, xs, strict=True) if isinstance(x, Value)]
@@ -74,7 +79,8 @@ def reduce(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     return _tree(e, op.regions[0], xs, initial, axes)
 
 
-def _as_tensor(x: Held) -> Value:
+def as_tensor(x: Held) -> Value:
+    """The tensor of a value; of a complex tensor the real part."""
     if isinstance(x, Pair):
         return x.real
     return x if isinstance(x, Value) else refuse("SH0007", "an operand is no tensor")
@@ -169,7 +175,7 @@ def _counts_along(e: Emitter, positions: Value, axis: int) -> bool:
     if e.counting_axes.get(positions) == axis:
         return True
     known = e.constant_elements(positions)
-    if known is None:
+    if known is None or axis >= known.ndim:
         return False
     last = [*(k for k in range(known.ndim) if k != axis), axis]
     lines = known.transpose(last)
@@ -229,12 +235,12 @@ def _extreme_direction(block: Block) -> str | None:
 def _map_parts(x: Held, function: Callable[[Value], Value]) -> Held:
     if isinstance(x, Pair):
         return Pair(function(x.real), function(x.imaginary))
-    return function(_as_tensor(x))
+    return function(as_tensor(x))
 
 
 def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: list[int]) -> list[Held]:
     """Apply the region to two parts of the axes until one entry remains, then to the initial values."""
-    first = _as_tensor(xs[0])
+    first = as_tensor(xs[0])
     rank = e.rank(first)
     kept = [axis for axis in range(rank) if axis not in axes]
     length = 1
@@ -254,19 +260,20 @@ def _tree(e: Emitter, block: Block, xs: list[Held], initial: list[Held], axes: l
         return [_map_parts(start, lambda v: e.expand(v, sizes)) for start in initial]
     while length > 1:
         half = length // 2
-        joined = e.vectorized(block, [*slice_values(values, 0, half), *slice_values(values, half, 2 * half)])
+        halves = [*slice_values(values, 0, half), *slice_values(values, half, 2 * half)]
+        joined = e.vectorized(block, halves, len(xs))
         if length % 2:
             rest = slice_values(values, 2 * half, length)
             joined = [_concatenated(e, a, b, place) for a, b in zip(joined, rest, strict=True)]
         values, length = joined, half + length % 2
     ends = [_map_parts(x, lambda v: e("Squeeze", v, e.ints(place))) for x in values]
-    return e.vectorized(block, [*initial, *ends])
+    return e.vectorized(block, [*initial, *ends], len(xs))
 
 
 def _concatenated(e: Emitter, a: Held, b: Held, axis: int) -> Held:
     if isinstance(a, Pair) and isinstance(b, Pair):
         return Pair(e("Concat", a.real, b.real, axis=axis), e("Concat", a.imaginary, b.imaginary, axis=axis))
-    return e("Concat", _as_tensor(a), _as_tensor(b), axis=axis)
+    return e("Concat", as_tensor(a), as_tensor(b), axis=axis)
 
 
 # Windows
@@ -304,7 +311,11 @@ def reduce_window(e: Emitter, op: Operation, *operands: Held) -> list[Held]:
     """Reduce the elements of each window."""
     count = len(operands) // 2
     xs, initial = list(operands[:count]), list(operands[count:])
-    rank = e.rank(_as_tensor(xs[0]))
+    if not xs or len(operands) % 2:
+        refuse("SH0007", "reduce_window: expected pairs of operands")
+    rank = e.rank(as_tensor(xs[0]))
+    if any(e.rank(as_tensor(x)) != rank for x in xs):
+        refuse("SH0007", "reduce_window: the operands differ in rank")
     return windows_reduced(e, op.regions[0], xs, initial, window_numbers(op, rank))
 
 
@@ -318,7 +329,7 @@ def windows_reduced(
         found = _pooled(e, names[0], xs[0], initial[0], window) or _running(e, names[0], xs[0], initial[0], window)
         if found is not None:
             return [found]
-    rank = e.rank(_as_tensor(xs[0]))
+    rank = e.rank(as_tensor(xs[0]))
     values = [_padded_for_windows(e, x, start, window) for x, start in zip(xs, initial, strict=True)]
     for axis in range(rank):
         values = _axis_windows(e, block, values, axis, window)
@@ -326,7 +337,7 @@ def windows_reduced(
         name is not None and is_neutral(e, name, start) for name, start in zip(names or [None], initial, strict=False)
     ):
         return values
-    return e.vectorized(block, [*initial, *values])
+    return e.vectorized(block, [*initial, *values], count)
 
 
 def _padded_for_windows(e: Emitter, x: Held, start: Held, window: dict[str, list[int]]) -> Held:
@@ -337,7 +348,7 @@ def _padded_for_windows(e: Emitter, x: Held, start: Held, window: dict[str, list
 
     if isinstance(x, Pair) and isinstance(start, Pair):
         return Pair(pad(x.real, start.real), pad(x.imaginary, start.imaginary))
-    return pad(_as_tensor(x), _as_tensor(start))
+    return pad(as_tensor(x), as_tensor(start))
 
 
 def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, window: dict[str, list[int]]) -> list[Held]:
@@ -345,7 +356,7 @@ def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, windo
     size, stride, dilation = (
         window[name][axis] for name in ("window_dimensions", "window_strides", "window_dilations")
     )
-    length = e.static(_as_tensor(values[0]), axis)
+    length = e.static(as_tensor(values[0]), axis)
     windows = length - (size - 1) * dilation
     if windows <= 0:
         return [_map_parts(x, lambda v: e("Slice", v, e.ints(0), e.ints(0), e.ints(axis))) for x in values]
@@ -361,14 +372,13 @@ def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, windo
     while left:
         if left & 1:
             piece = slice_values(powers, offset * dilation, windows)
-            done = piece if done is None else e.vectorized(block, [*done, *piece])
+            done = piece if done is None else e.vectorized(block, [*done, *piece], len(values))
             offset += width
         left >>= 1
         if left:
             total -= width * dilation
-            powers = e.vectorized(
-                block, [*slice_values(powers, 0, total), *slice_values(powers, width * dilation, total)]
-            )
+            parts = [*slice_values(powers, 0, total), *slice_values(powers, width * dilation, total)]
+            powers = e.vectorized(block, parts, len(values))
             width *= 2
     found = values if done is None else done
     if stride == 1:
@@ -456,10 +466,12 @@ def select_and_scatter(e: Emitter, op: Operation, x: Value, source: Value, start
     rank = e.rank(x)
     window = window_numbers(op, rank)
     sizes, strides = window["window_dimensions"], window["window_strides"]
+    if prod(sizes) > MAX_WINDOW_STEPS:
+        refuse("SH0006", f"unsupported: select_and_scatter with {prod(sizes)} elements in a window")
     offsets = list(np.ndindex(*sizes))
-    if len(offsets) > MAX_WINDOW_STEPS:
-        refuse("SH0006", f"unsupported: select_and_scatter with {len(offsets)} elements in a window")
     low, high = window["low"], window["high"]
+    if e.rank(source) != rank:
+        refuse("SH0007", f"select_and_scatter: an operand of rank {rank}, a source of rank {e.rank(source)}")
     name = (binary_of(op.regions[1], 1) or [""])[0]
     if name != "add":
         refuse("SH0006", "unsupported: select_and_scatter whose second region does not add")
@@ -478,8 +490,8 @@ def select_and_scatter(e: Emitter, op: Operation, x: Value, source: Value, start
     has = at(present, offsets[0])
     for index, offset in enumerate(offsets[1:], 1):
         value, there = at(filled, offset), at(present, offset)
-        keeps = e.vectorized(op.regions[0], [best, value])[0]
-        takes = e("And", there, e("Not", e("And", has, _as_tensor(keeps))))
+        (keeps,) = e.vectorized(op.regions[0], [best, value], 1)
+        takes = e("And", there, e("Not", e("And", has, as_tensor(keeps))))
         best, has = e("Where", takes, value, best), e("Or", has, there)
         chosen = e("Where", takes, e.constant(index, DType.INT64), chosen)
     zero = e.constant(0, source.dtype)

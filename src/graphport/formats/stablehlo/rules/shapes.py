@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,17 @@ def ints_of(value: Any, name: str = "") -> list[int]:
     return [int(n) for n in flat]
 
 
+def integer_of(value: Any, name: str) -> int:
+    """The integer of an attribute.
+
+    Raises:
+        RefusedError: SH0007 it is not an int64.
+    """
+    if not isinstance(value, int) or abs(value) >= 1 << 63:
+        refuse("SH0007", f"the attribute {name} must be an integer")
+    return value
+
+
 def result_shape(op: Operation, index: int = 0) -> tuple[int | None, ...]:
     """The declared shape of a result."""
     type = op.result_types[index]
@@ -76,7 +88,12 @@ def constant(e: Emitter, op: Operation) -> Held:
 @rule("chlo.constant_like")
 def constant_like(e: Emitter, op: Operation, x: Value) -> Value:
     """A number in the shape of an operand."""
-    return e.expand(e.constant(op.attribute("value"), x.dtype), e.sizes(x))
+    value = op.attribute("value")
+    if isinstance(value, Dense) and value.type.count == 1:
+        value = value.array().item()
+    if not isinstance(value, (int, float)):
+        refuse("SH0007", f"{op.shown()}: the attribute value is not a number")
+    return e.expand(e.constant(value, x.dtype), e.sizes(x))
 
 
 @rule("reshape", moves=True)
@@ -137,6 +154,8 @@ def dynamic_broadcast_in_dim(e: Emitter, op: Operation, x: Value, shape: Value) 
     if e.is_vectorized:
         return x
     axes = ints_of(op.attributes.get("broadcast_dimensions", []), "broadcast_dimensions")
+    if e.rank(shape) != 1:
+        refuse("SH0007", f"{op.shown()}: the shape has rank {e.rank(shape)}")
     rank = e.static(shape, 0)
     found = aligned(e, op, x, axes, rank)
     known = e.constant_elements(shape)
@@ -162,11 +181,11 @@ def transpose(e: Emitter, op: Operation, x: Value) -> Value:
 
 
 @rule("concatenate", moves=True)
-def concatenate(e: Emitter, op: Operation, *xs: Value) -> Value:
+def concatenate(e: Emitter, op: Operation, x: Value, *others: Value) -> Value:
     """Join along an axis."""
     axis = int(op.attribute("dimension"))
-    checked_axes(e, [axis], e.rank(xs[0]), op)
-    return xs[0] if len(xs) == 1 else e("Concat", *xs, axis=axis)
+    checked_axes(e, [axis], e.rank(x), op)
+    return e("Concat", x, *others, axis=axis) if others else x
 
 
 @rule("slice", moves=True)
@@ -209,6 +228,8 @@ def reversed_axes(e: Emitter, x: Value, axes: Sequence[int]) -> Value:
     """`x` with axes reversed."""
     if not axes:
         return x
+    if not 0 <= min(axes) <= max(axes) < e.rank(x):
+        refuse("SH0007", f"the axes {list(axes)} of a tensor of rank {e.rank(x)} are reversed")
     count = len(axes)
     lowest = -(1 << 62)
     return e("Slice", x, e.ints(*[-1] * count), e.ints(*[lowest] * count), e.ints(*axes), e.ints(*[-1] * count))
@@ -260,11 +281,14 @@ def insert_gaps(e: Emitter, x: Value, number: Value, axis: int, gap: int) -> Val
 @rule("dynamic_pad", moves=True)
 def dynamic_pad(e: Emitter, op: Operation, x: Value, number: Value, low: Value, high: Value, interior: Value) -> Value:
     """Pad by sizes that are computed at run time."""
-    del op
     gaps = e.must_know(interior, "interior_padding")
+    if min(gaps, default=0) < 0 or len(gaps) != e.rank(x):
+        refuse("SH0007", f"{op.shown()}: interior padding {gaps} for an operand of rank {e.rank(x)}")
     edges = [e.constant_elements(low), e.constant_elements(high)]
     if edges[0] is not None and edges[1] is not None:
         first, last = ([int(n) for n in edge.reshape(-1)] for edge in edges if edge is not None)
+        if not len(first) == len(last) == e.rank(x):
+            refuse("SH0007", f"{op.shown()}: padding of {len(first)} axes for an operand of rank {e.rank(x)}")
         return padded(e, x, number, first, last, gaps)
     for axis, gap in enumerate(gaps):
         x = insert_gaps(e, x, number, axis, gap)
@@ -308,11 +332,11 @@ def dynamic_iota(e: Emitter, op: Operation, shape: Value) -> Held:
     """Count along an axis of a shape that a run computes."""
     axis = int(op.attribute("iota_dimension"))
     known = e.constant_elements(shape)
+    rank = e.static(shape, 0) if e.rank(shape) == 1 else 0
+    checked_axes(e, [axis], rank, op)
     if known is not None:
         return _counted(e, op, axis, [int(n) for n in known.reshape(-1)], None)
     wanted = e.index(shape)
-    rank = e.static(shape, 0)
-    checked_axes(e, [axis], rank, op)
     limit = e("Gather", wanted, e.constant(axis, DType.INT64), axis=0)
     return _counted(e, op, axis, [1] * rank, (limit, wanted))
 
@@ -320,7 +344,9 @@ def dynamic_iota(e: Emitter, op: Operation, shape: Value) -> Held:
 def _counted(e: Emitter, op: Operation, axis: int, shape: list[int], run: tuple[Value, Value] | None) -> Held:
     type = op.result_types[0]
     dtype = element_type(type, DType.INT32)
-    count = int(np.prod(shape, dtype=np.float64))
+    if min(shape) < 0:
+        refuse("SH0007", f"{op.shown()}: the shape {shape} has a negative dim")
+    count = prod(shape)
     if run is None and count <= MAX_FILLED:
         line = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
         found = e.constant(np.broadcast_to(line, shape).astype(dtype.numpy), dtype)
@@ -397,7 +423,7 @@ def get_tuple_element(e: Emitter, op: Operation, x: Held) -> Held:
     """One value of several."""
     del e
     ranges = op.attributes.get("ranges")
-    index = int(op.attribute("index") if ranges is None else ranges[0][0])
+    index = op.attribute("index") if ranges is None else (ints_of(ranges, "ranges") or [-1])[0]
     if not isinstance(x, TupleValue) or not 0 <= index < len(x.items):
         refuse("SH0007", f"get_tuple_element: there is no element {index}")
     return x.items[index]

@@ -24,10 +24,13 @@ MAX_COMPARED = 2048
 
 @rule("sort")
 @complex_rule("sort")
-def sort_tensors(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
+def sort_tensors(e: Emitter, op: Operation, x: Held, *others: Held) -> list[Held]:
     """Sort along an axis by a region that compares two elements of each operand."""
-    first = _as_tensor(xs[0])
+    xs = (x, *others)
+    first = _as_tensor(x)
     rank = e.rank(first)
+    if any(e.rank(_as_tensor(each)) != rank for each in others):
+        refuse("SH0007", "sort: the operands differ in rank")
     axis = int(op.attributes.get("dimension", -1))
     axis = axis + rank if axis < 0 else axis
     checked_axes(e, [axis], rank, op)
@@ -63,7 +66,8 @@ def _simple_comparator(e: Emitter, block: Block) -> tuple[int, str, bool, bool] 
     """
     made = {key: op for op in block.operations for key in op.results}
     places = {key: place for place, (key, _) in enumerate(block.arguments)}
-    test = made.get(block.operations[-1].operands[0]) if block.operations else None
+    returned = block.operations[-1].operands if block.operations else []
+    test = made.get(returned[0]) if len(returned) == 1 else None
     if test is None or test.name != "compare" or test.attributes.get("comparison_direction") not in ("LT", "GT"):
         return None
     sources = [_canonical_source(e, made, key) for key in test.operands]
@@ -109,7 +113,9 @@ def _scalar_constant(e: Emitter, made: dict[int, Operation], key: int) -> float 
         known = e.scalar(e.values[key])
         return None if known is None else float(known)
     value = None if op is None or op.name != "constant" else op.attributes.get("value")
-    return float(value.array().reshape(-1)[0]) if isinstance(value, Dense) else None
+    if not isinstance(value, Dense) or value.type.count != 1 or value.type.is_complex:
+        return None
+    return float(value.array().reshape(()))
 
 
 def _order_by_key(
@@ -163,8 +169,8 @@ def _order_by_pairs(e: Emitter, block: Block, xs: tuple[Held, ...], axis: int) -
 
     # Rows are elements, columns the elements to compare with.
     pairs = [[insert_axis(x, rank), insert_axis(x, rank - 1)] for x in xs]
-    forward = _as_tensor(e.vectorized(block, [v for row, column in pairs for v in (column, row)])[0])
-    backward = _as_tensor(e.vectorized(block, [v for row, column in pairs for v in (row, column)])[0])
+    forward = _as_tensor(e.vectorized(block, [v for row, column in pairs for v in (column, row)], 1)[0])
+    backward = _as_tensor(e.vectorized(block, [v for row, column in pairs for v in (row, column)], 1)[0])
     lower = e.constant(np.tri(length, k=-1, dtype=bool), DType.BOOL)
     equal = e("Not", e("Or", forward, backward))
     before = e("Or", forward, e("And", equal, lower))
@@ -177,6 +183,8 @@ def largest_elements(e: Emitter, x: Value, count: int) -> list[Held]:
     """The largest elements of the last axis and their positions; NaN counts as larger than all."""
     dtype = e.dtype(x)
     axis = e.rank(x) - 1
+    if axis < 0:
+        refuse("SH0007", "top_k of a scalar")
     length = e.dims(x)[axis]
     if isinstance(length, int) and not 0 <= count <= length:
         refuse("SH0007", f"top_k: {count} of {length} elements")

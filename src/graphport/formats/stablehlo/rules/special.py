@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import factorial, pi
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.program import TensorType, dictionary
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import RULES, compared, elementwise
-from graphport.formats.stablehlo.rules.emitter import MOVERS, Emitter, as_results, rule
+from graphport.formats.stablehlo.rules.emitter import MOVERS, Emitter, rule
 from graphport.formats.stablehlo.rules.linear import dot_general
 from graphport.formats.stablehlo.rules.sorting import largest_elements
 from graphport.formats.stablehlo.rules.values import Held
@@ -35,7 +36,7 @@ for _name, _op_type in (
 ):
 
     @elementwise(f"chlo.{_name}")
-    def _function(e: Emitter, x: Value, _of: str = _op_type) -> Value:
+    def _function(e: Emitter, x: Value, *, _of: str = _op_type) -> Value:
         return e(_of, x)
 
 
@@ -271,6 +272,8 @@ def next_after(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
     """The next float from x towards y: its bits one up or down."""
     del op
     dtype = e.dtype(x)
+    if not dtype.is_floating or dtype.bits < 16:
+        refuse("SH0006", f"unsupported: next_after of {dtype}")
     bits_type = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}[dtype.bits]
     wide = DType.INT64
     a, b = (e.cast(e("BitCast", value, to=bits_type), wide) for value in (x, y))
@@ -341,7 +344,7 @@ def _composite_top_k(e: Emitter, op: Operation, x: Held) -> list[Held]:
 
 def _by_rule(name: str) -> Callable[..., list[Held]]:
     def apply(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
-        return as_results(RULES[name](e, op, *xs))
+        return e.apply(replace(op, name=name), list(xs))
 
     return apply
 
