@@ -19,6 +19,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, raise_errors
 from graphport.core.replacing import replacing
 from graphport.ir import rewrite
+from graphport.ops.operand_presence import require_operands
 from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
 from graphport.proof.verdict import Verdict
@@ -160,6 +161,7 @@ def convert_to_dialect(
     """
     graph, findings = legalize(model.graph, keep=custom_domains(model.graph) if kind.name == "onnx" else ())
     raise_errors(findings)
+    require_operands(graph)
     graph = apply_options(without_expressions(graph), options)
     if target := kind.dialect if dialect is None else dialect:
         stated, findings = lift(graph, target, newest=newest)

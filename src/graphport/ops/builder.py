@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
 from graphport.core.storage import Storage
 from graphport.ir.graph import Node, Value
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Span
     from graphport.core.dims import Dim
-    from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
     from graphport.ir.carried import Spans
     from graphport.ir.graph import Attribute, Graph
@@ -114,7 +114,14 @@ class Builder:
         return place < self.count and place not in self.absent
 
     def constant(self, data: object, dtype: DType | None = None, name: str | None = None) -> Value:
-        """Create a constant; `data` is a storage, an array, a number or a nested list."""
+        """Create a constant; `data` is a storage, an array, a number or a nested list.
+
+        Raises:
+            ShapeError: a number of dtype string.
+        """
+        if dtype is DType.STRING and isinstance(data, (int, float)):
+            message = f"a tensor of strings, expected numbers such as {data}"
+            raise ShapeError(message)
         known = isinstance(data, Storage)
         storage, fact = (data, TensorFact.of(data)) if known else self.inference.constant(data, dtype)
         if self.graph is None:

@@ -16,6 +16,7 @@ from graphport.ir.graph import walk
 from graphport.ir.verify import verify
 from graphport.ops import registry
 from graphport.ops.infer import Inference
+from graphport.ops.operand_presence import require_operands
 from graphport.passes.journal import Journal, Note
 
 if TYPE_CHECKING:
@@ -119,10 +120,14 @@ def run(graph: Graph, passes: PassList | Sequence[Pass]) -> list[Outcome]:
 
     The graph is verified before, and after each pass that changed it. Facts that only the file declares are not used:
     passes see facts inferred from the inputs; the declared facts of outputs are restored at the end.
+
+    Raises:
+        DiagnosticError: SHAPE0001 a node lacks a required operand.
     """
     if not isinstance(passes, PassList):
         passes = PassList(tuple(passes))
     verify(graph)
+    require_operands(graph)
     claims = _forget_claims(graph)
     outcomes = _swept(graph, passes)
     if any(outcome.done for outcome in outcomes):

@@ -185,7 +185,9 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
 def _is_nan(x: Value) -> bool:
     """Whether it is one constant, and no number."""
     stored = folded(x)
-    return stored is not None and stored.count == 1 and bool(np.isnan(stored.numpy()).all())
+    if stored is None or stored.count != 1 or not stored.dtype.is_floating:
+        return False
+    return bool(np.isnan(stored.numpy()).all())
 
 
 def _nan_where(b: Builder, truth: Value, x: Value) -> Value:
