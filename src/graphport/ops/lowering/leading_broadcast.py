@@ -88,9 +88,12 @@ def align_from_axis(b: Builder, operand: Value, x: Value, axis: int) -> Value:
     """Append axes of length 1 to an operand so that it begins at `axis` of `x` (the `axis` of old ONNX opsets).
 
     Raises:
-        ShapeError: the operand has more axes than `x` from `axis` on.
+        ShapeError: `x` does not have the axis, or the operand has more axes than `x` from `axis` on.
     """
     rank, dims = len(b.dims(x)), b.dims(operand)
+    if not -rank <= axis <= rank:
+        message = f"axis {axis} of a tensor of rank {rank}"
+        raise ShapeError(message)
     behind = rank - (axis + rank if axis < 0 else axis) - len(dims)
     if behind < 0:
         message = f"the {len(dims)} axes of b do not fit into rank {rank} from axis {axis} on"

@@ -56,6 +56,9 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
     """
     _, channels, rows, n = sizes(b.dims(table), "what is chosen from")
     _, _, count = sizes(b.dims(indices), "the places")
+    if rows * n == 0:
+        message = "a choice among no entries"
+        raise UnsupportedError(message)
     if rows * n > MOST_PIXELS:
         message = f"a choice among {rows * n} entries, whose places single precision lacks"
         raise UnsupportedError(message)
