@@ -102,6 +102,38 @@ def nested_masks():
     )
 
 
+def masked_encoder():
+    """Blocks of attention over tokens with a mask: Keras 3 removes masks from the operands of attention."""
+    layers = keras.layers
+    tokens = layers.Input((6,), dtype="int32", name="tokens")
+    x = layers.Embedding(9, 4, mask_zero=True)(tokens)
+    for _ in range(2):
+        x = layers.Add()([x, layers.MultiHeadAttention(2, 3)(x, x)])
+    e = layers.Embedding(9, 4, mask_zero=True)(tokens)
+    attention = layers.MultiHeadAttention(2, 3)
+    first = attention(e, e)
+    second = attention(first, e)
+    p, q = layers.Input((6, 4)), layers.Input((6, 4))
+    inner = keras.Model([p, q], layers.Add()([p, layers.MultiHeadAttention(2, 3)(p, q)]))
+    y = inner([inner([e, e]), e])
+    results = [
+        layers.GlobalAveragePooling1D()(x),
+        layers.MultiHeadAttention(2, 3)(e, e, use_causal_mask=True),
+        layers.GRU(3)(attention(e, second)),
+        layers.GRU(3)(y),
+    ]
+    return keras.Model(tokens, results)
+
+
+def masked_directions(k):
+    """Both directions over tokens with a mask: sequences are 0 where the mask is false."""
+    layers = k.layers
+    tokens = layers.Input((6,), dtype="int32", name="tokens")
+    x = layers.Embedding(9, 3, mask_zero=True)(tokens)
+    cells = (layers.LSTM, layers.GRU, layers.SimpleRNN)
+    return k.Model(tokens, [layers.Bidirectional(cell(2, return_sequences=True))(x) for cell in cells])
+
+
 def backend_functions():
     """Functions of `keras.backend` and `keras.activations` as layers of their own, as older versions of Keras 2 save them."""
     x, y = tf_keras.layers.Input((5, 4), name="x"), tf_keras.layers.Input((4, 3), name="y")
@@ -182,6 +214,9 @@ def rare():
     save("merged_masks", merged_masks(keras), tokens, ".keras")
     save("merged_masks_keras2", merged_masks(tf_keras), tokens, ".h5")
     save("nested_masks", nested_masks(), tokens, ".keras")
+    ids = [np.array([[1, 4, 2, 0, 0, 0], [3, 1, 0, 2, 5, 0]], "int32")]
+    save("masked_encoder", masked_encoder(), ids, ".keras")
+    save("masked_directions_keras2", masked_directions(tf_keras), ids, ".h5")
     save("backend_functions_keras2", backend_functions(), [normal(2, 5, 4), normal(2, 4, 3)], ".h5")
     save("products", products(), [normal(2, 4, 5), normal(2, 5, 4) + 1], ".keras")
     save("gated", gated(), [normal(2, 6, 4)], ".keras")

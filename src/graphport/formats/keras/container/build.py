@@ -53,6 +53,11 @@ class Mask:
         self._make = make
         self._value: Value | None = None
 
+    @classmethod
+    def of(cls, value: Value) -> Mask:
+        """A mask that is in the graph."""
+        return cls(lambda: value)
+
     @property
     def value(self) -> Value:
         """The mask as a value of the graph."""
@@ -61,9 +66,9 @@ class Mask:
         return self._value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tensor:
-    """A tensor of the model: a value of the graph and its mask."""
+    """A tensor of the model: a value of the graph and its mask, which attention removes in Keras 3."""
 
     value: Value
     mask: Mask | None = None
@@ -200,10 +205,12 @@ class GraphBuilder:
         _count_slices(names, [*references, *outputs])
         shifts = self._shifts(model, calls)
         order = self._order(model, calls, shifts, set(results))
+        if self._version >= 3:
+            needed = self._needed(names, calls, shifts)
+            order = execution_order([self._key(names, each, shifts, is_port=True) for each in outputs], needed, order)
 
         def resolve(reference: Reference, *, is_port: bool = False) -> Tensor:
-            node = self._node_index(names[reference.layer], reference, shifts, is_port=is_port)
-            found = results.get((reference.layer, node), [])
+            found = results.get(self._key(names, reference, shifts, is_port=is_port), [])
             if not 0 <= reference.index < len(found):
                 message = f"{reference.layer!r} has no result {reference.index} of call {reference.node}"
                 self._findings.refuse("KERAS0403", message, model.location, _HELP)
@@ -246,6 +253,22 @@ class GraphBuilder:
             return max(reference.node - (layer.class_name == "Functional"), 0)
         return reference.node - shifts.get(reference.layer, 0)
 
+    def _key(
+        self, names: Mapping[str, LayerConfig], reference: Reference, shifts: Mapping[str, int], *, is_port: bool
+    ) -> tuple[str, int]:
+        """The layer and the index of the call that computes a tensor."""
+        return reference.layer, self._node_index(names[reference.layer], reference, shifts, is_port=is_port)
+
+    def _needed(
+        self, names: Mapping[str, LayerConfig], calls: Mapping[str, list[Call]], shifts: Mapping[str, int]
+    ) -> dict[tuple[str, int], list[tuple[str, int]]]:
+        """The calls whose results each call reads, in the order of its arguments."""
+        return {
+            (name, node): [self._key(names, each, shifts, is_port=False) for each in call.references]
+            for name, listed in calls.items()
+            for node, call in enumerate(listed)
+        }
+
     def _order(
         self,
         model: LayerConfig,
@@ -259,9 +282,7 @@ class GraphBuilder:
         readers: dict[tuple[str, int], list[tuple[str, int]]] = {}
         for name, each in calls.items():
             for node, call in enumerate(each):
-                needed = {
-                    (r.layer, self._node_index(names[r.layer], r, shifts, is_port=False)) for r in call.references
-                }
+                needed = {self._key(names, each, shifts, is_port=False) for each in call.references}
                 key = (name, node)
                 if key in given:
                     continue
@@ -318,10 +339,9 @@ class GraphBuilder:
             if set(keys) <= set(given):
                 given = [given[key] for key in keys]
         found = [each for each in flatten(given) if isinstance(each, Tensor)]
-        mask = call.kwargs.get("mask")
-        if isinstance(mask, Tensor) and len(found) == 1:
-            value = mask.value
-            return [Tensor(found[0].value, Mask(lambda: value))]
+        for tensor, mask in zip(found, flatten(call.kwargs.get("mask")), strict=False):
+            if isinstance(mask, Tensor):
+                tensor.mask = Mask.of(mask.value)
         return found
 
     def _layer(self, layer: LayerConfig, call: Call, scope: str) -> list[Tensor]:
@@ -340,7 +360,13 @@ class GraphBuilder:
             message = f"{layer.name!r} has {len(bound.tensors)} inputs and {count} results"
             self._findings.refuse("KERAS0403", message, layer.location, _HELP)
         values = self.emit(layer.class_name, operands, options, f"{scope}{layer.name}", layer.location, count)
-        return self._with_masks(layer, known, bound, values, effective)
+        results = self._with_masks(layer, known, bound, values, effective)
+        if layer.class_name == "MultiHeadAttention" and self._version >= 3:
+            # Later consumers, such as residual connections, read the operands of attention without a mask.
+            for role, tensor in bound.tensors:
+                if role in _ATTENDED:
+                    tensor.mask = None
+        return results
 
     def _bind(self, layer: LayerConfig, known: LayerType, call: Call) -> _Bound:
         """The arguments of a call by name: tensors, and options of the call."""
@@ -452,8 +478,7 @@ class GraphBuilder:
         explicit = bound.of("mask")
         first = masks[0] if masks else None
         if explicit and len(explicit) == 1:
-            value = explicit[0].value
-            first = Mask(lambda: value)
+            first = Mask.of(explicit[0].value)
         mask: Mask | None = None
         match known.mask:
             case "keep":
@@ -540,6 +565,9 @@ class GraphBuilder:
         results: list[list[Tensor]] = []
         # Sequences of the second direction are returned in the order of the input.
         backward.attributes["keep_order"] = True
+        for part in (forward, backward):
+            if "zero_output_for_mask" in LAYERS[part.class_name].options:
+                part.attributes["zero_output_for_mask"] = bool(part.options.get("return_sequences"))
         for part, given in ((forward, state[:half]), (backward, state[half:])):
             kwargs = {**call.kwargs, "initial_state": given or None}
             kwargs.pop("sequences", None)
@@ -593,6 +621,45 @@ class GraphBuilder:
             part.attributes = before
             states += found[1:]
         return [found[0], *(states if layer.options.get("return_state") else [])]
+
+
+def execution_order(
+    outputs: Sequence[tuple[str, int]],
+    needed: Mapping[tuple[str, int], Sequence[tuple[str, int]]],
+    order: Sequence[tuple[str, int]],
+) -> list[tuple[str, int]]:
+    """The calls of a topological order in the order in which Keras 3 runs them: by depth, the deepest first.
+
+    The order matters where a call removes the masks of its operands. Source: `map_graph` of keras/src/ops/function.py.
+    """
+    depths: dict[tuple[str, int], int] = {}
+    of_layer: dict[str, int] = {}
+    for key in reversed(_post_order(outputs, needed)):
+        depth = depths[key] = of_layer[key[0]] = max(depths.setdefault(key, 0), of_layer.get(key[0], 0))
+        for each in needed.get(key, ()):
+            depths[each] = max(depths.get(each, 0), depth + 1)
+    known = set(order)
+    found = [key for key in depths if key in known]
+    # `sorted` is stable: calls of one depth keep the order in which they were found.
+    return sorted(found, key=lambda key: -depths[key])
+
+
+def _post_order(
+    outputs: Sequence[tuple[str, int]], needed: Mapping[tuple[str, int], Sequence[tuple[str, int]]]
+) -> list[tuple[str, int]]:
+    """The calls that outputs depend on, each one after the calls that it reads."""
+    found: dict[tuple[str, int], None] = {}
+    seen: set[tuple[str, int]] = set()
+    stack = [(key, False) for key in reversed(outputs)]
+    while stack:
+        key, is_left = stack.pop()
+        if is_left:
+            found[key] = None
+        elif key not in seen:
+            seen.add(key)
+            stack.append((key, True))
+            stack += [(each, False) for each in reversed(needed.get(key, ()))]
+    return list(found)
 
 
 def _count_slices(layers: Mapping[str, LayerConfig], references: Sequence[Reference]) -> None:
