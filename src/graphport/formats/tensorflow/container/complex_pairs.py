@@ -6,6 +6,7 @@ imaginary part; a node of a transform of a complex tensor has two operands in pl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
@@ -90,13 +91,12 @@ class _Operation:
             text = f"{op_type} of complex tensors"
             help = "compute it from the real and imaginary parts"
             self.building.refuse("TF0206", text, f"node {self.record.name}", help)
-        count = formula.__code__.co_argcount - 1
-        if len(self.operands) != count:
-            text = f"{op_type} has {len(self.operands)} operands, expected {count}"
+        if len(self.operands) != formula.operands:
+            text = f"{op_type} has {len(self.operands)} operands, expected {formula.operands}"
             self.building.refuse(
                 "TF0201", text, f"node {self.record.name}", "the file is damaged; save the model again"
             )
-        return [formula(self, *(self._pair(index) for index in range(count)))]
+        return [formula.compute(self, *(self._pair(index) for index in range(formula.operands)))]
 
     def call(self, op_type: str, *operands: Value) -> Value:
         """Return the result of an operator on real tensors."""
@@ -218,22 +218,30 @@ def _not_equal(op: _Operation, x: ComplexPair, y: ComplexPair) -> Value:
     return op.call("LogicalNot", _equal(op, x, y))
 
 
-_FORMULAS: dict[str, Callable[..., Any]] = {
-    "Real": _real_component,
-    "Imag": _imaginary_component,
-    "Conj": _conjugate,
-    "ConjugateTranspose": _transpose_conjugate,
-    "ComplexAbs": _magnitude,
-    "Angle": _angle,
-    "Mul": _multiply,
-    "Square": _square,
-    "RealDiv": _divide,
-    "Div": _divide,
-    "Reciprocal": _reciprocal,
-    "Inv": _reciprocal,
-    "Exp": _exponential,
-    "Log": _logarithm,
-    "OnesLike": _ones_like,
-    "Equal": _equal,
-    "NotEqual": _not_equal,
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """The number of operands of an operator, and the function that computes its result from pairs."""
+
+    operands: int
+    compute: Callable[..., Any]
+
+
+_FORMULAS = {
+    "Real": _Formula(1, _real_component),
+    "Imag": _Formula(1, _imaginary_component),
+    "Conj": _Formula(1, _conjugate),
+    "ConjugateTranspose": _Formula(2, _transpose_conjugate),
+    "ComplexAbs": _Formula(1, _magnitude),
+    "Angle": _Formula(1, _angle),
+    "Mul": _Formula(2, _multiply),
+    "Square": _Formula(1, _square),
+    "RealDiv": _Formula(2, _divide),
+    "Div": _Formula(2, _divide),
+    "Reciprocal": _Formula(1, _reciprocal),
+    "Inv": _Formula(1, _reciprocal),
+    "Exp": _Formula(1, _exponential),
+    "Log": _Formula(1, _logarithm),
+    "OnesLike": _Formula(1, _ones_like),
+    "Equal": _Formula(2, _equal),
+    "NotEqual": _Formula(2, _not_equal),
 }
