@@ -14,10 +14,10 @@ from tensorflow.python.client import pywrap_tf_session as session  # pyright: ig
 
 TARGET = Path(__file__).parents[1] / "src/graphport/formats/tensorflow/container/operators.txt"
 _LEFT_OUT = re.compile(
-    r"^_|Dataset|Iterator|TPU|^Xla|Collective|Nccl|^Mkl|Summary|Summaries|^(Sparse|Resource)?Apply|^(Resource)?SparseApply"
+    r"^_|Dataset|Iterator|TPU|^Xla(?!CallModule$)|Collective|Nccl|^Mkl|Summary|Summaries|^(Sparse|Resource)?Apply|^(Resource)?SparseApply"
     r"|Boosted|Barrier|Reader|Queue|Risc|Ragged|TensorForest|Tridiagonal|Bessel|Fingerprint|Accumulator|SdcaO|Fertile"
     r"|Embedding(Activations|Table)|Rpc|Ebt|Cudnn|^Debug|^Experimental|^Dummy|MultiDeviceIter|Blob|Proto|Audio|Stage$|^Map"
-    r"|^OrderedMap|^Test|^Copy|^Eager|Decode|Encode|^Sdca|^Skipgram|Word2Vec|^SparseTensor|Csr|CSR|^LoadAnd|^Dtensor|^DTensor"
+    r"|^OrderedMap|^Test|^Copy|^Eager|(?<!Greedy)Decode|Encode|^Sdca|^Skipgram|Word2Vec|^SparseTensor|Csr|CSR|^LoadAnd|^Dtensor|^DTensor"
 )
 _FIELDS = {"i": int, "f": float, "b": bool}
 

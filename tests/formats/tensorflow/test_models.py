@@ -31,6 +31,37 @@ def test_a_frozen_graph_computes_what_tensorflow_computes(file: str, tmp_path: P
     np.testing.assert_allclose(written, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["jax_dense", "jax_scanned"])
+def test_a_module_of_jax_computes_what_tensorflow_computes(name: str, tmp_path: Path) -> None:
+    stored = dict(np.load(MODELS / f"{name}.npz"))
+    feeds = {"x": stored.pop("x")}
+    model = gp.load(MODELS / name)
+    found = gp.run(model, feeds)
+    gp.save(model, tmp_path / "m.onnx")
+    written = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).run(list(stored), feeds)
+    for (key, expected), y in zip(stored.items(), written, strict=True):
+        np.testing.assert_allclose(found[key], expected, atol=1e-6)
+        np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+def test_an_open_dim_of_a_module_of_jax_stays_open() -> None:
+    model = gp.load(MODELS / "jax_dense")
+    assert not isinstance(model.inputs["x"].shape[0], int)
+    x = np.ones((2, 3), np.float32)
+    assert gp.run(model, {"x": x})["y"].shape == (2, 4)
+
+
+def test_a_damaged_module_of_jax_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(MODELS / "jax_dense", folder)
+    path = folder / "saved_model.pb"
+    path.write_bytes(path.read_bytes().replace(b"tanh_v", b"tonh_v"))
+    with pytest.raises(gp.DiagnosticError) as caught:
+        gp.load(folder)
+    assert codes(caught.value) == ["TF0206"]
+    assert "XlaCallModule" in caught.value.diagnostics[0].message
+
+
 def test_variables_of_one_name_are_told_apart_by_the_operators_that_restore_them() -> None:
     model = gp.load(MODELS / "shared", program="served")
     found = gp.run(model, {"x": RESULTS["shared.x"]})

@@ -11,7 +11,7 @@ from graphport.core import budget
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact, named
 from graphport.core.storage import ArrayStorage, Storage
-from graphport.formats.tensorflow.container import complex_pairs, control_flow, lists, tables
+from graphport.formats.tensorflow.container import complex_pairs, control_flow, lists, tables, xla_modules
 from graphport.formats.tensorflow.container.findings import EXPORT
 from graphport.formats.tensorflow.container.items import DEAD, ComplexPair, Dead, Frame, Table, TensorList, Variable
 from graphport.formats.tensorflow.container.records import CALLS, FunctionRef, function_body
@@ -56,7 +56,6 @@ _CODE = {
     "ReadFile": "it reads a file",
     "WriteFile": "it writes a file",
     "MatchingFiles": "it lists files",
-    "XlaCallModule": "it contains StableHLO code",
 }
 _ASSIGNMENTS = {
     "AssignVariableOp": "",
@@ -75,6 +74,9 @@ _ASSIGNMENTS = {
     "ResourceScatterNdUpdate": "TensorScatterUpdate",
     "ResourceScatterNdAdd": "TensorScatterAdd",
     "ResourceScatterNdSub": "TensorScatterSub",
+    "ResourceScatterNdMax": "TensorScatterMax",
+    "ResourceScatterNdMin": "TensorScatterMin",
+    "ResourceStridedSliceAssign": "TensorStridedSliceUpdate",
 }
 """Operators that write a variable, and the operator that computes its new value from the old one."""
 _READS = {"ResourceGather": "ResourceGather", "ResourceGatherNd": "GatherNd"}
@@ -288,6 +290,8 @@ class Building:
             return self.emit(_READS[op_type], given, self.node_attributes(record), f"{frame.prefix}{record.name}")
         if op_type in CALLS:
             return self._call(frame, record, operands)
+        if op_type == xla_modules.OP_TYPE:
+            return xla_modules.evaluate(self, frame, record, operands)
         if op_type in tables.OPERATORS:
             return tables.evaluate(self, frame, record, operands)
         if op_type in lists.OPERATORS:
