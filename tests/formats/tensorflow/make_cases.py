@@ -1060,4 +1060,162 @@ case(
     feeds=[{"x": rnd((4, 5)), "i": rnd((4, 5), "int32", lo=0, hi=5.99)}],
 )
 
+# Fused recurrent cells, projections, quantization and decoding
+_UNITS = 5
+_PEEPHOLES = {"wci": rnd((_UNITS,), seed=3), "wcf": rnd((_UNITS,), seed=6), "wco": rnd((_UNITS,), seed=7)}
+_NO_PEEPHOLES = dict.fromkeys(("wci", "wcf", "wco"), np.zeros(_UNITS, np.float32))
+_LSTM = {
+    "cs_prev": rnd((2, _UNITS), seed=3),
+    "h_prev": rnd((2, _UNITS), seed=5),
+    "w": rnd((8, 4 * _UNITS), seed=3),
+    "b": rnd((4 * _UNITS,), seed=3),
+}
+
+
+def block_lstms(x):
+    plain = raw.BlockLSTMV2(seq_len_max=tf.constant(4, tf.int64), x=x, **_LSTM, **_NO_PEEPHOLES, cell_clip=0.0)
+    clipped = raw.BlockLSTM(
+        seq_len_max=tf.constant(3, tf.int64), x=x, **_LSTM, **_PEEPHOLES, cell_clip=0.3, use_peephole=True
+    )
+    return (*plain, clipped.cs, clipped.h)
+
+
+case("block_lstms", block_lstms, {"x": (4, 2, 3)})
+case(
+    "block_cells",
+    lambda x: (
+        *raw.LSTMBlockCell(x=x, **_LSTM, **_PEEPHOLES, cell_clip=0.2, use_peephole=True),
+        *raw.LSTMBlockCell(x=x, **_LSTM, **_NO_PEEPHOLES, forget_bias=0.0),
+        *raw.GRUBlockCell(
+            x=x,
+            h_prev=_LSTM["h_prev"],
+            w_ru=rnd((8, 2 * _UNITS), seed=3),
+            w_c=rnd((8, _UNITS), seed=3),
+            b_ru=rnd((2 * _UNITS,), seed=3),
+            b_c=rnd((_UNITS,), seed=3),
+        ),
+    ),
+    {"x": (2, 3)},
+)
+
+
+def projections(x):
+    transforms = tf.constant([[1, 0.2, -1, 0.1, 0.9, 0.5, 0, 0], [0.8, 0, 1, 0, 1.1, -1, 0.01, 0.02]], tf.float32)
+    options = {"images": x, "output_shape": [6, 5]}
+    return (
+        *(
+            raw.ImageProjectiveTransformV3(
+                **options, transforms=transforms, fill_value=0.5, interpolation=interpolation, fill_mode=mode
+            )
+            for interpolation in ("NEAREST", "BILINEAR")
+            for mode in ("CONSTANT", "REFLECT", "WRAP", "NEAREST")
+        ),
+        raw.ImageProjectiveTransformV2(**options, transforms=transforms[:1], interpolation="BILINEAR"),
+    )
+
+
+case("projections", projections, {"x": (2, 5, 7, 3)})
+
+
+def quantized(mode, dtype, round_mode="HALF_AWAY_FROM_ZERO"):
+    ends = {"min_range": -1.0, "max_range": 2.0, "mode": mode}
+
+    def function(x):
+        integers, low, high = raw.QuantizeV2(input=x, T=dtype, round_mode=round_mode, **ends)
+        return raw.Dequantize(input=integers, **ends), low, high
+
+    return function
+
+
+case(
+    "quantized_ranges",
+    lambda x: (
+        *quantized("MIN_COMBINED", tf.qint8)(x),
+        *quantized("MIN_COMBINED", tf.quint8)(x),
+        *quantized("MIN_FIRST", tf.quint8)(x),
+        *quantized("SCALED", tf.qint8, "HALF_TO_EVEN")(x),
+        tf.quantization.fake_quant_with_min_max_vars(x, tf.reduce_min(x), tf.reduce_max(x)),
+        tf.quantization.fake_quant_with_min_max_vars_per_channel(
+            x, tf.reduce_min(x, 0) - 0.1, tf.reduce_max(x, 0), num_bits=5, narrow_range=True
+        ),
+    ),
+    {"x": (4, 6)},
+    lo=-2.0,
+    hi=3.0,
+)
+
+
+def greedy_decodings(x):
+    merged, score = tf.nn.ctc_greedy_decoder(x, [5, 3])
+    whole, _ = tf.nn.ctc_greedy_decoder(x, [5, 3], merge_repeated=False, blank_index=0)
+    return merged[0].indices, merged[0].values, merged[0].dense_shape, score, tf.sparse.to_dense(whole[0], -1)
+
+
+case("greedy_decodings", greedy_decodings, {"x": (5, 2, 4)})
+case(
+    "raw_reversed",
+    lambda x: (
+        raw.Reverse(tensor=x, dims=[True, False, True]),
+        raw.Reverse(tensor=x, dims=[False, False, False]),
+        raw.UnravelIndex(indices=tf.cast(tf.abs(x[0, 0]) * 50, tf.int32), dims=[3, 4, 5]),
+        raw.Conv(input=x[..., None], filter=rnd((3, 3, 1, 4)), strides=[1, 1, 1, 1], padding="SAME"),
+    ),
+    {"x": (2, 5, 4)},
+)
+case(
+    "volume_patches",
+    lambda x: (
+        raw.ExtractVolumePatches(input=x, ksizes=[1, 2, 2, 2, 1], strides=[1, 1, 2, 1, 1], padding="SAME"),
+        raw.ExtractVolumePatches(input=x, ksizes=[1, 1, 3, 2, 1], strides=[1, 1, 1, 2, 1], padding="VALID"),
+    ),
+    {"x": (1, 4, 5, 4, 2)},
+)
+
+
+def growing(x):
+    """A list that grows where it is written, in a loop that ends early."""
+    sums = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[3])
+
+    def step(i, total, sums):
+        total = tf.cond(tf.reduce_sum(x[i]) > 0.0, lambda: total + x[i], lambda: total - x[i] * 0.5)
+        return i + 1, total, sums.write(2 * i, total)
+
+    def goes_on(i, total, _):
+        return (i < tf.shape(x)[0]) & (tf.reduce_max(total) < 2.0)
+
+    _, total, sums = tf.while_loop(goes_on, step, (0, tf.zeros([3]), sums))
+    return sums.stack(), total
+
+
+def assigned_slices(x):
+    handle = raw.VarHandleOp(dtype=tf.float32, shape=[6, 3], shared_name="sliced")
+    raw.AssignVariableOp(resource=handle, value=x)
+    begin, end, strides = tf.constant([4, 0]), tf.constant([0, 2]), tf.constant([-2, 1])
+    raw.ResourceStridedSliceAssign(ref=handle, begin=begin, end=end, strides=strides, value=x[:2, 1:] * 3.0)
+    raw.ResourceScatterNdMax(ref=handle, indices=[[0, 1], [3, 2]], updates=tf.constant([0.5, 2.0]))
+    sliced = raw.TensorStridedSliceUpdate(
+        input=x,
+        begin=[0, 1],
+        end=[0, 2],
+        strides=[1, 1],
+        value=tf.constant(7.0),
+        begin_mask=1,
+        end_mask=1,
+        shrink_axis_mask=2,
+    )
+    return raw.ReadVariableOp(resource=handle, dtype=tf.float32), sliced
+
+
+case("assigned_slices", assigned_slices, {"x": (6, 3)})
+case("growing_list", growing, {"x": (N, 3)})
+case("growing_list_low", growing, {"x": (N, 3)}, lower=True)
+case(
+    "scattered_list",
+    lambda x: (
+        tf.TensorArray(tf.float32, 4).scatter([3, 1, 0, 2], x).stack(),
+        tf.TensorArray(tf.float32, 4).scatter([3, 1, 0, 2], x).read(1),
+    ),
+    {"x": (4, 3)},
+)
+
 (FOLDER / "cases.json").write_text(json.dumps(ROWS, indent=1))

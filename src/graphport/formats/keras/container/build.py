@@ -362,7 +362,7 @@ class GraphBuilder:
         values = self.emit(layer.class_name, operands, options, f"{scope}{layer.name}", layer.location, count)
         results = self._with_masks(layer, known, bound, values, effective)
         if layer.class_name == "MultiHeadAttention" and self._version >= 3:
-            # Later consumers, such as residual connections, read the operands of attention without a mask.
+            # Keras removes the masks of the operands: residual connections do not propagate them.
             for role, tensor in bound.tensors:
                 if role in _ATTENDED:
                     tensor.mask = None

@@ -50,6 +50,8 @@ class TensorList:
     """The index of that element; `None` if it is appended."""
     element: Value | None = None
     is_loop_input: bool = False
+    grows: bool = False
+    """Whether writes behind the end of the list extend it."""
 
 
 @dataclass(eq=False, slots=True)

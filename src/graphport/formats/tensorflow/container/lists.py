@@ -120,7 +120,8 @@ def _array(op: _Operation) -> list[Any]:
     """A TensorArray: a handle, and the flow, which has the elements here."""
     shape = op.attribute("element_shape")
     known = None if shape is None else op.building.constant(np.array(shape, np.int64))
-    return [TensorList(op.dtype), TensorList(op.dtype, size=op.value(0), element_shape=known)]
+    handle = TensorList(op.dtype, grows=bool(op.attribute("dynamic_size")))
+    return [handle, TensorList(op.dtype, size=op.value(0), element_shape=known)]
 
 
 # Elements
@@ -131,15 +132,18 @@ def _get(op: _Operation, found: int, index: int) -> list[Any]:
 
 
 def _set(op: _Operation, found: int, index: int, element: int) -> list[Any]:
+    """Write an element; a list that grows is extended with zeros up to its index."""
     source, item, at = op.list(found), op.value(element), op.value(index)
     if source.stacked is None and source.source is None:
         if source.is_loop_input:
             return [TensorList(source.dtype, source=source, index=at, element=item)]
-        if source.size is not None and (source.element_shape is None or not _is_static(source.element_shape)):
-            shape = op.emit("Shape", item)
-            source = TensorList(source.dtype, size=source.size, element_shape=shape)
+        if _is_reserved(source):
+            source = _of_shape(op, source, item)
     dense = stacked(op.building, source, op.record)
-    return [TensorList(source.dtype, stacked=op.emit("TensorListSetItem", dense, at, item))]
+    grows = bool(op.attribute("resize_if_index_out_of_bounds")) or op.list(0).grows
+    options = {"resize_if_index_out_of_bounds": True} if grows else {}
+    written = op.building.emit("TensorListSetItem", [dense, at, item], options, op.name)[0]
+    return [TensorList(source.dtype, stacked=written)]
 
 
 def _push(op: _Operation) -> list[Any]:
@@ -186,6 +190,29 @@ def _scatter(op: _Operation, value: int, indices: int, count: int | None = None)
     return [TensorList(op.dtype, stacked=op.emit("TensorListScatter", op.value(value), at, *sizes))]
 
 
+def _scatter_into(op: _Operation) -> list[Any]:
+    """Replace the elements at indices by the rows of a tensor."""
+    source, rows = op.list(0), op.value(1)
+    if _is_reserved(source):
+        first = op.building.constant(np.array(0, np.int32))
+        source = _of_shape(op, source, op.emit("TensorListGetItem", rows, first))
+    written = op.emit("ScatterUpdate", stacked(op.building, source, op.record), op.value(2), rows)
+    return [TensorList(source.dtype, stacked=written)]
+
+
+def _is_reserved(source: TensorList) -> bool:
+    """Whether a list outside of loops has no elements yet, and their shape is not known."""
+    is_empty = source.stacked is None and source.source is None and not source.is_loop_input
+    return (
+        is_empty and source.size is not None and (source.element_shape is None or not _is_static(source.element_shape))
+    )
+
+
+def _of_shape(op: _Operation, source: TensorList, element: Value) -> TensorList:
+    """A reserved list whose elements have the shape of `element`."""
+    return TensorList(source.dtype, size=source.size, element_shape=op.emit("Shape", element), grows=source.grows)
+
+
 def _scalar(value: Value | None) -> Any:
     storage = None if value is None else value.storage
     return None if storage is None or storage.count != 1 else storage.numpy().reshape(-1)[0]
@@ -214,6 +241,7 @@ OPERATORS: dict[str, Callable[[_Operation], list[Any]]] = {
     "TensorListGather": lambda op: _gather(op, 0, 1),
     "TensorListScatterV2": lambda op: _scatter(op, 0, 1, 3),
     "TensorListScatter": lambda op: _scatter(op, 0, 1),
+    "TensorListScatterIntoExistingList": _scatter_into,
     "TensorListResize": _resize,
     "TensorListConcatV2": lambda op: _concat(op, 0),
     "TensorListConcat": lambda op: _concat(op, 0),

@@ -12,7 +12,7 @@ from graphport.formats.tensorflow.rules.binding import (
     spatial,
     to_channels_first,
 )
-from graphport.ops.declare import ShapeError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
@@ -97,6 +97,32 @@ def convolution(
         explicit_pads(explicit_paddings, data_format),
     )
     return from_channels_first(b, b(Conv, x, w, group=group if group != 1 else None, **attributes), data_format)
+
+
+@operator("Conv")
+def general_convolution(
+    b: Builder,
+    x: Value,
+    w: Value,
+    *,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...] = (),
+    data_format: str = "CHANNELS_LAST",
+    dilations: tuple[int, ...] = (),
+    batch_dims: int = 1,
+) -> Value:
+    """A convolution of one batch axis; see `Conv2D`.
+
+    Raises:
+        UnsupportedError: there are several batch axes.
+    """
+    if batch_dims != 1:
+        message = f"a convolution of {batch_dims} batch axes"
+        raise UnsupportedError(message)
+    format = "NCHW" if data_format == "CHANNELS_FIRST" else "NHWC"
+    options = {"strides": strides, "dilations": dilations, "explicit_paddings": explicit_paddings}
+    return convolution(b, x, w, padding=padding, data_format=format, **options)
 
 
 @operator("DepthwiseConv2dNative")

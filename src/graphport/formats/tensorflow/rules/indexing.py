@@ -438,9 +438,15 @@ def list_get(b: Builder, x: Value, index: Value) -> Value:
 
 
 @operator("TensorListSetItem")
-def list_set(b: Builder, x: Value, index: Value, element: Value) -> Value:
-    """A list with another element at an index."""
+def list_set(
+    b: Builder, x: Value, index: Value, element: Value, *, resize_if_index_out_of_bounds: bool = False
+) -> Value:
+    """A list with another element at an index, which may extend the list by zeros."""
     at = reshaped(b, as_int64(b, index), (1, 1))
+    if resize_if_index_out_of_bounds:
+        missing = b(Sub, b(Add, reshaped(b, at, (1,)), vector(b, [1])), extent(b, x, 0))
+        room = b(Concat, b(Max, missing, vector(b, [0])), b(Shape, element), axis=0)
+        x = b(Concat, x, b(Expand, b.like(element, 0), room), axis=0)
     return b(ScatterND, x, at, b(Unsqueeze, element, vector(b, [0])))
 
 

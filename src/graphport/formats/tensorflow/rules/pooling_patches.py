@@ -77,6 +77,17 @@ def extract_image_patches(
     return b(Reshape, ordered, joined(b, *(extent(b, ordered, axis) for axis in range(3)), channels))
 
 
+@operator("ExtractVolumePatches")
+def extract_volume_patches(
+    b: Builder, x: Value, *, ksizes: tuple[int, ...], strides: tuple[int, ...], padding: str
+) -> Value:
+    """The elements of each window of volumes [n, d, h, w, c] in the channels, plane by plane."""
+    found = image_patches(b, x, ksizes[1:4], strides[1:4], (1, 1, 1), padding, 0)
+    channels = b(Mul, extent(b, x, 4), vector(b, [ksizes[1] * ksizes[2] * ksizes[3]]))
+    ordered = transposed(b, found, (0, 1, 3, 5, 2, 4, 6, 7))
+    return b(Reshape, ordered, joined(b, *(extent(b, ordered, axis) for axis in range(4)), channels))
+
+
 @operator("Dilation2D")
 def dilation_2d(
     b: Builder, x: Value, w: Value, *, strides: tuple[int, ...], rates: tuple[int, ...], padding: str

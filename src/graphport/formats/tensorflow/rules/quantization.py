@@ -8,9 +8,9 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
-from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import needed_integer
-from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Round, Sub
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.lowering.operands import cast, dtype_of, needed_integer
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sign, Sub
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.pages.reshape import Identity
 
@@ -70,9 +70,26 @@ def fake_quant_vars(
     b: Builder, x: Value, low: Value, high: Value, *, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """`x` rounded to integers of a range, for all elements or for each of the last axis, and back."""
+    if low.storage is None or high.storage is None:
+        scale, inverse, first, last = _nudge(b, low, high, num_bits, narrow_range=narrow_range)
+        clipped = b(Min, b(Max, x, first), last)
+        steps = b(Floor, b(Add, b(Mul, b(Sub, clipped, first), inverse), b.like(x, 0.5)))
+        return b(Add, b(Mul, steps, scale), first)
     ends = _constant(low, "the range"), _constant(high, "the range")
     axis = len(b.dims(x)) - 1 if ends[0].ndim else None
     return _faked(b, x, *ends, num_bits, narrow_range=narrow_range, axis=axis)
+
+
+def _nudge(
+    b: Builder, low: Value, high: Value, num_bits: int, *, narrow_range: bool
+) -> tuple[Value, Value, Value, Value]:
+    """The scale, its inverse, and the least and the largest value of a range that is computed; see `_nudged`."""
+    least, most = (b.like(low, n) for n in (int(narrow_range), (1 << num_bits) - 1))
+    scale = b(Div, b(Sub, high, low), b(Sub, most, least))
+    inverse = b(Div, b.like(low, 1), scale)
+    start = b(Floor, b(Add, b(Sub, least, b(Div, low, scale)), b.like(low, 0.5)))
+    zero = b(Min, b(Max, start, least), most)
+    return scale, inverse, b(Mul, b(Sub, least, zero), scale), b(Mul, b(Sub, most, zero), scale)
 
 
 @operator("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
@@ -111,3 +128,121 @@ def quantize_and_dequantize(
     half_up = round_mode == "HALF_UP"
     rounded = b(Floor, b(Add, steps, b.like(x, 0.5))) if half_up else b(Round, steps)
     return b(Mul, rounded, b.like(x, 1 / scale))
+
+
+_QUANTIZED = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16, DType.INT32)
+_QUANTIZE_MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
+
+
+def _ends(dtype: DType) -> tuple[int, int]:
+    """The least and the largest integer of a quantized type.
+
+    Raises:
+        UnsupportedError: it is none.
+    """
+    if dtype not in _QUANTIZED:
+        message = f"quantization to {dtype}"
+        raise UnsupportedError(message)
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def _range(low: Value, high: Value) -> tuple[float, float]:
+    """The ends of the range of a tensor.
+
+    Raises:
+        UnsupportedError: they are computed, or each channel has its own.
+    """
+    ends = [_constant(each, "the range").reshape(-1) for each in (low, high)]
+    if any(each.size != 1 for each in ends):
+        message = "a range for each channel"
+        raise UnsupportedError(message)
+    return float(ends[0][0]), float(ends[1][0])
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in _QUANTIZE_MODES:
+        message = f"mode is {mode!r}"
+        raise ShapeError(message, f"one of {', '.join(_QUANTIZE_MODES)}")
+
+
+def _round_away(b: Builder, x: Value) -> Value:
+    """Round half away from zero."""
+    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))
+
+
+@operator("QuantizeV2")
+def quantize(
+    b: Builder,
+    x: Value,
+    low: Value,
+    high: Value,
+    *,
+    T: DType,
+    mode: str = "MIN_COMBINED",
+    round_mode: str = "HALF_AWAY_FROM_ZERO",
+    narrow_range: bool = False,
+    ensure_minimum_range: float = 0.01,
+) -> list[Value]:
+    """`x` as integers of a range, and the ends of the range that the integers cover.
+
+    Source: tensorflow/core/kernels/quantize_op.cc.
+    """
+    _check_mode(mode)
+    (least, most), (first, last) = _ends(T), _range(low, high)
+    first = min(0.0, first)
+    room = max(1.0, abs(first), abs(last)) * ensure_minimum_range
+    last = max(0.0, last, first + room)
+    if mode == "SCALED":
+        least += int(narrow_range)
+        sides = [n / end for n, end in zip((least, most), (first, last), strict=True) if n * end > 0]
+        scale = min(sides)
+        first, last = least / scale, most / scale
+        steps = b(Mul, b(Max, b(Min, x, b.like(x, last)), b.like(x, first)), b.like(x, scale))
+        rounded = b(Round, steps) if round_mode == "HALF_TO_EVEN" else _round_away(b, steps)
+    elif mode == "MIN_COMBINED":
+        clipped = b(Max, b(Min, x, b.like(x, last)), b.like(x, first))
+        steps = b(Mul, b(Sub, clipped, b.like(x, first)), b.like(x, (most - least) / (last - first)))
+        rounded = _round_away(b, b(Add, steps, b.like(x, -((most - least + 1) // 2))) if least < 0 else steps)
+    else:
+        steps = _first_steps(first, last, least, most)
+        start = np.round(first * steps)
+        rounded = b(Add, _round_away(b, b(Mul, x, b.like(x, steps))), b.like(x, least - start))
+        rounded = b(Max, b(Min, rounded, b.like(x, most)), b.like(x, least))
+    return [cast(b, rounded, T), *(b.constant(np.float32(end)) for end in (first, last))]
+
+
+def _first_steps(first: float, last: float, least: int, most: int) -> float:
+    """Integers for each real unit in the mode MIN_FIRST."""
+    return (most - least) / (last - first)
+
+
+@operator("Dequantize")
+def dequantize(
+    b: Builder,
+    x: Value,
+    low: Value,
+    high: Value,
+    *,
+    mode: str = "MIN_COMBINED",
+    narrow_range: bool = False,
+    dtype: DType = DType.FLOAT32,
+) -> Value:
+    """Integers of a range as floats.
+
+    Source: tensorflow/core/kernels/dequantize_op.cc.
+    """
+    _check_mode(mode)
+    (least, most), (first, last) = _ends(dtype_of(x)), _range(low, high)
+    numbers = cast(b, x, DType.FLOAT32)
+    if mode == "SCALED":
+        least += int(narrow_range)
+        scale = last / most if least == 0 else max(first / least, last / most)
+        return cast(b, b(Mul, numbers, b.like(numbers, scale)), dtype)
+    scale = (last - first) / (most - least)
+    if mode == "MIN_COMBINED":
+        start, offset = first, (most - least + 1) // 2 if least < 0 else 0
+    else:
+        start, offset = round(first / scale) * scale, -least
+    shifted = b(Add, numbers, b.like(numbers, offset)) if offset else numbers
+    return cast(b, b(Add, b(Mul, shifted, b.like(numbers, scale)), b.like(numbers, start)), dtype)

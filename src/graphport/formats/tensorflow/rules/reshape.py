@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, from_channels_first, operator, to_channels_first
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.lowering.extents import extent, joined
+from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
     as_vector,
@@ -23,10 +24,11 @@ from graphport.ops.lowering.operands import (
     vector,
 )
 from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
-from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.indexing import Gather, ScatterND, Slice
 from graphport.ops.pages.reduction.indices import TopK
 from graphport.ops.pages.reshape import (
     Concat,
+    Expand,
     Identity,
     Reshape,
     Shape,
@@ -61,6 +63,36 @@ StridedSlice(x, begin, end, strides, *, begin_mask=0, end_mask=0, ellipsis_mask=
 """)
 
 
+@operator("TensorStridedSliceUpdate")
+def update_strided_slice(
+    b: Builder,
+    x: Value,
+    begin: Value,
+    end: Value,
+    strides: Value,
+    value: Value,
+    *,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Value:
+    """`x` with other elements where a strided slice reads."""
+    masks = {
+        "begin_mask": begin_mask,
+        "end_mask": end_mask,
+        "ellipsis_mask": ellipsis_mask,
+        "new_axis_mask": new_axis_mask,
+        "shrink_axis_mask": shrink_axis_mask,
+    }
+    places = b(Reshape, counted(b, reshaped(b, b(Size, x), (1,))), b(Shape, x))
+    (places,) = by_tflite(b, "STRIDED_SLICE", places, begin, end, strides, **masks)
+    elements = reshaped(b, b(Expand, value, b(Shape, places)), (-1,))
+    flat = b(ScatterND, reshaped(b, x, (-1,)), reshaped(b, places, (-1, 1)), elements)
+    return b(Reshape, flat, b(Shape, x))
+
+
 @operator("InvertPermutation")
 def invert_permutation(b: Builder, x: Value) -> Value:
     """The permutation that undoes `x`: the positions of 0, 1, 2, …."""
@@ -71,6 +103,27 @@ def invert_permutation(b: Builder, x: Value) -> Value:
     count = b(Size, x)
     _, places = b.results(TopK, 2, as_int64(b, x), reshaped(b, count, (1,)), largest=0)
     return cast(b, places, dtype_of(x))
+
+
+@operator("Reverse")
+def reverse(b: Builder, x: Value, dims: Value) -> Value:
+    """`x` reversed along the axes that a boolean each selects."""
+    axes = [axis for axis, is_reversed in enumerate(needed(dims, "the reversed axes")) if is_reversed]
+    if not axes:
+        return b(Identity, x)
+    count = len(axes)
+    starts, ends, steps = ([number] * count for number in (-1, np.iinfo(np.int64).min, -1))
+    return b(Slice, x, vector(b, starts), vector(b, ends), vector(b, axes), vector(b, steps))
+
+
+@operator("UnravelIndex")
+def unravel_index(b: Builder, indices: Value, dims: Value) -> Value:
+    """The coordinates [axes, *indices] of flat indices of a tensor of the shape `dims`."""
+    shape = needed(dims, "the dims")
+    strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    column = (-1, *(1,) * len(b.dims(indices)))
+    steps, ends = (reshaped(b, b.like(indices, each), column) for each in (strides, list(shape)))
+    return b(Mod, b(Div, b(Unsqueeze, indices, vector(b, [0])), steps), ends)
 
 
 @operator("Squeeze")
