@@ -37,7 +37,7 @@ class TensorList:
     """A list of tensors of one shape.
 
     `stacked` has the elements along a new first axis. It is absent while no element is written; then `size` and
-    `element_shape` are what the list was reserved with, both absent for an empty list.
+    `element_shape` are the arguments of the reservation, both absent for an empty list.
     """
 
     dtype: DType | None

@@ -53,7 +53,7 @@ def diagonals_of(b: Builder, x: Value, low: int, high: int, align: str, padding:
 def matrix_with_diagonals(
     b: Builder, x: Value, shape: tuple[int, int], low: int, high: int, align: str, rest: Value
 ) -> Value:
-    """Matrices of a shape with the diagonals `low` to `high`, and elements of `rest` outside of them."""
+    """Matrices of a shape with the diagonals `low` to `high`, and elements of `rest` elsewhere."""
     rows, columns = shape
     row, column, is_there = _layout(rows, columns, low, high, align)
     at, grid = np.zeros((rows, columns), np.int64), np.zeros((rows, columns), np.bool_)

@@ -128,7 +128,7 @@ def block_lstm_v2(
 
 
 def _steps(b: Builder, cell: _Cell, length: Value, x: Value, state: Value, h: Value) -> list[Value]:
-    """Compute each step: results [time, batch, units], with zeros in cs and h in steps >= `length`."""
+    """Run the cell over time. Each result is [time, batch, units]; cs and h are 0 after `length` steps."""
     row = TensorFact(x.dtype, b.dims(x, 3)[1:])
     inner, body, (before, last, entry) = step_body(b, [state.fact, h.fact, row])
     found = cell.step(inner, entry, before, last)
