@@ -24,7 +24,7 @@ def lift_constants(graph: Graph, journal: Journal) -> None:
 
     All attribute forms (`value`, `value_float`, `value_ints`, `value_string`, `sparse_value`, …). A result that is a
     graph output keeps its name. A sparse value becomes dense, because few operators accept sparse initializers. Does
-    not apply to sparse values of more than `MOST_DENSE` bytes. Preserves values bit for bit.
+    not apply to sparse values of more than `MAX_DENSE_BYTES` bytes. Preserves values bit for bit.
     """
     apply(graph, journal, _lift, {"Constant"})
 

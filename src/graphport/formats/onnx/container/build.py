@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.facts import UNKNOWN, TensorFact, named
+from graphport.core.names import unique
 from graphport.formats.onnx.container import types
 from graphport.formats.onnx.container.attributes import properties, tensor_notes, text
 from graphport.formats.onnx.container.findings import listed
@@ -17,7 +18,8 @@ from graphport.ir.attributes import PlainAttributes
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from onnx import FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 
@@ -63,8 +65,18 @@ class Scope:
         while scope is not None:
             value = scope.names.get(name)
             if value is not None:
-                if value.graph is None and value.producer is None:
+                if _is_pending(value):
                     scope.is_unsorted = True  # not computed yet
+                return value
+            scope = scope.outer
+        return None
+
+    def hides(self, name: str) -> Value | None:
+        """The value of an outer graph that `name` hides in this graph, `None` if there is none."""
+        scope = self.outer
+        while scope is not None:
+            value = scope.names.get(name)
+            if value is not None:
                 return value
             scope = scope.outer
         return None
@@ -78,6 +90,7 @@ class GraphBuilder:
         self._tensors = tensors
         self._statements = statements
         self._types: dict[bytes, tuple[Fact, bool]] = {}
+        self._renamed: set[str] = set()
         # Facts of declarations with a type only, by the bytes after the name.
         self._known: dict[bytes | None, Fact] = {}
 
@@ -201,12 +214,12 @@ class GraphBuilder:
         if name in scope.names:
             self._findings.error("ONNX0101", f"the name {name!r} is given twice", place, "rename one of both")
             return Value(name)
-        value = Value(name)
-        if scope.outer is not None and scope.outer.find(name) is not None:
+        hidden = scope.hides(name)
+        if hidden is not None and not _is_pending(hidden):
             self._findings.warning(
                 "ONNX0105", f"{name!r} hides a value of the graph around it", place, "rename one of both"
             )
-            value.name = f"{place}.{name}"
+        value = Value(name if hidden is None else self._inner_name(name, scope, ()))
         scope.names[name] = value
         return value
 
@@ -269,14 +282,21 @@ class GraphBuilder:
         is_text = names.is_plain or set(map(type, flat)) <= {str}
         values: dict[str, Value] = dict(zip(flat, map(Value, flat), strict=True)) if is_text else {}
         is_plain = len(values) == len(flat) and taken.keys().isdisjoint(flat)
-        if not is_plain or (scope.outer is not None and any(map(scope.outer.find, flat))):
-            return [[self._result(name, index, scope) for name in outputs] for index, outputs in enumerate(given)]
+        if not is_plain or (scope.outer is not None and any(map(scope.hides, flat))):
+            reserved = {name for name in flat if isinstance(name, str)}
+            return [
+                [self._result(name, index, scope, reserved) for name in outputs] for index, outputs in enumerate(given)
+            ]
         taken.update(values)
         find = values.get
         return [list(map(find, outputs)) for outputs in given]
 
-    def _result(self, name: str, index: int, scope: Scope) -> Value | None:
-        """Create a result value; report an invalid or duplicate name."""
+    def _result(self, name: str, index: int, scope: Scope, reserved: AbstractSet[str]) -> Value | None:
+        """Create a result value; report an invalid or duplicate name.
+
+        A body may give the name of a value that an outer graph computes later, or of the result of its own node: the
+        names of the body come first there, as in onnx.checker and ONNX Runtime.  The value gets another name.
+        """
         if not name:
             return None
         place = f"{scope.place}.node[{index}].output"
@@ -285,9 +305,22 @@ class GraphBuilder:
         if stated is not name:
             self._findings.error("ONNX0006", f"the name {stated!r} is no UTF-8", place)
         is_new = scope.names.setdefault(stated, value) is value
-        if not is_new or (scope.outer is not None and scope.outer.find(stated) is not None):
+        hidden = scope.hides(stated)
+        if not is_new or (hidden is not None and not _is_pending(hidden)):
             self._findings.error("ONNX0101", f"the name {stated!r} is given twice", place, "rename one of both")
+        elif hidden is not None:
+            value.name = self._inner_name(stated, scope, reserved)
         return value
+
+    def _inner_name(self, name: str, scope: Scope, reserved: Container[str]) -> str:
+        """Return an unused name for the value `name` of a body, whose name an outer graph has, too."""
+        attribute = scope.place.rpartition(".")[2]
+        found = unique(f"{attribute}.{name}", self._renamed, reserved=reserved)
+        while found in scope.names or scope.hides(found) is not None:
+            self._renamed.add(found)
+            found = unique(f"{attribute}.{name}", self._renamed, reserved=reserved)
+        self._renamed.add(found)
+        return found
 
     def _order(self, scope: Scope) -> None:
         if not scope.is_unsorted:
@@ -382,6 +415,11 @@ class GraphBuilder:
         if not is_all or proto.doc_string or proto.metadata_props:
             declarations[section, name] = Declaration(fact, proto.SerializeToString())
         return fact
+
+
+def _is_pending(value: Value) -> bool:
+    """Whether the node that computes `value` has not been read yet."""
+    return value.graph is None and value.producer is None
 
 
 def _may_be(declared: TensorFact, storage: Storage) -> bool:
