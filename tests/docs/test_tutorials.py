@@ -6,7 +6,6 @@ import re
 import runpy
 import shlex
 import shutil
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,10 @@ from graphport.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 TOURS = [
+    ROOT / "README.md",
     *(ROOT / "docs" / name for name in ("index.md", "checkpoint.md")),
     *sorted((ROOT / "docs").glob("tutorial-*.md")),
 ]
-DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
 PROGRAM = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"…|\d+\.\d+e-\d+|\d+\.\d{2,}")
@@ -53,8 +52,6 @@ def assert_printed(shown: str, printed: str) -> None:
 def test_a_tour_does_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    if page.name == "index.md":  # which shows how to get it further down
-        shutil.copytree(DIGITS, "digits")
     shutil.copyfile(PROGRAM, "network.pt2")
     printed, ran = "", 0
     for language, title, code in BLOCK.findall(page.read_text(encoding="utf-8")):

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
@@ -230,15 +229,6 @@ def test_every_parameter_has_one_reader():
 
 
 # The document
-
-
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL))
-def test_the_examples_of_the_document_run(code, tmp_path, monkeypatch):
-    nodes = [node("Conv", "x w", "h", name="conv1"), bn("h", "k"), node("Relu", "k", "y")]
-    proto = model(nodes, [info("x", ["N", 6, 5, 5])], [info("y", ["N", 6, 5, 5])], {"w": some(6, 6, 1, 1), **norm(6)})
-    onnx.save(proto, tmp_path / "net.onnx")
-    monkeypatch.chdir(tmp_path)
-    exec(code, {})  # noqa: S102  of our own document
 
 
 def test_the_document_names_every_pass_and_method():
