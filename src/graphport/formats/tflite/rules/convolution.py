@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.dims import decide_less
 from graphport.formats.tflite.rules.binding import Operator, pads_of, to_channels_first, to_channels_last, window, word
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, vector
@@ -11,6 +12,7 @@ from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Shape
 from graphport.ops.pages.reshape.pieces import Concat
 
 if TYPE_CHECKING:
@@ -97,19 +99,19 @@ def _convolve_transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     b, w, (strides, dilations) = op.b, op.weight(1, perm), _strides_and_dilations(op, axes)
     kernel = sizes(b.dims(w)[2:], "the window")
     stated: dict[str, Any] = window(kernel, strides, dilations)
-    extents = sizes(op.dims(2, len(kernel) + 2)[1:-1], "the input of a transposed convolution")
+    extents = op.dims(2, len(kernel) + 2)[1:-1]
     full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, kernel, dilations, strict=True)]
     x, bias = to_channels_first(b, op[2]), op.bias(3, 2)
-    wanted = _output_sizes(op)
-    if wanted is None:
-        return to_channels_last(
-            b, _biased(b, _crop_dynamic(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), full), bias)
-        )
-    if any(out < 1 for out in wanted):
+    wanted = _output_sizes(op) or ()
+    if any(decide_less(out, 1) is True for out in wanted):
         message = f"a result of {list(wanted)}"
         raise ShapeError(message)
-    begins = [max(0, f - out) // 2 for f, out in zip(full, wanted, strict=True)]
-    ends = [f - begin - out for f, begin, out in zip(full, begins, wanted, strict=True)]
+    excess = [n for n in (f - out for f, out in zip(full, wanted, strict=False)) if isinstance(n, int)]
+    if len(excess) < len(full):
+        cut = _crop_dynamic(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), len(full))
+        return to_channels_last(b, _biased(b, cut, bias))
+    begins = [max(0, more) // 2 for more in excess]
+    ends = [more - begin for more, begin in zip(excess, begins, strict=True)]
     more = [max(0, -end) for end in ends]
     stated["pads"] = (*begins, *[max(0, end) for end in ends])
     if not any(more):
@@ -124,20 +126,20 @@ def _biased(b: Builder, y: Value, bias: Value | None) -> Value:
     return y if bias is None else b(Add, y, reshaped(b, bias, (-1, *[1] * (len(b.dims(y)) - 2))))
 
 
-def _crop_dynamic(b: Builder, y: Value, wanted: Value, full: Sequence[int]) -> Value:
-    """Crop or zero-pad the full result to a dynamic output shape of rank 4 or 5, channels-last."""
-    axes = list(range(2, 2 + len(full)))
-    lengths, whole = b(Slice, wanted, vector(b, [1]), vector(b, [1 + len(full)])), vector(b, full)
-    zeros = vector(b, [0] * len(full))
+def _crop_dynamic(b: Builder, y: Value, wanted: Value, count: int) -> Value:
+    """Crop or zero-pad the full result, of `count` spatial axes, to a dynamic output shape, channels-last."""
+    axes = list(range(2, 2 + count))
+    lengths, whole = b(Slice, wanted, vector(b, [1]), vector(b, [1 + count])), b(Shape, y, start=2)
+    zeros = vector(b, [0] * count)
     begins = b(Div, b(Max, b(Sub, whole, lengths), zeros), vector(b, [2]))
     ends = b(Min, b(Add, begins, lengths), whole)
     y = b(Slice, y, begins, ends, vector(b, axes))
     more = b(Sub, lengths, b(Sub, ends, begins))
-    return b(Pad, y, b(Concat, vector(b, [0] * (4 + len(full))), more, axis=0))
+    return b(Pad, y, b(Concat, vector(b, [0] * (4 + count)), more, axis=0))
 
 
-def _output_sizes(op: Operator) -> tuple[int, ...] | None:
-    """Return the output sizes of operand 0; `None` if they are dynamic.
+def _output_sizes(op: Operator) -> tuple[Dim, ...] | None:
+    """Return the output sizes of operand 0, which may be open; `None` if they are not known.
 
     Raises:
         ShapeError: they have another rank.
@@ -149,5 +151,4 @@ def _output_sizes(op: Operator) -> tuple[int, ...] | None:
     if len(elements) != len(op.dims(2)):
         message = f"an output shape of rank {len(elements)} for an operand of rank {len(op.dims(2))}"
         raise ShapeError(message)
-    found = tuple(n for n in elements[1:-1] if isinstance(n, int))
-    return found if len(found) == len(elements) - 2 else None
+    return elements[1:-1]

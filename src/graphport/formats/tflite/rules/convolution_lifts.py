@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.dims import bounds, maximum
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.computed_sizes import size_table, size_vector
 from graphport.formats.tflite.rules.emitting import (
     ints,
-    lengths_of,
     lift_reals,
     shaped,
     transposed_constant,
@@ -35,7 +36,6 @@ from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -103,23 +103,22 @@ def pad_window(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, An
         return x, 0
     dims = b.dims(x)[1:-1]
     slid = window(dims, kernel, **stated)
-    pads = [tuple(sizes(pair, "padding")) for pair in slid.pads]
+    pads = list(slid.pads)
     if stated.get("ceil_mode"):
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, slid.dilations, strict=True)]
-        lengths, extents = sizes(slid.lengths, "the result"), sizes(dims, "the image")
         pads = [
-            (begin, max(end, (out - 1) * s + r - n - begin))
-            for (begin, end), out, s, r, n in zip(pads, lengths, slid.strides, reach, extents, strict=True)
+            (begin, maximum(end, (out - 1) * s + r - n - begin))
+            for (begin, end), out, s, r, n in zip(pads, slid.lengths, slid.strides, reach, dims, strict=True)
         ]
-    if not any(map(any, pads)):
+    if all(pair == (0, 0) for pair in pads):
         return x, 1
     axes = zip(dims, kernel, slid.strides, slid.dilations, strict=True)
     if pads == [same_pads(*each, "SAME_UPPER") for each in axes]:
         return x, 0
-    if min(min(pair) for pair in pads) < 0:
+    if any((bounds(n)[0] or 0) < 0 for pair in pads for n in pair):
         message = "negative padding"
         raise UnsupportedError(message)
-    table = ints(b, [[0, 0], *map(list, pads), [0, 0]])
+    table = size_table(b, [(0, 0), *pads, (0, 0)], x)
     if filler:
         return emit(b, "PADV2", x, table, b.like(x, filler)), 1
     return emit(b, "PAD", x, table), 1
@@ -169,41 +168,26 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
         x, w = (shaped(b, each, (*b.dims(each)[:2], 1, *b.dims(each)[2:])) for each in (x, w))
     flat = len(b.dims(x)) - len(given)
     steps = (*[1] * flat, *geometry.strides)
-    cut = [*[(0, 0)] * flat, *(tuple(sizes(pair, "padding")) for pair in geometry.pads)]
+    cut = [*[(0, 0)] * flat, *geometry.pads]
     _, maps, *kernel = sizes(b.dims(w), "the filters")
-    batch, space = b.dims(x, at_least=1)[0], sizes(b.dims(x)[2:], "what a transposed convolution reads")
-    lengths = [*[1] * flat, *sizes(geometry.lengths, "the result")]
+    batch, space = b.dims(x, at_least=1)[0], b.dims(x)[2:]
+    lengths = [*[1] * flat, *geometry.lengths]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
-    whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
+    whole = [maximum(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
     bias = bias if bias is not None else zeros(b, maps)
     image = to_channels_last(b, x)
-    shape = ints(b, [batch, *whole, maps]) if isinstance(batch, int) else _shape_after_batch(b, image, [*whole, maps])
+    shape = size_vector(b, [batch, *whole, maps], x)
     word, perm = ("TRANSPOSE_CONV", (1, 2, 3, 0)) if len(kernel) == 2 else ("CONV_3D_TRANSPOSE", (2, 3, 4, 1, 0))
     options = {"padding": 1} | slides(steps, (1, 1, 1) if len(kernel) == 3 else ())
     y = emit(b, word, shape, transposed_constant(b, w, perm), image, bias, **options)
+    if y.shape is None:
+        y.fact = TensorFact(DType.FLOAT32, (batch, *whole, maps))
     if whole != lengths:
         begins = [first for first, _ in cut]
         every = batch if isinstance(batch, int) else -1
-        y = emit(b, "SLICE", y, ints(b, [0, *begins, 0]), ints(b, [every, *lengths, maps]))
+        y = emit(b, "SLICE", y, size_vector(b, [0, *begins, 0], x), size_vector(b, [every, *lengths, maps], x))
     y = to_channels_first(b, y)
     return (shaped(b, y, (*b.dims(y)[:2], *b.dims(y)[3:])) if flat else y,)
-
-
-def _shape_after_batch(b: Builder, x: Value, extents: Sequence[int]) -> Value:
-    """Return an int32 shape: the batch size of `x`, which may be dynamic, followed by these sizes.
-
-    The batch size is read from a graph input if one has the same batch dim: its layout does not change later.
-    """
-    batch = b.dims(x, at_least=1)[0]
-    ports = [] if b.graph is None else [each for each in b.graph.inputs if _begins_with(each, batch)]
-    b.looks_around = True
-    batch_length = emit(b, "GATHER", lengths_of(b, (ports or [x])[0]), ints(b, [0]), axis=0)
-    return emit(b, "CONCATENATION", batch_length, ints(b, extents), axis=0)
-
-
-def _begins_with(value: Value, extent: Dim) -> bool:
-    dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
-    return bool(dims) and dims[0] == extent
 
 
 def _convolve_groups(
@@ -243,8 +227,8 @@ def _dilate_filters(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
 
 def _blocks_to_space(b: Builder, x: Value, blocksize: int) -> Value:
     """DepthToSpace with the block offsets before the channels (`DCR`/`CRD` reordering)."""
-    batch, channels, height, width = sizes(b.dims(x), "the image")
-    c = channels // blocksize**2
+    batch, channels, height, width = b.dims(x, 4)
+    (c,) = sizes((channels // blocksize**2,), "the channels")
     parts = shaped(b, x, (batch, c, blocksize, blocksize, height, width))
     moved = transposed_constant(b, parts, (0, 1, 4, 2, 5, 3))
     return shaped(b, moved, (batch, c, height * blocksize, width * blocksize))

@@ -11,6 +11,7 @@ from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.spill import store_array
+from graphport.formats.tflite.rules.computed_sizes import ints, lengths_of, size_vector
 from graphport.ops import registry
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.folded import Computed
@@ -29,18 +30,8 @@ if TYPE_CHECKING:
 
 NUMERIC_TYPES = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 """Element types that most kernels support."""
-_LARGEST = (1 << 31) - 1
 _MAX_TRANSPOSED_BYTES = 1 << 20
 """Maximum bytes of a constant that is transposed at once; larger ones are transposed when they are read."""
-
-
-def ints(b: Builder, numbers: Sequence[int] | Sequence[Sequence[int]] | int) -> Value:
-    """Create an int32 constant; larger elements saturate, as slice ends do.
-
-    Raises:
-        UnsupportedError: an element is below the range of int32.
-    """
-    return b.constant(np.clip(np.array(numbers, np.int64), -_LARGEST, _LARGEST).astype(np.int32))
 
 
 def zeros(b: Builder, *extents: int) -> Value:
@@ -248,22 +239,16 @@ def transposed_constant(b: Builder, value: Value, perm: Sequence[int]) -> Value:
 
 
 def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
-    """Reshape a value; one size may be open.
+    """Reshape a value; open sizes are inferred or computed.
 
     Raises:
-        UnsupportedError: several sizes are open.
+        UnsupportedError: several sizes are open, and one is computed from no input.
     """
     numbers = [n if isinstance(n, int) else -1 for n in dims]
     if numbers.count(-1) > 1:
-        message = "the shape must be static"
-        raise UnsupportedError(message)
+        return emit(b, "RESHAPE", value, size_vector(b, dims, value))
     constant = b.reshaped(value, numbers) if -1 not in numbers else None
     return constant or emit(b, "RESHAPE", value, ints(b, numbers))
-
-
-def lengths_of(b: Builder, value: Value) -> Value:
-    """Return the shape of a value as int32, computed at run time."""
-    return emit(b, "SHAPE", value, out_type=2, types=(DType.INT32,))
 
 
 def extent(b: Builder, value: Value, axis: int) -> int | Value:

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.computed_sizes import size_vector
 from graphport.formats.tflite.rules.emitting import (
     NUMERIC_TYPES,
     cast_to,
@@ -119,10 +120,13 @@ def _all_wrapped(b: Builder, indices: Value, data: Value, first: int, count: int
 
 def _scatter_updates(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
     """Scatter updates [n, *rest] into `data` at indices [n, k]; only `add` supports duplicate indices."""
-    extents = ints(b, list(sizes(b.dims(data), "the shape")))
+    extents = size_vector(b, b.dims(data), data)
     if reduction == "add":
         return computed_in(b, NUMERIC_TYPES, "ADD", data, emit(b, "SCATTER_ND", at, updates, extents))
-    ones = b.like(at, np.ones(bounded(sizes(b.dims(updates), "the updates"))))
+    lengths = b.dims(updates)
+    known = [n for n in lengths if isinstance(n, int)]
+    is_static = len(known) == len(lengths)
+    ones = b.like(at, np.ones(bounded(known))) if is_static else emit(b, "FILL", lengths_of(b, updates), b.like(at, 1))
     is_set = emit(b, "GREATER", emit(b, "SCATTER_ND", at, ones, extents), 0)
     new = emit(b, "SCATTER_ND", at, updates, extents)
     if reduction != "none":
@@ -224,12 +228,22 @@ def lift_non_zero(b: Builder, x: Value) -> Lifted:
     return (emit(b, "TRANSPOSE", emit(b, "WHERE", condition), ints(b, [1, 0])),)
 
 
+def _index_grid(b: Builder, n: int | Value, shape: tuple[int, int]) -> Value:
+    """Return the numbers 0 … n - 1 as a row or a column."""
+    return shaped(b, emit(b, "RANGE", ints(b, 0), ints(b, n) if isinstance(n, int) else n, ints(b, 1)), shape)
+
+
 @regions.Trilu.lift("tflite")
 def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
-    rows, columns = sizes(b.dims(input)[-2:], "the matrices")
+    rows, columns = (extent(b, input, axis) for axis in (-2, -1))
+    offset = 0 if k is None else float_element(k)
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        found = emit(b, "SUB", _index_grid(b, columns, (1, -1)), _index_grid(b, rows, (-1, 1)))
+        limit = ints(b, int(offset or 0)) if offset is not None or k is None else shaped(b, in_int32(b, k), ())
+        kept = emit(b, "GREATER_EQUAL" if upper else "LESS_EQUAL", found, limit)
+        return (emit(b, "SELECT_V2", kept, input, b.like(input, np.zeros(()))),)
     reserve(rows, columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]
-    offset = 0 if k is None else float_element(k)
     if offset is None and k is not None:
         distances = b.like(k, ahead)
         kept = emit(b, "GREATER_EQUAL" if upper else "LESS_EQUAL", distances, shaped(b, k, ()))
@@ -244,8 +258,9 @@ def _best(b: Builder, word: str, data: Value, axis: int, keepdims: int, is_last:
     options: dict[str, Any] = {"output_type": 4, "types": (DType.INT64,)}
     y = computed_in(b, _SEARCHED, word, given, beside=(ints(b, axis),), **options)
     if is_last:
-        (n,) = sizes(b.dims(data)[axis : axis + 1], "what is searched")
-        y = emit(b, "SUB", b.like(y, n - 1), y)
+        n = extent(b, data, axis)
+        last = b.like(y, n - 1) if isinstance(n, int) else emit(b, "SUB", cast_to(b, n, dtype_of(y)), 1)
+        y = emit(b, "SUB", last, y)
     dims = b.dims(data)
     return shaped(b, y, (*dims[:axis], 1, *dims[axis + 1 :])) if keepdims else y
 

@@ -15,7 +15,7 @@ from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad
-from graphport.ops.pages.reshape import Concat, Reshape, Transpose
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Transpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,9 +152,12 @@ def lift_center_crop_pad(
     """Export CenterCropPad: crop, then pad; the odd element is at the end."""
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]
-    own = sizes([b.dims(input_data)[axis] for axis in chosen], "an extent that is cut or filled up")
-    if integers(shape) is None:
-        return (_crop_or_pad_dynamic(b, input_data, vector(b, own), as_int64(b, shape), vector(b, list(chosen))),)
+    dims = [b.dims(input_data)[axis] for axis in chosen]
+    own = [n for n in dims if isinstance(n, int)]
+    if integers(shape) is None or len(own) < len(dims):
+        axes_ = vector(b, list(chosen))
+        lengths = vector(b, own) if len(own) == len(dims) else b(Gather, b(Shape, input_data), axes_)
+        return (_crop_or_pad_dynamic(b, input_data, lengths, as_int64(b, shape), axes_),)
     starts, ends, before, behind = [], [], [0] * rank, [0] * rank
     for axis, n, wanted in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
         m = int(wanted)

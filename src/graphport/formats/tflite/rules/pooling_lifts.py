@@ -5,6 +5,7 @@ Image pooling without dilation has operators, other forms are built from slices.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import product
 from math import prod
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.budget import bounded, reserve
+from graphport.core.dims import maximum
 from graphport.core.dtypes import DType
+from graphport.formats.tflite.rules.computed_sizes import size_table, size_vector
 from graphport.formats.tflite.rules.convolution_lifts import (
     as_before,
     as_image_window,
@@ -64,19 +67,18 @@ def _kernel(slid: Window) -> tuple[int, ...]:
 
 def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[tuple[int, ...], Value]]:
     """Yield each window offset and the elements at that offset in all windows: [N, C, *lengths]."""
-    kernel, lengths = _kernel(slid), sizes(slid.lengths, "the result")
-    dims = sizes(b.dims(x), "what is pooled")
-    begins = sizes([before for before, _ in slid.pads], "the padding")
+    kernel, lengths, dims = _kernel(slid), slid.lengths, b.dims(x)
+    begins = [before for before, _ in slid.pads]
     windows = list(zip(dims[2:], begins, kernel, slid.strides, slid.dilations, lengths, strict=True))
-    ends = [max(0, (out - 1) * s + (k - 1) * d + 1 - n - p) for n, p, k, s, d, out in windows]
-    pads = [[0, 0], [0, 0], *map(list, zip(begins, ends, strict=True))]
-    if any(map(any, pads)):
-        x = emit(b, "PADV2", x, ints(b, pads), b.like(x, filler))
+    ends = [maximum(0, (out - 1) * s + (k - 1) * d + 1 - n - p) for n, p, k, s, d, out in windows]
+    pads = list(zip(begins, ends, strict=True))
+    if any(pair != (0, 0) for pair in pads):
+        x = emit(b, "PADV2", x, size_table(b, [(0, 0), (0, 0), *pads], x), b.like(x, filler))
     for cell in product(*map(range, kernel)):
         begin = [at * d for at, d in zip(cell, slid.dilations, strict=True)]
         end = [at + (out - 1) * s + 1 for at, out, s in zip(begin, lengths, slid.strides, strict=True)]
         rows = [0, 0, *begin], [*dims[:2], *end], [1, 1, *slid.strides]
-        yield cell, emit(b, "STRIDED_SLICE", x, *(ints(b, row) for row in rows))
+        yield cell, emit(b, "STRIDED_SLICE", x, *(size_vector(b, row, x) for row in rows))
 
 
 def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
@@ -89,10 +91,19 @@ def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]
     return [np.arange(reserve(out)) * s + at * d - p for at, out, s, d, p in windows]
 
 
+def _cell_index(b: Builder, slid: Window, cell: Sequence[int], weights: Sequence[int]) -> Value:
+    """Return the index in an image of the element at an offset, for all windows."""
+    at = sum(
+        w * along.reshape(-1, *[1] * (len(weights) - axis - 1))
+        for axis, (w, along) in enumerate(zip(weights, _coordinates(slid, cell), strict=True))
+    )
+    return b.constant(np.asarray(at, np.int64))
+
+
 def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
     """Return the maximum over all offsets, and its index in x."""
     dtype = dtype_of(x)
-    dims = sizes(b.dims(x), "what is pooled")
+    dims = sizes(b.dims(x), "what is pooled") if b.count > 1 else (1, 1, *[1] * len(slid.lengths))
     wide = x if dtype in NUMERIC_TYPES else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
     least = np.finfo(np.float32).min if dtype.is_floating else np.iinfo(dtype.numpy).min
     space = dims[2:]
@@ -100,11 +111,7 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
     best: Value | None = None
     place: Value | None = None
     for cell, found in _cells(b, wide, slid, float(least)):
-        at = sum(
-            w * along.reshape(-1, *[1] * (len(space) - axis - 1))
-            for axis, (w, along) in enumerate(zip(weights, _coordinates(slid, cell), strict=True))
-        )
-        here = b.constant(np.asarray(at, np.int64)) if b.count > 1 else None
+        here = _cell_index(b, slid, cell, weights) if b.count > 1 else None
         if best is None:
             best, place = found, here
             continue
@@ -130,6 +137,8 @@ def _sum(b: Builder, x: Value, slid: Window) -> Value:
 
 
 def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
+    if not all(isinstance(n, int) for n in b.dims(x)[2:]):
+        return emit(b, "DIV", _sum(b, x, slid), _count_elements(b, x, slid, counts_padding=counts_padding))
     space, kernel = sizes(b.dims(x)[2:], "what is pooled"), _kernel(slid)
     share = np.ones([1] * len(space))
     for axis, n in enumerate(space):
@@ -138,6 +147,20 @@ def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
         inside = sum(((each >= -before) & (each < n + behind)).astype(np.float64) for each in cells)
         share = share * np.reshape(inside, (-1, *[1] * (len(space) - axis - 1)))
     return emit(b, "DIV", _sum(b, x, slid), b.constant(share.astype(np.float32)))
+
+
+def _ones(b: Builder, x: Value) -> Value:
+    """Return an image [1, 1, *d] of ones with the size of x."""
+    return emit(b, "FILL", size_vector(b, [1, 1, *b.dims(x)[2:]], x), b.like(x, 1))
+
+
+def _count_elements(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
+    """Return the number of elements in each window over an image of open size."""
+    image = _ones(b, x)
+    if counts_padding:
+        image = emit(b, "PADV2", image, size_table(b, [(0, 0), (0, 0), *slid.pads], x), b.like(x, 1))
+        slid = replace(slid, pads=((0, 0),) * len(slid.pads))
+    return _sum(b, image, slid)
 
 
 def _pool(
@@ -180,8 +203,9 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
         x, stated = emit(b, "PAD", x, table), stated | {"pads": None}
     y, is_padded = _pool(b, "AVERAGE_POOL_2D", x, kernel, stated, 0)
     if is_padded and not op.count_include_pad:
-        extents = sizes(b.dims(x)[2:], "the image")
-        ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32))
+        extents = [n for n in b.dims(x)[2:] if isinstance(n, int)]
+        is_static = len(extents) == len(b.dims(x)) - 2
+        ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32)) if is_static else _ones(b, x)
         share, _ = _pool(b, "AVERAGE_POOL_2D", ones, kernel, stated, 0)
         y = emit(b, "DIV", y, share)
     return (as_before(b, to_channels_first(b, y), count),)

@@ -10,10 +10,12 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
+from graphport.formats.tflite.rules.computed_sizes import size_vector
 from graphport.formats.tflite.rules.emitting import (
     NUMERIC_TYPES,
     cast_to,
     computed_in,
+    extent,
     from_bits,
     in_bits,
     in_int32,
@@ -52,7 +54,7 @@ def _count_open_dims(dims: tuple[Dim, ...]) -> int:
 
 
 def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes: int) -> Lifted:
-    """Reshape x to the result shape of an operator, of which at most one size is open."""
+    """Reshape x to the result shape of an operator."""
     from graphport.ops.builder import Builder as Facts
 
     fact = Facts(b.inference, stem=b.stem)(page, x, *operands, **attributes).fact
@@ -255,7 +257,7 @@ def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], 
     begin, end, step = scatter_bounds(bounds[0], 0), scatter_bounds(bounds[1], _MAX_INT32), scatter_bounds(bounds[2], 1)
     if bounds[2] is not None and min(integers(bounds[2]) or (-1,)) < 0:
         # Kernels do not accept an end before the first element (-1 - n) or a start beyond the last one.
-        lengths = ints(b, list(sizes(b.dims(data), "the shape")))
+        lengths = size_vector(b, b.dims(data), data)
         end = emit(b, "MAXIMUM", end, emit(b, "SUB", ints(b, -1), lengths))
         begin = emit(b, "MINIMUM", begin, emit(b, "SUB", lengths, ints(b, 0)))
     return emit(b, "STRIDED_SLICE", data, begin, end, step)
@@ -333,10 +335,9 @@ def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifte
     if op.mode in ("edge", "wrap"):
         return (_repeated(b, data, pairs, op.mode),)
     if any(n < 0 for pair in pairs for n in pair):
-        lengths = sizes(b.dims(data), "what negative padding from")
         begins = [max(0, -first) for first, _ in pairs]
-        left = [n - begin - max(0, -last) for n, begin, (_, last) in zip(lengths, begins, pairs, strict=True)]
-        data = emit(b, "SLICE", data, ints(b, begins), ints(b, left))
+        left = [n - begin - max(0, -last) for n, begin, (_, last) in zip(b.dims(data), begins, pairs, strict=True)]
+        data = emit(b, "SLICE", data, ints(b, begins), size_vector(b, left, data))
         pairs = [(max(0, first), max(0, last)) for first, last in pairs]
     table = ints(b, [list(pair) for pair in pairs])
     if op.mode == "reflect":
@@ -351,7 +352,10 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
     for axis, (first, last) in enumerate(pairs):
         if not first and not last:
             continue
-        (n,) = sizes(b.dims(data)[axis : axis + 1], "what is padded")
+        n = b.dims(data)[axis]
+        if not isinstance(n, int):
+            data = _gather_padding(b, data, axis, (ints(b, -first), ints(b, last)), mode)
+            continue
         reserve(first + n + last, what="places that are padded")
         indices = np.arange(-first, n + last)
         indices = indices.clip(0, n - 1) if mode == "edge" else indices % n
@@ -362,15 +366,22 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
 def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
     """Pad by edge or wrap mode with computed pads."""
     rank = len(b.dims(data))
-    for axis, n in enumerate(sizes(b.dims(data), "what is padded")):
+    for axis in range(rank):
         first, last = (shaped(b, emit(b, "GATHER", pads, ints(b, [at]), axis=0), ()) for at in (axis, axis + rank))
-        indices = emit(b, "RANGE", emit(b, "NEG", first), emit(b, "ADD", last, n), ints(b, 1))
-        if mode == "edge":
-            indices = emit(b, "MINIMUM", emit(b, "MAXIMUM", indices, 0), n - 1)
-        else:
-            indices = emit(b, "FLOOR_MOD", indices, n)
-        data = emit(b, "GATHER", data, indices, axis=axis)
+        data = _gather_padding(b, data, axis, (emit(b, "NEG", first), last), mode)
     return data
+
+
+def _gather_padding(b: Builder, data: Value, axis: int, ends: tuple[Value, Value], mode: str) -> Value:
+    """Gather the indices from the first end up to the size plus the last end, within the axis by edge or wrap mode."""
+    n = extent(b, data, axis)
+    size = ints(b, n) if isinstance(n, int) else n
+    indices = emit(b, "RANGE", ends[0], emit(b, "ADD", ends[1], size), ints(b, 1))
+    if mode == "edge":
+        indices = emit(b, "MINIMUM", emit(b, "MAXIMUM", indices, 0), emit(b, "SUB", size, 1))
+    else:
+        indices = emit(b, "FLOOR_MOD", indices, size)
+    return emit(b, "GATHER", data, indices, axis=axis)
 
 
 @running.CumSum.lift("tflite")

@@ -1,24 +1,29 @@
-"""Export rule of Resize with computed scales, sizes or region to TFLite: coordinates and weights are computed."""
+"""Export rule of Resize with computed scales, sizes or region, or of open dims to TFLite.
+
+Coordinates and weights are computed at run time.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.emitting import cast_to, ints, shaped
+from graphport.formats.tflite.rules.emitting import cast_to, extent, ints, shaped
+from graphport.ir.graph import Value
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.resize_by_axes import Sampling, multiply_axis
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import sizes
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+
+Size: TypeAlias = "float | Value"
+"""Size of an axis: a number, or a float32 scalar if it is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +47,13 @@ def resized_later(
     """Resample one axis after the other with computed indices or weight matrices."""
     rank = len(b.dims(x))
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
-    own = b.dims(x)
     outside: Value | None = None
     for place, axis in enumerate(chosen):
-        (n,) = sizes(own[axis : axis + 1], "the image")
+        n = _extent(b, x, axis)
         requested = _float_element(b, given, place)
         # float32 may represent a scale slightly too low, which must not reduce the output size.
-        out = emit(b, "FLOOR", emit(b, "MUL", requested, float(n))) if is_scale else requested
-        scale = requested if is_scale else emit(b, "DIV", requested, b.like(requested, n))
+        out = emit(b, "FLOOR", emit(b, "MUL", requested, n)) if is_scale else requested
+        scale = requested if is_scale else emit(b, "DIV", requested, n)
         numbers = emit(b, "RANGE", b.like(out, 0), out, b.like(out, 1))
         ends = (
             None
@@ -58,7 +62,7 @@ def resized_later(
         )
         at = _source(b, numbers, out, scale, n, stated.coordinates, ends)
         if ends is not None:
-            is_out = emit(b, "LOGICAL_OR", emit(b, "LESS", at, 0.0), emit(b, "GREATER", at, float(n - 1)))
+            is_out = emit(b, "LOGICAL_OR", emit(b, "LESS", at, 0.0), emit(b, "GREATER", at, _subtract_one(b, n)))
             is_out = shaped(b, is_out, (-1, *[1] * (rank - axis - 1)))
             outside = is_out if outside is None else emit(b, "LOGICAL_OR", outside, is_out)
         if stated.mode == "nearest":
@@ -66,6 +70,21 @@ def resized_later(
             continue
         x = multiply_axis(b, x, _weights(b, at, n, scale, stated), axis)
     return x if outside is None else emit(b, "SELECT_V2", outside, b.like(x, region.extrapolation_value), x)
+
+
+def _extent(b: Builder, x: Value, axis: int) -> Size:
+    """Return the size of an axis as a float, computed if it is open."""
+    n = extent(b, x, axis)
+    return float(n) if isinstance(n, int) else cast_to(b, n, DType.FLOAT32)
+
+
+def _subtract_one(b: Builder, n: Size) -> Size:
+    return emit(b, "SUB", n, 1.0) if isinstance(n, Value) else n - 1
+
+
+def _clip_index(b: Builder, at: Value, n: Size) -> Value:
+    """Clip coordinates to 0 … n - 1."""
+    return emit(b, "MINIMUM", emit(b, "MAXIMUM", at, 0.0), _subtract_one(b, n))
 
 
 def _float_element(b: Builder, given: Value, place: int) -> Value:
@@ -77,7 +96,7 @@ def _source(
     numbers: Value,
     out: Value,
     scale: Value,
-    n: int,
+    n: Size,
     coordinates: str,
     ends: tuple[Value, Value] | None,
 ) -> Value:
@@ -95,12 +114,12 @@ def _source(
         case "pytorch_half_pixel":
             return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), centred(), emit(b, "MUL", numbers, 0.0))
         case "align_corners":
-            gaps = emit(b, "MAXIMUM", emit(b, "SUB", emit(b, "MUL", scale, float(n)), 1.0), 1e-6)
-            at = emit(b, "DIV", emit(b, "MUL", numbers, float(n - 1)), gaps)
+            gaps = emit(b, "MAXIMUM", emit(b, "SUB", emit(b, "MUL", scale, n), 1.0), 1e-6)
+            at = emit(b, "DIV", emit(b, "MUL", numbers, _subtract_one(b, n)), gaps)
             return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), at, emit(b, "MUL", numbers, 0.0))
         case "half_pixel_symmetric":
-            exact = emit(b, "DIV", out, emit(b, "MUL", scale, float(n)))
-            return centred(emit(b, "MUL", emit(b, "SUB", b.like(exact, 1), exact), n / 2))
+            exact = emit(b, "DIV", out, emit(b, "MUL", scale, n))
+            return centred(emit(b, "MUL", emit(b, "MUL", emit(b, "SUB", b.like(exact, 1), exact), 0.5), n))
         case "tf_crop_and_resize" if ends is not None:
             return _cropped(b, numbers, out, scale, n, ends)
         case _:
@@ -108,21 +127,21 @@ def _source(
             raise UnsupportedError(message)
 
 
-def _cropped(b: Builder, numbers: Value, out: Value, scale: Value, n: int, ends: tuple[Value, Value]) -> Value:
+def _cropped(b: Builder, numbers: Value, out: Value, scale: Value, n: Size, ends: tuple[Value, Value]) -> Value:
     """Return coordinates between relative start and end of a region; for one element, the middle."""
     begin, end = ends
-    last = float(n - 1)
-    gaps = emit(b, "SUB", emit(b, "MUL", scale, float(n)), 1.0)
+    last = _subtract_one(b, n)
+    gaps = emit(b, "SUB", emit(b, "MUL", scale, n), 1.0)
     # A single element is not divided, but the branch that is not selected is computed, too.
     gaps = emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), gaps, b.like(gaps, 1))
     steps = emit(b, "DIV", emit(b, "MUL", emit(b, "MUL", numbers, emit(b, "SUB", end, begin)), last), gaps)
     many = emit(b, "ADD", emit(b, "MUL", begin, last), steps)
-    middle = emit(b, "MUL", emit(b, "ADD", begin, end), last / 2)
+    middle = emit(b, "MUL", emit(b, "MUL", emit(b, "ADD", begin, end), 0.5), last)
     one = emit(b, "ADD", emit(b, "MUL", numbers, 0.0), middle)
     return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), many, one)
 
 
-def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
+def _nearest(b: Builder, at: Value, n: Size, mode: str) -> Value:
     match mode:
         case "floor":
             found = emit(b, "FLOOR", at)
@@ -132,28 +151,36 @@ def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
             found = emit(b, "FLOOR", emit(b, "ADD", at, 0.5))
         case _:
             found = emit(b, "CEIL", emit(b, "SUB", at, 0.5))
-    kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", found, 0.0), float(n - 1))
-    return cast_to(b, kept, DType.INT32)
+    return cast_to(b, _clip_index(b, found, n), DType.INT32)
 
 
-def _weights(b: Builder, at: Value, n: int, scale: Value, stated: Sampling) -> Value:
+def _weights(b: Builder, at: Value, n: Size, scale: Value, stated: Sampling) -> Value:
     """Weight of each element of x in each output element: [n, out]."""
     row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
     if stated.antialias:
-        return _smoothed(b, row, n, scale, stated)
-    column = b.constant(np.arange(reserve(n), dtype=np.float32).reshape(n, 1))
+        if isinstance(n, Value):
+            message = "a dim that is antialiased must be known"
+            raise UnsupportedError(message)
+        return _smoothed(b, row, int(n), scale, stated)
+    column = _column(b, n)
     if stated.mode == "linear":
-        inside = emit(b, "MINIMUM", emit(b, "MAXIMUM", row, 0.0), float(n - 1))
-        return _tent(b, emit(b, "ABS", emit(b, "SUB", inside, column)))
+        return _tent(b, emit(b, "ABS", emit(b, "SUB", _clip_index(b, row, n), column)))
     base = emit(b, "FLOOR", row)
     parts: list[Value] = []
     for tap in range(-1, 3):
         place = emit(b, "ADD", base, float(tap))
         weight = _cubic(b, emit(b, "ABS", emit(b, "SUB", row, place)), stated.a)
-        kept = place if stated.excludes_outside else emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), float(n - 1))
+        kept = place if stated.excludes_outside else _clip_index(b, place, n)
         parts.append(emit(b, "MUL", cast_to(b, emit(b, "EQUAL", kept, column), DType.FLOAT32), weight))
     total = reduce(partial(emit, b, "ADD"), parts)
     return total if not stated.excludes_outside else _normalize_weights(b, total)
+
+
+def _column(b: Builder, n: Size) -> Value:
+    """Return the numbers 0 … n - 1 as a column."""
+    if isinstance(n, Value):
+        return shaped(b, emit(b, "RANGE", b.like(n, 0), n, b.like(n, 1)), (-1, 1))
+    return b.constant(np.arange(reserve(int(n)), dtype=np.float32).reshape(-1, 1))
 
 
 def _smoothed(b: Builder, row: Value, n: int, scale: Value, stated: Sampling) -> Value:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from math import floor
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.dims import bounds
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.formats.tflite.rules.computed_sizes import size_vector
 from graphport.formats.tflite.rules.convolution_lifts import to_channels_first, to_channels_last
-from graphport.formats.tflite.rules.emitting import ints
 from graphport.formats.tflite.rules.resize_later import Region, resized_later
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE = 4
+_MAX_DENOMINATOR = 64
+_MAX_FACTOR_ERROR = 1e-7
+"""Maximum relative difference of a float32 factor from the fraction that it stands for."""
 
 _COORDINATES = {"align_corners": (True, False), "half_pixel": (False, True), "asymmetric": (False, False)}
 _NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_corners": "round_prefer_ceil"}
@@ -53,11 +57,14 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
             axes, wanted = _changed(b, op.x, axes, wanted)
     given, policy = scales if is_present(scales) else wanted, op.keep_aspect_ratio_policy
     region = Region(roi if is_present(roi) else None, op.extrapolation_value)
-    is_later = given is not None and float_elements(given) is None
+    chosen = range(len(b.dims(op.x))) if axes is None else [axis % len(b.dims(op.x)) for axis in axes]
+    is_later = given is not None and (
+        float_elements(given) is None or not all(isinstance(b.dims(op.x)[axis], int) for axis in chosen)
+    )
     if is_later and policy != "stretch":
         message = "the relation of input and output sizes must be known"
         raise UnsupportedError(message)
-    plain = None if is_later else _resize_by_operator(b, op.x, (scales, wanted), stated, axes, policy)
+    plain = _resize_by_operator(b, op.x, (scales, wanted), stated, chosen, policy)
     if plain is not None:
         return plain
     if given is not None and (
@@ -102,60 +109,70 @@ def _resize_by_operator(
     x: Value,
     given: tuple[Value | None, Value | None],
     stated: Sampling,
-    axes: tuple[int, ...] | None,
+    axes: Sequence[int],
     keep_aspect_ratio_policy: str,
 ) -> Lifted:
-    (scales, wanted), mode, nearest_mode = given, stated.mode, stated.nearest
-    coordinates = stated.coordinates
+    """Emit an operator for height and width, whose output sizes may be computed."""
+    dims, (scales, wanted) = b.dims(x), given
     if (
         dtype_of(x) is not DType.FLOAT32
-        or len(b.dims(x)) != _IMAGE
+        or len(dims) != _IMAGE
         or stated.antialias
-        or coordinates not in _COORDINATES
-        or mode == "cubic"
+        or stated.mode == "cubic"
+        or keep_aspect_ratio_policy != "stretch"
     ):
         return None
-    chosen = range(_IMAGE) if axes is None else [axis % _IMAGE for axis in axes]
-    lengths = _lengths(
-        b.dims(x), chosen, integers(wanted), float_elements(scales), is_exact=coordinates != "align_corners"
-    )
-    extents = [n for n in b.dims(x)[2:] if isinstance(n, int)]
-    if lengths is None or len(extents) < 2 or keep_aspect_ratio_policy != "stretch":
+    lengths = _lengths(dims, b.outcome.shape, axes, integers(wanted))
+    is_exact = not is_present(scales) or _is_exact(dims, b.outcome.dims, axes, float_elements(scales))
+    coordinates = _coordinates(stated.coordinates, lengths, is_exact=is_exact)
+    if lengths is None or coordinates is None:
         return None
-    if mode == "nearest" and nearest_mode != _NEAREST[coordinates] and not _has_no_ties(extents, lengths, coordinates):
+    has_same_ties = stated.nearest == _NEAREST[coordinates] or _has_no_ties(dims[2:], lengths, coordinates)
+    if stated.mode == "nearest" and not has_same_ties:
         return None
     corners, centers = _COORDINATES[coordinates]
-    if corners and any(out == 1 for out in lengths):
-        return None
-    word = "RESIZE_NEAREST_NEIGHBOR" if mode == "nearest" else "RESIZE_BILINEAR"
-    y = emit(b, word, to_channels_last(b, x), ints(b, lengths), align_corners=corners, half_pixel_centers=centers)
+    word = "RESIZE_NEAREST_NEIGHBOR" if stated.mode == "nearest" else "RESIZE_BILINEAR"
+    image = to_channels_last(b, x)
+    y = emit(b, word, image, size_vector(b, lengths, x), align_corners=corners, half_pixel_centers=centers)
     return (to_channels_first(b, y),)
 
 
 def _lengths(
-    dims: Sequence[Dim],
-    axes: Sequence[int],
-    wanted: Sequence[int] | None,
-    factors: Sequence[float] | None,
-    *,
-    is_exact: bool,
-) -> list[int] | None:
-    """Return height and width of a resized image, if only these axes change; the batch may be dynamic."""
-    found = list(dims)
-    for place, axis in enumerate(axes):
-        n = dims[axis]
-        if wanted is not None:
-            found[axis] = wanted[place]
-        elif not factors:
-            return None
-        elif factors[place] != 1:
-            if not isinstance(n, int) or (is_exact and abs(n * factors[place] - floor(n * factors[place])) >= 1e-6):
-                return None
-            found[axis] = floor(n * factors[place])
-    lengths = [n for n in found[2:] if isinstance(n, int)]
-    return lengths if found[:2] == list(dims[:2]) and len(lengths) == len(found) - 2 else None
+    dims: Sequence[Dim], result: Sequence[Dim] | None, axes: Sequence[int], wanted: Sequence[int] | None
+) -> tuple[Dim, ...] | None:
+    """Return height and width of a resized image, if only these axes change; they may be open."""
+    found = list(dims if wanted is not None else result or ())
+    for axis, n in zip(axes, wanted or (), strict=False):
+        found[axis] = n
+    return tuple(found[2:]) if found and found[:2] == list(dims[:2]) else None
 
 
-def _has_no_ties(extents: Sequence[int], sizes: Sequence[int], coordinates: str) -> bool:
+def _is_exact(dims: Sequence[Dim], result: Sequence[Dim], axes: Sequence[int], factors: Sequence[float] | None) -> bool:
+    """Whether the size times the factor is an integer for each axis, so that the ratio of sizes equals the factor."""
+    if factors is None:
+        return False
+    for axis, factor in zip(axes, factors, strict=True):
+        n, share = dims[axis], Fraction(factor).limit_denominator(_MAX_DENOMINATOR)
+        is_fraction = abs(float(share) - factor) <= _MAX_FACTOR_ERROR * factor
+        if not is_fraction or result[axis] * share.denominator != n * share.numerator:
+            return False
+    return True
+
+
+def _coordinates(stated: str, lengths: Sequence[Dim] | None, *, is_exact: bool) -> str | None:
+    """Return the coordinates of an operator that are equal to these; `None` if there are none."""
+    if lengths is None:
+        return None
+    is_longer = all((bounds(out)[0] or 0) > 1 for out in lengths)
+    if stated == "align_corners":
+        return stated if is_longer else None
+    if not is_exact:
+        return None
+    if stated == "half_pixel_symmetric" or (stated == "pytorch_half_pixel" and is_longer):
+        return "half_pixel"
+    return stated if stated in _COORDINATES else None
+
+
+def _has_no_ties(extents: Sequence[Dim], sizes: Sequence[Dim], coordinates: str) -> bool:
     """Whether ties never occur, so that the rounding mode does not matter."""
     return coordinates == "half_pixel" and all(out % n == 0 for n, out in zip(extents, sizes, strict=True))
