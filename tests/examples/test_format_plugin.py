@@ -10,8 +10,10 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import helper
 
 FOLDER = Path(__file__).parents[2] / "examples" / "format_plugin"
 MODEL = {
@@ -51,6 +53,27 @@ def test_a_registered_format_is_listed_and_converted(tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "net.onnx")
     found = np.asarray(session.run(None, {"x": x})[0])
     np.testing.assert_allclose(found, hidden @ [[1], [3]], rtol=1e-6)
+
+
+def test_an_onnx_file_becomes_a_file_of_the_format_again(tmp_path):
+    environment = install(tmp_path / "site")
+    (tmp_path / "net.mlp").write_text(json.dumps(MODEL))
+    for source, target in (("net.mlp", "net.onnx"), ("net.onnx", "again.mlp"), ("net.mlp", "copy.mlp")):
+        done = graphport(environment, "convert", tmp_path / source, tmp_path / target)
+        assert done.returncode == 0, done.stderr
+    for name in ("again.mlp", "copy.mlp"):
+        assert json.loads((tmp_path / name).read_text()) == MODEL
+
+
+def test_a_graph_that_is_no_chain_of_layers_is_refused(tmp_path):
+    environment = install(tmp_path / "site")
+    shared = helper.make_node("Add", ["x", "x"], ["y"])
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3]) for name in "xy"]
+    graph = helper.make_graph([shared], "net", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "a.onnx")
+    done = graphport(environment, "convert", tmp_path / "a.onnx", tmp_path / "a.mlp")
+    assert done.returncode == 1
+    assert "MLP0002" in done.stderr
 
 
 def test_a_fault_of_the_input_is_a_diagnostic(tmp_path):

@@ -1,4 +1,4 @@
-"""Perceptrons as JSON, read by graphport."""
+"""Perceptrons as JSON, read and written by graphport."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ FORMAT = Format(
     title="perceptron in JSON",
     endings=(".mlp",),
     dialect="mlp",
-    hooks=Hooks(recognize=recognize, read=deferred("graphport_mlp.reader", "read"), versions=versions),
+    hooks=Hooks(
+        recognize=recognize,
+        read=deferred("graphport_mlp.reader", "read"),
+        versions=versions,
+        write=deferred("graphport_mlp.writer", "write"),
+    ),
     rules={"mlp": "graphport_mlp.rules"},
 )

@@ -1,4 +1,4 @@
-"""Import rules of the dialect `mlp`: a module per family of operators."""
+"""Import and export rules of the dialect `mlp`: a module per family of operators."""
 
 from graphport.ops.lowering.table import Rows
 

@@ -3,6 +3,6 @@
 from graphport_mlp.rules import ROWS
 
 ROWS.lower("""
-relu(x) -> Relu(x)
-sigmoid(x) -> Sigmoid(x)
+relu(x) <-> Relu(x)
+sigmoid(x) <-> Sigmoid(x)
 """)

@@ -2,4 +2,8 @@
 
 from graphport_mlp.rules import ROWS
 
-ROWS.lower("dense(x, weight, bias) -> Add(MatMul(x, weight), bias)")
+ROWS.lower("""
+dense(x, weight, bias) -> Add(MatMul(x, weight), bias)
+matmul(x, weight) <-> MatMul(x, weight)
+add(x, bias) <-> Add(x, bias)
+""")
