@@ -23,6 +23,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, ShapeError, UnsupportedError, lower
 from graphport.ops.folded import MAX_COMPUTED_BYTES, folded
+from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 
 Function: TypeAlias = Callable[..., Any]
@@ -91,6 +92,22 @@ _MISMATCHES = (
     StopIteration,
 )
 _ALIASES = MappingProxyType({"self": "input", "x": "input"})
+
+_BY_INDEX = frozenset(("gather", "take_along_dim"))
+"""Functions whose result has the rank of the index."""
+_AS_VECTORS = _BY_INDEX | frozenset(
+    (
+        *("argmax", "argmin", "max", "min", "median", "nanmedian", "mode", "kthvalue", "quantile", "nanquantile"),
+        *("var", "std", "var_mean", "std_mean", "nansum", "nanmean", "logcumsumexp", "cummax", "cummin"),
+        *("softmax", "log_softmax", "softmin", "sort", "argsort", "topk", "msort", "flip", "roll", "prelu"),
+        *("transpose", "swapdims", "swapaxes", "cosine_similarity", "index_select", "index_add", "index_copy"),
+        *("index_fill", "index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+    )
+)
+"""Functions that compute with a tensor of rank 0 as with a vector of one element."""
+_TENSORS = ("input", "self", "x", "x1", "x2")
+_INDICES = ("index", "indices")
+_UPDATES = ("src", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +220,38 @@ class _Bound:
             message = f"{self.word}: the argument {', '.join(missing)} is missing"
             raise ShapeError(message)
         try:
-            return self._complete(b, self.function(b, *rest, **given))
+            return self._complete(b, self._called(b, rest, given))
         except ShapeError:
             raise
         except _MISMATCHES as error:
             # A string for a number or a short list: possible in a file, but not in PyTorch.
             message = f"{self.word} does not take these arguments: {error}"
             raise ShapeError(message) from error
+
+    def _called(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
+        """Call the function; tensors of rank 0 are vectors of one element meanwhile, as in PyTorch."""
+        name = self._function_name()
+        if name not in _AS_VECTORS:
+            return self.function(b, *rest, **given)
+        is_scalar, is_place = (any(_has_rank_0(given.get(key)) for key in keys) for keys in (_TENSORS, _INDICES))
+        if not is_scalar and not is_place:
+            return self.function(b, *rest, **given)
+        widened = {
+            key: b(Reshape, value, vector(b, [1]))
+            if key in (*_TENSORS, *_INDICES, *_UPDATES) and _has_rank_0(value)
+            else value
+            for key, value in given.items()
+        }
+        answer = self.function(b, *rest, **widened)
+        if not (is_place if name in _BY_INDEX else is_scalar):
+            return answer
+        found = tuple(b(Reshape, each, vector(b, [])) for each in registry.results(answer))
+        return found if isinstance(answer, tuple) else found[0]
+
+    def _function_name(self) -> str:
+        """Return the name of PyTorch's function, without namespace, overload and leading or trailing underscores."""
+        parts = self.word.replace("::", ".").split(".")
+        return (parts[1] if len(parts) > 1 else parts[0]).strip("_").lower()
 
 
 def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
@@ -263,6 +305,10 @@ FALLBACKS[DIALECT] = _left
 
 
 # ── arguments ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _has_rank_0(argument: Any) -> bool:
+    return isinstance(argument, Value) and isinstance(argument.fact, TensorFact) and argument.fact.shape == ()
 
 
 def named_dtype(name: str | int | None) -> DType | None:

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axis_of, number, vector
-from graphport.formats.pytorch.rules.functions.indexing_indices import scatter, scatter_reduce, slice_scatter
+from graphport.formats.pytorch.rules.functions.indexing_indices import column_of, scatter, scatter_reduce, slice_scatter
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, sliced
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
@@ -188,6 +188,15 @@ ROWS.lower("""
 aten.scatter.value_reduce, aten.scatter.reduce(self, dim, index, src=None, value=None, reduce=None)
     -> torch.scatter(self, dim, index, src, reduce, value)
 """)
+
+
+@aten("aten.index_reduce")
+def index_reduce(
+    b: Builder, self: Value, dim: Any, index: Value, source: Value, reduce: str, include_self: Any = True
+) -> Value:
+    """Reduce the slices of `source` into the slices of `self` at the places `index` of an axis."""
+    axis = axis_of(number(dim), len(b.dims(self)))
+    return scatter_reduce_(b, self, axis, column_of(b, index, axis, source), source, reduce, include_self)
 
 
 @aten("aten.index_fill")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -109,7 +110,7 @@ def GroupNormalization(x: T, scale: T, bias: T, *, epsilon: float = 1e-5, num_gr
     Source: ONNX GroupNormalization-21.
     """
     wide = np.result_type(STASH[stash_type], np.float32)
-    groups = x.astype(wide).reshape(x.shape[0], num_groups, -1)
+    groups = x.astype(wide).reshape(x.shape[0], num_groups, prod(x.shape[1:]) // num_groups)
     y = standardized(groups, (2,), epsilon)[0].reshape(x.shape).astype(x.dtype)
     channel = (-1, *[1] * (x.ndim - 2))
     return y * scale.reshape(channel) + bias.reshape(channel)

@@ -51,6 +51,11 @@ POOL = {
     "holes": torch.where(whole(0, 3, 3, 4, 5) == 0, torch.nan, normal(3, 4, 5)),
     "ordered": torch.tensor([-1.0, -0.5, 0.0, 0.0, 0.5, 1.5]),
     "table": torch.sort(normal(3, 6), 1)[0],
+    "zero_d": torch.tensor(0.7),
+    "at": torch.tensor(2),
+    "first": torch.tensor([0]),
+    "none": torch.zeros(2, 0),
+    "rows": torch.arange(3 * 3 * 5).reshape(3, 3, 5) / 20 - 1,
     "off": torch.tensor([0]),
     "on": torch.tensor([1]),
     "factor": torch.tensor([0.05]),
@@ -137,6 +142,83 @@ TORCHVISION = declare_torchvision()
 V = torch.ops.torchvision
 
 CALLS = {
+    # Tensors of rank 0, of extent 0 and of extent 1, and indices of rank 0.
+    "scalars": {
+        "places": lambda zero_d, at, first, v, x: (
+            A.index_select.default(x, 1, at),
+            A.index_select.default(zero_d, 0, first),
+            A.index_select.default(zero_d, 0, first[0]),
+            A.gather.default(v, 0, at),
+            A.gather.default(zero_d, 0, first[0]),
+            A.gather.default(zero_d, 0, first),
+            A.index_fill.int_Scalar(v, 0, at, 2.0),
+            A.index_fill.int_Scalar(zero_d, 0, first[0], 2.0),
+            A.index_copy.default(v, 0, at, zero_d),
+            A.index_copy.default(zero_d, 0, first[0], zero_d * 2),
+        ),
+        "scatter": lambda zero_d, at, first, v: (
+            A.scatter.src(zero_d, 0, first[0], zero_d * 3),
+            A.scatter.src(v, 0, at, zero_d * 3),
+            A.scatter.value(v, 0, at, 2.5),
+            A.scatter_add.default(zero_d, 0, first[0], zero_d * 3),
+            A.scatter_reduce.two(zero_d, 0, first[0], zero_d * 3, "amax"),
+            A.scatter_reduce.two(zero_d, 0, first[0], zero_d * 3, "mean", include_self=False),
+        ),
+        "index_reduce": lambda x, rows: tuple(
+            A.index_reduce.default(x, 1, torch.tensor([1, 3, 1]), rows, mode, include_self=own)
+            for mode in ("prod", "mean", "amax", "amin")
+            for own in (True, False)
+        ),
+        "extremes": lambda zero_d: (
+            A.argmax.default(zero_d, 0),
+            A.argmax.default(zero_d, 0, True),
+            A.argmin.default(zero_d, -1),
+            *A.max.dim(zero_d, 0),
+            *A.min.dim(zero_d, 0, True),
+            *A.median.dim(zero_d, 0),
+            *A.nanmedian.dim(zero_d, 0, True),
+            *A.kthvalue.default(zero_d, 1, 0),
+            *A.mode.default(zero_d, 0),
+            *A.cummax.default(zero_d, 0),
+            *A.cummin.default(zero_d, 0),
+        ),
+        "order": lambda zero_d: (
+            *A.sort.default(zero_d, 0),
+            A.argsort.default(zero_d, 0),
+            *A.topk.default(zero_d, 1),
+            A.quantile.scalar(zero_d, 0.3, 0),
+            A.flip.default(zero_d, [0]),
+            A.flip.default(zero_d, []),
+        ),
+        "statistics": lambda zero_d: (
+            A.var.correction(zero_d, [0], correction=0),
+            A.std.correction(zero_d, [0], correction=0, keepdim=True),
+            *A.var_mean.correction(zero_d, [0], correction=0),
+            A.nansum.default(zero_d, [0]),
+            A.logcumsumexp.default(zero_d, 0),
+            A.softmax.int(zero_d, 0),
+            A.log_softmax.int(zero_d, -1),
+            A.cosine_similarity.default(zero_d, -zero_d, 0),
+            A.prelu.default(zero_d, zero_d.reshape(1)),
+        ),
+        "moves": lambda zero_d: (
+            A.transpose.int(zero_d, 0, 0) + 1,
+            A.transpose.int(zero_d, -1, 0) + 1,
+            A.unfold.default(zero_d, 0, 1, 1) + 1,
+            A.column_stack.default([zero_d, zero_d]),
+            A.nonzero.default(zero_d),
+            A.argwhere.default(zero_d * 0),
+        ),
+        "empty": lambda none: (
+            A.any.dim(none, 1),
+            A.all.dim(none, 1),
+            A.sum.dim_IntList(none, [1]),
+            A.prod.dim_int(none, 1),
+            A.repeat_interleave.self_int(none, 2, 0),
+            A.repeat_interleave.self_int(none, 2, 1),
+            A.logsumexp.default(none, [1]),
+        ),
+    },
     "numbers": {
         "atleast_3d": lambda x, m, v, one: tuple(A.atleast_3d.default(each) for each in (x, m, v, one)),
         "blackman_window": lambda x: (

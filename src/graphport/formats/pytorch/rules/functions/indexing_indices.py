@@ -199,7 +199,7 @@ def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
     return x
 
 
-def _column(b: Builder, index: Value, place: int, source: Value) -> Value:
+def column_of(b: Builder, index: Value, place: int, source: Value) -> Value:
     """For each entry of `source` its place along an axis."""
     shape = b(Shape, source)
     rank = len(b.dims(source))
@@ -214,7 +214,7 @@ def _filler(b: Builder, x: Value, index: Value, place: int, value: Any) -> Value
     return b(Expand, b.like(x, number(value)), vector(b, shape))
 
 
-PNNX.having(column=_column, cut=_cut, filler=_filler).lower("""
+PNNX.having(column=column_of, cut=_cut, filler=_filler).lower("""
 torch.index_select, aten::index_select(input, dim, index) -> Gather(input, index, axis=axis(dim, input))
 torch.take, aten::take(input, index) -> Gather(Reshape(input, [-1]), index)
 torch.gather, aten::gather(input, dim, index, sparse_grad: ignored = False)

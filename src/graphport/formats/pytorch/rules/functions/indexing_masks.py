@@ -64,7 +64,12 @@ def diagonal_scatter(b: Builder, input: Value, src: Value, offset: Any = 0, dim1
 
 
 PNNX.lower(
-    "torch.nonzero, aten::nonzero, torch.argwhere, aten::argwhere(input) -> Transpose(NonZero(input), perm=(1, 0))",
+    """
+# ONNX has an index for a tensor of rank 0, PyTorch has none.
+torch.nonzero, aten::nonzero, torch.argwhere, aten::argwhere(input)
+    -> rank(input) == 0: Slice(Transpose(NonZero(Reshape(input, [1])), perm=(1, 0)), [0], [0], [1])
+    -> Transpose(NonZero(input), perm=(1, 0))
+""",
     ignores=("as_tuple",),
 )
 

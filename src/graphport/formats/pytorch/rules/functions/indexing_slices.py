@@ -175,6 +175,8 @@ def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Va
     axis = axis_of(number(dimension), len(dims))
     width, by = int(number(size)), int(number(step))
     bounded(width)
+    if not dims:
+        return b(Reshape, input, vector(b, [1])) if width else sliced(b, b(Reshape, input, vector(b, [1])), 0, 0, 0)
     within = np.arange(width, dtype=np.int64)
     if isinstance(dims[axis], int):
         count = len(range(0, length(dims, axis) - width + 1, by))

@@ -30,6 +30,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.arithmetic import Div, Max, Min, Mul, Sub
+from graphport.ops.pages.comparison import Greater
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import (
     ArgMax,
@@ -162,11 +163,18 @@ def _bits(b: Builder, x: Value) -> Value:
     return cast(b, cast(b, x, DType.BOOL), DType.INT32)
 
 
-PNNX.having(reduced=named, bits=_bits).lower("""
+def _is_any(b: Builder, input: Value, dim: Any, keepdim: Any) -> Value:
+    """Whether an element is not zero; no element of an empty tensor is."""
+    found = reduced(b, ReduceMax, _bits(b, input), dim, keepdim=keepdim)
+    # The maximum of no elements is the lowest integer.
+    return b(Greater, found, b.like(found, 0)) if 0 in b.dims(input) else cast(b, found, DType.BOOL)
+
+
+PNNX.having(reduced=named, bits=_bits, is_any=_is_any).lower("""
 torch.all, aten::all(input, dim=None, keepdim=False)
     -> cast(reduced("ReduceMin", bits(input), dim, keepdim=keepdim), bool)
 torch.any, aten::any(input, dim=None, keepdim=False)
-    -> cast(reduced("ReduceMax", bits(input), dim, keepdim=keepdim), bool)
+    -> is_any(input, dim, keepdim)
 torch.count_nonzero, aten::count_nonzero(input, dim=None)
     -> reduced("ReduceSum", cast(cast(input, bool), int64), dim, keepdim=False)
 """)

@@ -53,7 +53,8 @@ def vstack(b: Builder, *tensors: Value) -> Value:
 
 @emits("torch.column_stack", "aten::column_stack")
 def column_stack(b: Builder, *tensors: Value) -> Value:
-    columns = [b(Unsqueeze, x, vector(b, [1])) if len(b.dims(x)) == 1 else x for x in _items(tensors)]
+    found = [atleast(b, x, 1) for x in _items(tensors)]
+    columns = [b(Unsqueeze, x, vector(b, [1])) if len(b.dims(x)) == 1 else x for x in found]
     return b(Concat, *promoted(b, *columns), axis=1)
 
 

@@ -123,10 +123,15 @@ def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) 
 def merged(b: Builder, x: Value, start: int, stop: int) -> Value:
     dims = b.dims(x)
     behind = dims[stop + 1 :]
-    if not any(isinstance(dim, Symbolic) for dim in behind):
+    if 0 not in dims and not any(isinstance(dim, Symbolic) for dim in behind):
         numbers = [0] * start + [-1] + [int(dim) for dim in behind if isinstance(dim, int)]
         if 0 not in numbers[start:]:
             return b(Reshape, x, vector(b, numbers))
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    if 0 in sizes and len(sizes) == len(dims):
+        # A size of -1 is ambiguous for an empty tensor.
+        shape = [*sizes[:start], prod(sizes[start : stop + 1]), *sizes[stop + 1 :]]
+        return b(Reshape, x, vector(b, shape), allowzero=1)
     parts = [b(Shape, x, start=0, end=start), vector(b, [-1]), b(Shape, x, start=stop + 1)]
     return b(Reshape, x, b(Concat, *parts, axis=0))
 
