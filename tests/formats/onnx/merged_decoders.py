@@ -6,9 +6,10 @@ Each branch gives its results the names of the outputs of the model, and all wei
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 VOCABULARY = 96
 
@@ -47,7 +48,7 @@ def merged_decoder(options: Decoder) -> ModelProto:
     if not options.is_tied:
         weights["head"] = rng.normal(size=(options.width, VOCABULARY)).astype(np.float32)
     logits = "raw" if options.is_chained else "logits"
-    branches = {f"{key}_branch": _branch(options, key, logits) for key in ("then", "else")}
+    branches: dict[str, Any] = {f"{key}_branch": _branch(options, key, logits) for key in ("then", "else")}
     nodes = [helper.make_node("If", ["use_cache_branch"], [logits, *options.names()], "optimum::if", **branches)]
     if options.is_chained:
         nodes.append(helper.make_node("Neg", [logits], ["logits"]))
@@ -72,7 +73,7 @@ def feeds(options: Decoder, *, is_cached: bool) -> dict[str, np.ndarray]:
     return found
 
 
-def _info(name: str, shape: list[str | int]) -> helper.ValueInfoProto:
+def _info(name: str, shape: list[str | int]) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 

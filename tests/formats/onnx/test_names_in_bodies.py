@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 import graphport
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -26,18 +26,18 @@ DECODERS = [
 ]
 
 
-def info(name: str, shape: list[int], kind: int = TensorProto.FLOAT) -> helper.ValueInfoProto:
+def info(name: str, shape: list[int], kind: int = TensorProto.FLOAT) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def model_of(nodes: list[onnx.NodeProto], inputs: list[helper.ValueInfoProto]) -> ModelProto:
+def model_of(nodes: list[onnx.NodeProto], inputs: list[ValueInfoProto]) -> ModelProto:
     graph = helper.make_graph(nodes, "g", inputs, [info("z", [2])])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def branches(name: str, inner: str) -> ModelProto:
     """An `If` whose branches call an intermediate value `inner` and their result `name`."""
-    body = {
+    body: dict[str, Any] = {
         f"{key}_branch": helper.make_graph(
             [helper.make_node(word, ["x"], [inner]), helper.make_node("Neg", [inner], [name])],
             key,
@@ -92,7 +92,7 @@ def scan(name: str, state: str) -> ModelProto:
     return made
 
 
-def results(proto: ModelProto, given: dict[str, Any]) -> list[Any]:
+def results(proto: ModelProto, given: dict[str, Any]) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
