@@ -25,6 +25,7 @@ def both(
     folder: Path, word: str, inputs: Sequence[np.ndarray], outputs: int = 1, version: int = 3, **said: Any
 ) -> None:
     names = [f"x{place}" for place in range(len(inputs))]
+    is_kept = said.pop("is_kept", True)
     node = helper.make_node(word, names, [f"y{n}" for n in range(outputs)], domain="ai.onnx.ml", **said)
     given = [
         helper.make_tensor_value_info(
@@ -40,7 +41,9 @@ def both(
     (folder / "m.onnx").write_bytes(content)
     feeds = dict(zip(names, inputs, strict=True))
     wanted = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, feeds)
-    found = gp.run(gp.load(folder / "m.onnx"), feeds, backend="reference").ordered
+    loaded = gp.load(folder / "m.onnx")
+    assert is_kept or all(not each.dialect for each in loaded.graph)
+    found = gp.run(loaded, feeds, backend="reference").ordered
     assert len(found) == len(wanted) == outputs
     for a, b in zip(found, wanted, strict=True):
         if isinstance(b, list):
@@ -59,27 +62,44 @@ def floats(*shape: int) -> np.ndarray:
 
 def test_scaling_and_selection(tmp_path):
     x = floats(5, 4)
-    both(tmp_path, "Scaler", [x], offset=floats(4).tolist(), scale=floats(4).tolist())
-    both(tmp_path, "Scaler", [x.astype(np.float64)], offset=[0.5], scale=[2.0])
+    both(tmp_path, "Scaler", [x], offset=floats(4).tolist(), scale=floats(4).tolist(), is_kept=False)
+    both(tmp_path, "Scaler", [x.astype(np.float64)], offset=[0.5], scale=[2.0], is_kept=False)
     for norm in ("MAX", "L1", "L2"):
         both(tmp_path, "Normalizer", [x], norm=norm)
-    both(tmp_path, "Binarizer", [x], threshold=0.25)
-    both(tmp_path, "ArrayFeatureExtractor", [x, np.array([[3, 0, 0]])])
-    both(tmp_path, "ArrayFeatureExtractor", [x[0], np.array([1, 2])])
-    both(tmp_path, "FeatureVectorizer", [x, floats(5, 2)], inputdimensions=[4, 2])
+    both(tmp_path, "Binarizer", [x], threshold=0.25, is_kept=False)
+    both(tmp_path, "ArrayFeatureExtractor", [x, np.array([[3, 0, 0]])], is_kept=False)
+    both(tmp_path, "ArrayFeatureExtractor", [x[0], np.array([1, 2])], is_kept=False)
+    both(tmp_path, "FeatureVectorizer", [x, floats(5, 2)], inputdimensions=[4, 2], is_kept=False)
     holes = x.copy()
     holes[1, 2] = holes[0, 0] = np.nan
-    both(tmp_path, "Imputer", [holes], imputed_value_floats=floats(4).tolist(), replaced_value_float=float("nan"))
-    both(tmp_path, "Imputer", [np.array([[0, 1], [2, 0]])], imputed_value_int64s=[7], replaced_value_int64=0)
+    both(
+        tmp_path,
+        "Imputer",
+        [holes],
+        imputed_value_floats=floats(4).tolist(),
+        replaced_value_float=float("nan"),
+        is_kept=False,
+    )
+    both(
+        tmp_path,
+        "Imputer",
+        [np.array([[0, 1], [2, 0]])],
+        imputed_value_int64s=[7],
+        replaced_value_int64=0,
+        is_kept=False,
+    )
 
 
 def test_labels(tmp_path):
     texts = np.array([["a", "d"], ["b", "x"]], object)
     both(tmp_path, "OneHotEncoder", [texts], cats_strings=TEXTS, zeros=1)
-    both(tmp_path, "OneHotEncoder", [np.array([3, 1, 9])], cats_int64s=[1, 3], zeros=1)
+    both(tmp_path, "OneHotEncoder", [np.array([3, 1, 9])], cats_int64s=[1, 3], zeros=1, is_kept=False)
     both(tmp_path, "LabelEncoder", [texts], version=2, keys_strings=TEXTS, values_int64s=[4, 3, 2, 1], default_int64=9)
     both(tmp_path, "LabelEncoder", [texts], version=2, keys_strings=TEXTS, values_floats=[0.1, 0.2, 0.3, 0.4])
     both(tmp_path, "LabelEncoder", [np.array([5, 6])], version=2, keys_int64s=[6], values_strings=["six"])
+    numbers = np.array([[5, 6], [7, 6]])
+    both(tmp_path, "LabelEncoder", [numbers], version=2, keys_int64s=[7, 6], values_int64s=[1, 2], is_kept=False)
+    both(tmp_path, "LabelEncoder", [numbers], version=2, keys_int64s=[7, 6], values_floats=[0.5, 2.0], is_kept=False)
     both(tmp_path, "LabelEncoder", [texts], version=1, classes_strings=TEXTS)
     both(tmp_path, "ZipMap", [floats(3, 2)], version=1, classlabels_strings=["p", "q"])
     both(tmp_path, "ZipMap", [floats(3, 2)], version=1, classlabels_int64s=[5, 4])
@@ -111,6 +131,7 @@ def test_linear_models(tmp_path, transform):
             2,
             1,
             classlabels_ints=[4, 9, 1][:classes],
+            is_kept=False,
             post_transform=transform,
             **said,
         )
@@ -124,14 +145,24 @@ def test_linear_models(tmp_path, transform):
             post_transform=transform,
             **said,
         )
-        both(tmp_path, "LinearRegressor", [x], 1, 1, targets=classes, **said)
+        both(tmp_path, "LinearRegressor", [x], 1, 1, targets=classes, is_kept=False, **said)
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "SIGMOID", "RBF"])
 def test_regression_by_support_vectors(tmp_path, kernel):
     said: dict[str, Any] = {"kernel_type": kernel, "kernel_params": [0.3, 0.1, 2.0], "rho": [0.5]}
     vectors: dict[str, Any] = {"support_vectors": floats(12).tolist(), "n_supports": 3}
-    both(tmp_path, "SVMRegressor", [floats(6, 4)], 1, 1, coefficients=floats(3).tolist(), **vectors, **said)
+    both(
+        tmp_path,
+        "SVMRegressor",
+        [floats(6, 4)],
+        1,
+        1,
+        coefficients=floats(3).tolist(),
+        is_kept=False,
+        **vectors,
+        **said,
+    )
 
 
 def ensemble(kind: str, count: int, trees: int, *, is_positive: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Classic models of ONNX, `ai.onnx.ml`: meanings without pages."""
+"""Classic models of ONNX, `ai.onnx.ml`: plain arithmetic as canonical operators, the others unchanged."""
 
 from graphport.ops.declare import Dialect
 

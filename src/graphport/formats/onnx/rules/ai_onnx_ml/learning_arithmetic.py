@@ -1,0 +1,249 @@
+"""Operators of `ai.onnx.ml` that are plain arithmetic, as canonical operators.  Source: ONNX ai.onnx.ml 1 to 5."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.lowering.operands import cast, dtype_of, vector
+from graphport.ops.pages.activation import Sigmoid, Softmax, Tanh
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Mul, Neg, Pow, Sub
+from graphport.ops.pages.comparison import Equal, Greater, GreaterOrEqual, IsNaN, Where
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ArgMax, ReduceL2, ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+word = partial(lower, "ai.onnx.ml")
+
+_HALF = 0.5
+
+
+def _single(b: Builder, x: Value) -> Value:
+    return cast(b, x, DType.FLOAT32)
+
+
+def _floats(b: Builder, numbers: Sequence[float]) -> Value:
+    return b.constant(np.asarray(numbers, np.float32))
+
+
+@word("Scaler")
+def scaler(b: Builder, x: Value, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)) -> Value:
+    return b(Mul, b(Sub, _single(b, x), _floats(b, offset)), _floats(b, scale))
+
+
+@word("Normalizer")
+def normalizer(b: Builder, x: Value, *, norm: str = "MAX") -> Value:
+    real = _single(b, x)
+    match norm:
+        case "MAX":
+            size = b(ReduceMax, real, vector(b, [-1]))
+        case "L1":
+            size = b(ReduceSum, b(Abs, real), vector(b, [-1]))
+        case "L2":
+            size = b(ReduceL2, real, vector(b, [-1]))
+        case _:
+            message = f"there is no norm {norm!r}"
+            raise ShapeError(message, "MAX, L1 or L2")
+    # A row of zeros stays zero.
+    return b(Div, real, b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size))
+
+
+@word("Binarizer")
+def binarizer(b: Builder, x: Value, *, threshold: float = 0.0) -> Value:
+    return cast(b, b(Greater, x, b.like(x, threshold)), dtype_of(x))
+
+
+@word("Imputer")
+def imputer(
+    b: Builder,
+    x: Value,
+    *,
+    imputed_value_floats: Sequence[float] = (),
+    imputed_value_int64s: Sequence[int] = (),
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Value:
+    is_float = dtype_of(x).is_floating
+    replaced = replaced_value_float if is_float else replaced_value_int64
+    is_missing = b(IsNaN, x) if is_float and isnan(replaced) else b(Equal, x, b.like(x, replaced))
+    return b(Where, is_missing, b.like(x, list(imputed_value_floats if is_float else imputed_value_int64s)), x)
+
+
+@word("ArrayFeatureExtractor")
+def array_feature_extractor(b: Builder, x: Value, y: Value) -> Value:
+    found = b(Gather, x, b(Reshape, y, vector(b, [-1])), axis=-1)
+    return b(Unsqueeze, found, vector(b, [0])) if len(b.dims(x)) == 1 else found
+
+
+@word("FeatureVectorizer")
+def feature_vectorizer(b: Builder, *x: Value, inputdimensions: Sequence[int] = ()) -> Value:
+    parts: list[Value] = []
+    for each, columns in zip(x, inputdimensions, strict=True):
+        dims = b.dims(each)
+        if len(dims) != 2 or dims[1] != columns:
+            message = "operands that are cut or extended to their number of columns"
+            raise UnsupportedError(message)
+        parts.append(_single(b, each))
+    return b(Concat, *parts, axis=1)
+
+
+@word("OneHotEncoder")
+def one_hot_encoder(
+    b: Builder, x: Value, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
+) -> Value:
+    if cats_strings or not zeros:
+        message = "categories that are strings" if cats_strings else "an error for an entry that is no category"
+        raise UnsupportedError(message)
+    entries = b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [-1]))
+    return cast(b, b(Equal, entries, b.constant(np.array(cats_int64s, np.int64))), DType.FLOAT32)
+
+
+@word("LabelEncoder")
+def label_encoder(
+    b: Builder,
+    x: Value,
+    *,
+    keys_int64s: Sequence[int] = (),
+    values_int64s: Sequence[int] = (),
+    values_floats: Sequence[float] = (),
+    default_int64: int = -1,
+    default_float: float = -0.0,
+    **others: object,
+) -> Value:
+    """Look up integers; other keys and values than numbers stay in the domain."""
+    if others.keys() - {"default_string"} or not keys_int64s or not (values_int64s or values_floats):
+        message = "keys or values other than numbers"
+        raise UnsupportedError(message)
+    table = _floats(b, values_floats) if values_floats else b.constant(np.array(values_int64s, np.int64))
+    hits = b(Equal, b(Unsqueeze, x, vector(b, [-1])), b.constant(np.array(keys_int64s, np.int64)))
+    marks = cast(b, hits, DType.INT32)
+    # The last one of equal keys counts.
+    found = b(Gather, table, b(ArgMax, marks, axis=-1, keepdims=0, select_last_index=1))
+    is_known = cast(b, b(ReduceMax, marks, vector(b, [-1]), keepdims=0), DType.BOOL)
+    return b(Where, is_known, found, b.like(table, default_float if values_floats else default_int64))
+
+
+def _transformed(b: Builder, scores: Value, name: str) -> Value:
+    match name:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return b(Sigmoid, scores)
+        case "SOFTMAX":
+            return b(Softmax, scores, axis=1)
+        case _:
+            message = f"the transformation {name}"
+            raise UnsupportedError(message)
+
+
+def _linear(b: Builder, x: Value, coefficients: Sequence[float], intercepts: Sequence[float], rows: int) -> Value:
+    """`x @ coefficients.T + intercepts` with `rows` rows of coefficients."""
+    weights = np.ascontiguousarray(np.asarray(coefficients, np.float32).reshape(rows, -1).T)
+    wide = DType.FLOAT64 if dtype_of(x) is DType.FLOAT64 else DType.FLOAT32
+    y = b(MatMul, cast(b, x, wide), b.constant(weights.astype(wide.numpy)))
+    if intercepts:
+        y = b(Add, y, b.constant(np.asarray(intercepts, np.float32).astype(wide.numpy)))
+    return _single(b, y)
+
+
+@word("LinearRegressor")
+def linear_regressor(
+    b: Builder,
+    x: Value,
+    *,
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    targets: int = 1,
+    post_transform: str = "NONE",
+) -> Value:
+    return _transformed(b, _linear(b, x, coefficients, intercepts, targets), post_transform)
+
+
+@word("LinearClassifier")
+def linear_classifier(
+    b: Builder,
+    x: Value,
+    *,
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> tuple[Value, Value]:
+    del multi_class
+    dims = b.dims(x)
+    if len(dims) != 2 or not isinstance(dims[1], int) or classlabels_strings:
+        message = "labels that are strings" if classlabels_strings else "samples that are no rows of known length"
+        raise UnsupportedError(message)
+    labels = b.constant(np.array(classlabels_ints, np.int64))
+    rows = len(coefficients) // max(dims[1], 1)
+    scores = _linear(b, x, coefficients, intercepts, rows)
+    if rows == 1 and len(classlabels_ints) == 2:
+        scores = b(Concat, b(Neg, scores), scores, axis=1)
+        rows = 2
+    y = _transformed(b, scores, post_transform)
+    if rows > 1:
+        return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
+    bound = b.like(y, 0 if post_transform == "NONE" else _HALF)
+    is_first = b(Squeeze, b(GreaterOrEqual, y, bound), vector(b, [1]))
+    return b(Where, is_first, b.constant(np.int64(classlabels_ints[0])), b.constant(np.int64(0))), y
+
+
+@word("SVMRegressor")
+def svm_regressor(
+    b: Builder,
+    x: Value,
+    *,
+    coefficients: Sequence[float],
+    rho: Sequence[float],
+    support_vectors: Sequence[float] = (),
+    n_supports: int = 0,
+    kernel_type: str = "LINEAR",
+    kernel_params: Sequence[float] = (0.0, 0.0, 3.0),
+    one_class: int = 0,
+    post_transform: str = "NONE",
+) -> Value:
+    """A weighted sum of kernels between rows and support vectors."""
+    real = _single(b, x)
+    if n_supports:
+        vectors = np.asarray(support_vectors, np.float32).reshape(n_supports, -1)
+        real = _kernel(b, real, vectors, kernel_type, kernel_params)
+    weights = np.asarray(coefficients, np.float32).reshape(-1, 1)
+    y = b(Add, b(MatMul, real, b.constant(weights)), _floats(b, rho[:1]))
+    if one_class:
+        return b(Where, b(Greater, y, b.like(y, 0)), b.like(y, 1), b.like(y, -1))
+    return _transformed(b, y, post_transform)
+
+
+def _kernel(b: Builder, x: Value, vectors: np.ndarray, kind: str, params: Sequence[float]) -> Value:
+    """Kernel of rows and vectors.  Shapes: x [n, c], vectors [m, c] → [n, m]."""
+    gamma, shift, degree = params
+    if kind == "RBF":
+        # The differences themselves: |x|² - 2xv + |v|² loses digits.
+        gaps = b(Sub, b(Unsqueeze, x, vector(b, [1])), b.constant(vectors[None]))
+        return b(Exp, b(Mul, b(ReduceSum, b(Mul, gaps, gaps), vector(b, [-1]), keepdims=0), b.like(x, -gamma)))
+    products = b(MatMul, x, b.constant(np.ascontiguousarray(vectors.T)))
+    if kind == "LINEAR":
+        return products
+    scaled = b(Add, b(Mul, products, b.like(products, gamma)), b.like(products, shift))
+    match kind:
+        case "POLY":
+            return b(Pow, scaled, b.like(scaled, degree))
+        case "SIGMOID":
+            return b(Tanh, scaled)
+        case _:
+            message = f"there is no kernel {kind!r}"
+            raise ShapeError(message, "LINEAR, POLY, RBF or SIGMOID")
