@@ -7,12 +7,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from graphport.comparison.pairs import originals
+from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
 from graphport.ir.states import state_of
+from graphport.runtimes.inputs import is_accepted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
     from graphport.ir.graph import Graph, Value
     from graphport.proof.side import Side
@@ -46,7 +49,7 @@ def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) ->
             if "types" not in allowed:
                 found += _difference_of_types(a, b, noun, (one, two))
             if "dims" not in allowed:
-                found += _difference_of_dims(b, noun, (one, two))
+                found += _difference_of_dims(a, b, noun, (one, two))
     return found
 
 
@@ -146,7 +149,7 @@ def _dtype(value: Value) -> DType | None:
     return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
-def _difference_of_dims(b: Side, noun: str, pair: tuple[Value, Value]) -> list[str]:
+def _difference_of_dims(a: Side, b: Side, noun: str, pair: tuple[Value, Value]) -> list[str]:
     if b.format not in _WITH_OPEN_DIMS:
         return []
     shapes = [value.shape for value in pair]
@@ -158,9 +161,18 @@ def _difference_of_dims(b: Side, noun: str, pair: tuple[Value, Value]) -> list[s
     fixed = [axis for axis, (m, n) in enumerate(zip(one, two, strict=True)) if isinstance(n, int) and m != n]
     if noun == "output":  # shape inference may know less of one file than of the other
         fixed = [axis for axis in fixed if isinstance(one[axis], int)]
+    fixed = [axis for axis in fixed if not _has_one_size(a.graph, one[axis], two[axis])]
     if not fixed:
         return []
     return [f"the {noun} {pair[0].name} is {_shape(one)}, and {_shape(two)} in {b.label}"]
+
+
+def _has_one_size(graph: Graph, dim: Dim, size: Dim) -> bool:
+    """Whether a graph accepts only one size of an open dim, as a product with a constant matrix does."""
+    if not isinstance(dim, Symbolic) or not isinstance(size, int) or len(names := symbols(dim)) != 1:
+        return False
+    (name,) = names
+    return is_accepted(graph, {name: size}) and not is_accepted(graph, {name: size + 1})
 
 
 def _shape(dims: Sequence[object]) -> str:

@@ -35,6 +35,8 @@ MAX_HELD = 1 << 29
 """Bytes of the arrays of a run of a candidate."""
 MAX_LENGTH = 4096
 """Largest size of an open dim in a candidate: a loop over it takes that many iterations."""
+LARGEST_LIMIT = 1e30
+"""Magnitude of a threshold from which it stands for none: no score lies at it."""
 SEEDS = 6
 """Further draws of N(0, 1)."""
 MAX_LIMITS = 24
@@ -209,7 +211,9 @@ def limits_in(graph: Graph) -> Iterator[tuple[Value, float]]:
                 yield from _limits_of_operands(node)
             elif node.op == "NonMaxSuppression":
                 threshold = constant_of(node.operand(4))
-                yield node.operands[1], 0.0 if threshold is None else float(np.max(threshold))
+                number = 0.0 if threshold is None else float(np.max(threshold))
+                if abs(number) < LARGEST_LIMIT:
+                    yield node.operands[1], number
 
 
 def _is_to_integer(node: Any) -> bool:

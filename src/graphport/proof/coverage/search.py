@@ -18,7 +18,7 @@ from graphport.core.sequences import is_sequence
 from graphport.proof.coverage.noise import NoisySession
 from graphport.proof.coverage.parts import Reach, parts_of
 from graphport.proof.coverage.probes import probed
-from graphport.proof.coverage.undefined import Overflow, Undefined
+from graphport.proof.coverage.undefined import Mixture, Overflow, Undefined, is_unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,6 +126,17 @@ class Subject:
             return False
         return overflow.is_seen
 
+    def mixes_infinities(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether NaN or infinite elements of the inputs reach a product, a softmax or a normalization."""
+        if not any(map(is_unbounded, arrays.values())):
+            return False
+        mixture = Mixture()
+        try:
+            self.session.run(arrays, watch=mixture.watch)
+        except DiagnosticError:
+            return False
+        return mixture.is_seen
+
     def run_noisy(self, arrays: Mapping[str, Any], budget: WorkBudget) -> list[list[Any]] | None:
         """The outputs of several runs with rounding errors.
 
@@ -198,7 +209,7 @@ class Search:
         if second is None or len(first) != len(second) or not self.compares:
             return None
         raw = [difference(x, y) for x, y in zip(first, second, strict=True)]
-        if all(each is None for each in raw):
+        if all(each is None for each in raw) or self.a.mixes_infinities(candidate.arrays):
             return None
         noisy = [self.a.run_noisy(candidate.arrays, self.budget), self.b.run_noisy(inputs, self.budget)]
         if any(each is None for each in noisy):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.ops import registry
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -61,12 +63,32 @@ class Overflow:
 
     def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Look at one run of a node."""
-        if self.is_seen or node.op in _UNBOUNDED or any(map(_is_unbounded, operands)):
+        if self.is_seen or node.op in _UNBOUNDED or any(map(is_unbounded, operands)):
             return
-        self.is_seen = any(map(_is_unbounded, results))
+        self.is_seen = any(map(is_unbounded, results))
 
 
-def _is_unbounded(x: Any) -> bool:
+_MIXING = frozenset({
+    "Softmax", "LogSoftmax", "ReduceLogSumExp", "DFT", "STFT", "LayerNormalization", "GroupNormalization",
+    "InstanceNormalization", "RMSNormalization", "MeanVarianceNormalization", "LpNormalization", "Attention",
+})  # fmt: skip
+"""Operators whose results depend on several elements, so that formulas differ in what they compute of infinite ones."""
+
+
+@dataclass(slots=True)
+class Mixture:
+    """Watches a run for operators that combine elements of which one is NaN or infinite."""
+
+    is_seen: bool = False
+
+    def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG002
+        """Look at one run of a node."""
+        page = None if node.dialect else registry.pages().get(node.op)
+        is_mixing = node.op in _MIXING or (page is not None and page.role == "weighted")
+        self.is_seen = self.is_seen or (is_mixing and any(map(is_unbounded, operands)))
+
+
+def is_unbounded(x: Any) -> bool:
     """Whether an element is NaN or infinite."""
     dtype = getattr(x, "dtype", None)
     return dtype is not None and dtype.kind == "f" and not bool(np.isfinite(x).all())
