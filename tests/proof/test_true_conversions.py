@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import graphport as gp
-from graphport.proof.side import paired
+from graphport.proof.interface import interface_differences
+from graphport.proof.side import Side, paired
 from tests.models import node
 from tools import true_conversions
 
@@ -130,3 +131,42 @@ def test_random_conversions_are_not_refuted():
         if len(found) == 4:
             break
     assert all(each["verdict"] != true_conversions.FAILED for each in found), true_conversions.summary(found)
+
+
+def test_infinities_that_a_softmax_combines_are_no_difference(tmp_path):
+    x, y = [("x", TensorProto.FLOAT, [2, 3, 4])], [("y", TensorProto.FLOAT, [2, 3, 4])]
+    nodes = [
+        node("Clip", ["x", "low"], ["c"]),
+        node("ReduceLogSumExp", ["c", "axes"], ["s"], keepdims=1),
+        node("Sub", ["c", "s"], ["d"]),
+        node("Exp", ["d"], ["y"]),
+    ]
+    constants = [("low", np.array(-1e3, np.float32)), ("axes", np.array([1, 2], np.int64))]
+    path = _saved(tmp_path / "a.onnx", nodes, x, y, constants)
+    report = gp.convert(path, tmp_path / "n.nnef.tgz")
+    assert str(report.proof.verdict) == "verified", report.proof.sentence
+
+
+def test_a_dim_that_a_product_fixes_may_be_written_as_fixed():
+    open_dims = [("x", TensorProto.FLOAT, ["n", "k"])]
+    fixed = [("x", TensorProto.FLOAT, ["n", 3])]
+    y = [("y", TensorProto.FLOAT, ["n", 2])]
+    weights = [numpy_helper.from_array(np.ones((3, 2), np.float32), "w")]
+
+    def side(letter, inputs):
+        values = [
+            [helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in each] for each in (inputs, y)
+        ]
+        graph = helper.make_graph([node("MatMul", ["x", "w"], ["y"])], "net", *values, weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        return Side(letter, letter, gp.load(model).graph, format="onnx")
+
+    assert not interface_differences(side("a", open_dims), side("b", fixed))
+    assert interface_differences(side("a", open_dims), side("b", [("x", TensorProto.FLOAT, [4, 3])]))
+
+
+def test_an_operator_on_bfloat16_does_not_end_the_process_of_litert(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    report = gp.convert(TESTS / "formats/checkpoint/models/falcon_alibi", tmp_path / "n.tflite")
+    assert str(report.proof.verdict) == "consistent", report.proof.sentence
+    assert any(run.runtime == "litert" and run.ran for run in report.proof.runs)

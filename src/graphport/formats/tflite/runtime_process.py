@@ -25,8 +25,9 @@ class _Interpreted:
         kernels = _runtime.OpResolverType
         self._kernels = kernels.BUILTIN_WITHOUT_DEFAULT_DELEGATES if settings.is_strict else kernels.BUILTIN
         self._load()
-        words = {details["op_name"] for details in self._model._get_ops_details()}
-        self._keeps_variables = "VAR_HANDLE" in words
+        # `_get_ops_details` raises for operators on bfloat16.
+        nodes = self._model._interpreter
+        self._keeps_variables = any(nodes.NodeName(index) == "VAR_HANDLE" for index in range(nodes.NumNodes()))
         self.inputs = [_port(each) for each in self._model.get_input_details()]
         self.outputs = [_port(each) for each in self._model.get_output_details()]
 
