@@ -147,19 +147,15 @@ def test_infinities_that_a_softmax_combines_are_no_difference(tmp_path):
     assert str(report.proof.verdict) == "verified", report.proof.sentence
 
 
-def test_a_dim_that_a_product_fixes_may_be_written_as_fixed():
+def test_a_dim_that_a_product_fixes_may_be_written_as_fixed(tmp_path):
     open_dims = [("x", TensorProto.FLOAT, ["n", "k"])]
     fixed = [("x", TensorProto.FLOAT, ["n", 3])]
     y = [("y", TensorProto.FLOAT, ["n", 2])]
-    weights = [numpy_helper.from_array(np.ones((3, 2), np.float32), "w")]
+    weights = [("w", np.ones((3, 2), np.float32))]
 
     def side(letter, inputs):
-        values = [
-            [helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in each] for each in (inputs, y)
-        ]
-        graph = helper.make_graph([node("MatMul", ["x", "w"], ["y"])], "net", *values, weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-        return Side(letter, letter, gp.load(model).graph, format="onnx")
+        path = _saved(tmp_path / f"{letter}.onnx", [node("MatMul", ["x", "w"], ["y"])], inputs, y, weights)
+        return Side(letter, letter, gp.load(path).graph, format="onnx")
 
     assert not interface_differences(side("a", open_dims), side("b", fixed))
     assert interface_differences(side("a", open_dims), side("b", [("x", TensorProto.FLOAT, [4, 3])]))

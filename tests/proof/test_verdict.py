@@ -100,12 +100,35 @@ def table() -> str:
         "the interface differs": {"has_interface": True},
     }
     matrices = {phrase: replace(usual, **changes).matrix() for phrase, changes in others.items()}
+    matrices["the default settings of the written file's runtime merge quantized layers and differ"] = merged_layers()
     matrices["nothing was compared"] = Matrix(obstacle="no valid inputs")
     lines += ["", "| what happens | verdict | exit code | with `--verify` | with `--strict` |", "|---|---|---|---|---|"]
     for phrase, matrix in matrices.items():
         found = [decide(matrix), decide(matrix, is_demanded=True), decide(matrix, is_strict=True)]
         lines.append(f"| {phrase} | {found[0].verdict} | {' | '.join(str(each.exit_code) for each in found)} |")
     return "\n".join(lines)
+
+
+def merged_layers() -> Matrix:
+    """A quantized model that OpenVINO computes as stated in its strict configuration only."""
+    strict, default = Configuration.STRICT, Configuration.DEFAULT
+    source = Run("a", "onnxruntime", "1", default, "normal", **RAN)
+    written = Run("b", "openvino", "1", strict, "normal", agrees=True, max_abs=1e-6, **RAN)
+    users = Run("b", "openvino", "1", default, "normal", agrees=False, snr_db=4.5, is_excused=True, **RAN)
+    edges = [replace(each, input="edges", agrees=None, is_excused=False) for each in (source, users)]
+    return Matrix((source, written, users, *edges), LABELS, TITLES)
+
+
+def test_a_default_configuration_that_merges_quantized_layers_is_no_witness():
+    outcome = decide(merged_layers())
+    assert outcome.verdict is Verdict.CONSISTENT
+    assert "OpenVINO on net.xml with its default settings, which merge quantized layers, keeps 4.5 dB" in outcome.detail
+    assert "no other program" not in outcome.detail
+    source, written, users, *_ = merged_layers().runs
+    wrong = replace(users, is_excused=False, reason="y differs by 0.5")
+    assert decide(Matrix((source, written, wrong), LABELS, TITLES)).verdict is Verdict.FAILED
+    unstated = Matrix((source, replace(written, agrees=False, reason="y differs"), users), LABELS, TITLES)
+    assert decide(unstated).verdict is Verdict.FAILED
 
 
 def test_the_documentation_has_the_table():

@@ -118,10 +118,12 @@ class Case:
         found: Sequence[Difference] | None = None,
         *,
         fault: str | None = None,
+        is_excused: bool = False,
     ) -> None:
         """Add the run of a test input to the matrix, with how its outputs differ from those they were compared with.
 
-        Without a label it is a file that was not loaded. `fault` is what else is wrong with its outputs.
+        Without a label it is a file that was not loaded. `fault` is what else is wrong with its outputs;
+        for `is_excused` see `Run`.
         """
         ran = bool(label) and runner.failure is None
         wrong = next((each for each in found or () if not each.passed), None)
@@ -141,6 +143,7 @@ class Case:
                 reason=reason,
                 failure=runner.failure,
                 is_known_reader=runner.is_own and runner.side.has_known_reader,
+                is_excused=is_excused and wrong is not None,
             )
         )
 

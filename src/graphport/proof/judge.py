@@ -334,10 +334,9 @@ def _check_defaults(
     for index, runner in enumerate(pair):
         if own[index] is None:
             continue
-        is_merged = wrong[index] and _merges_quantized(runner)
-        if is_merged:
-            _record_merged(case, runner, own[index] or [])
-        case.record(runner, test_input.label, None if is_merged or (is_shared and index == 1) else own[index])
+        is_unjudged = is_shared and index == 1
+        is_excused = wrong[index] and _merges_quantized(runner)
+        case.record(runner, test_input.label, None if is_unjudged else own[index], is_excused=is_excused)
     if is_shared:
         case.notes.append(f"{pair[1].title} computes other values with default settings, from both files")
 
@@ -346,15 +345,6 @@ def _merges_quantized(runner: Runner) -> bool:
     """Whether the default configuration of a runtime rounds a quantized model elsewhere than the file states."""
     runtime = runner.side.runtime
     return runtime is not None and runtime.merges_quantized and quantized_snr(runner.side.graph) is not None
-
-
-def _record_merged(case: Case, runner: Runner, found: list[Difference]) -> None:
-    """Record that the default configuration is no witness of a quantized model, whose file the strict one verifies."""
-    worst = min((each for each in found if not each.passed), key=lambda each: each.snr_db or 0.0)
-    what = f"{worst.name} differs by {worst.max_abs or 0.0:.3g}, {worst.snr_db or 0.0:.1f} dB"
-    known = f"{runner.title} with its default settings, which merge quantized layers"
-    if not any(each.startswith(known) for each in case.coverage.never):
-        case.coverage = case.coverage.merged(Coverage(never=(f"{known} ({what})",)))
 
 
 def _documented_snr(case: Case, runner: Runner) -> float:

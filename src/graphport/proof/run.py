@@ -69,6 +69,10 @@ class Run:
     """Why it was not loaded or did not run."""
     is_known_reader: bool = False
     """Whether the file is of no use if this runtime rejects it: its flavour is written for this runtime."""
+    is_excused: bool = False
+    """Whether its outputs differ because the default configuration rounds a quantized model elsewhere than any file of
+    it states. Such a run neither refutes the file nor computes it as users start the runtime.
+    """
 
     @property
     def compared(self) -> bool:

@@ -119,7 +119,8 @@ def _judge(matrix: Matrix) -> tuple[Verdict, str]:
 
 def _unread_sides(matrix: Matrix) -> list[str]:
     compared = _compared_inputs(matrix)
-    return [side for side in "ab" if not _native_inputs(matrix.runs, side) & compared]
+    excused = {run.side for run in matrix.runs if run.is_excused}
+    return [side for side in "ab" if side in excused or not _native_inputs(matrix.runs, side) & compared]
 
 
 def _first_fault(matrix: Matrix) -> str | None:
@@ -130,7 +131,7 @@ def _first_fault(matrix: Matrix) -> str | None:
         if is_refused(run, matrix.runs):
             return f"{name(run, matrix)} rejects it: {run.reason}"
     for run in matrix.runs:
-        if run.agrees is False and _represents(run, matrix.runs):
+        if run.agrees is False and not run.is_excused and _represents(run, matrix.runs):
             return f"{run.reason}{_by(run, matrix)} ({run.input})"
     return None
 
@@ -215,7 +216,7 @@ def _agrees(run: Run, matrix: Matrix, compared: set[str]) -> bool:
         if (each.side, each.runtime, each.is_native) == (run.side, run.runtime, run.is_native)
     ]
     ran = {each.input for each in own if each.ran}
-    return compared <= ran and all(each.agrees is not False for each in own)
+    return compared <= ran and all(each.agrees is not False or each.is_excused for each in own)
 
 
 def _lack(matrix: Matrix) -> str:
@@ -230,6 +231,11 @@ def _lack(matrix: Matrix) -> str:
 def _unread(matrix: Matrix, sides: Sequence[str]) -> str:
     if set(sides) <= matrix.without_file:
         return f"{' and '.join(matrix.labels.get(side, side) for side in sides)} is in memory, without a file"
+    excused = [run for run in matrix.runs if run.side in sides and run.is_excused]
+    if excused and {run.side for run in excused} == set(sides):
+        worst = min(excused, key=lambda run: run.snr_db or 0.0)
+        kept = f"keeps {worst.snr_db or 0.0:.1f} dB"
+        return f"{name(worst, matrix)} with its default settings, which merge quantized layers, {kept}"
     files = " or ".join(matrix.labels.get(side, side) for side in sides)
     reasons = [
         f"{matrix.titles.get(run.runtime, run.runtime)}: {run.reason}"
