@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 import graphport as gp
 from graphport.proof.interface import interface_differences
+from graphport.proof.pieces.ranges import is_whole
 from graphport.proof.side import Side, paired
 from tests.models import node
 from tools import true_conversions
@@ -166,3 +167,23 @@ def test_an_operator_on_bfloat16_does_not_end_the_process_of_litert(tmp_path):
     report = gp.convert(TESTS / "formats/checkpoint/models/falcon_alibi", tmp_path / "n.tflite")
     assert str(report.proof.verdict) == "consistent", report.proof.sentence
     assert any(run.runtime == "litert" and run.ran for run in report.proof.runs)
+
+
+def test_nan_counts_only_for_models_that_test_for_it(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    report = gp.convert(TESTS / "formats/tensorflow/cases/reductions.pb", tmp_path / "n.tflite")
+    assert report.passed, report.proof.sentence
+    assert not any("search" in each for each in (*report.proof.coverage.never, *report.proof.notes))
+
+
+def test_sign_and_roundings_are_whole():
+    assert is_whole(_computed("Floor"))
+    assert is_whole(_computed("Sign"))
+    assert not is_whole(_computed("Tanh"))
+
+
+def _computed(op):
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+    graph = helper.make_graph([node(op, ["x"], ["y"])], "net", [values[0]], [values[1]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return gp.from_onnx(model).graph.outputs[0]

@@ -24,6 +24,7 @@ from graphport.proof.coverage.parts import parts_of
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.coverage.search import Finding, Search, Subject
 from graphport.proof.coverage.sizes import more_sizes, telling_sizes
+from graphport.proof.coverage.undefined import has_nan
 from graphport.proof.coverage.work_budget import WorkBudget
 from graphport.proof.side import paired
 from graphport.proof.test_inputs import TestInput, bound_by
@@ -164,7 +165,8 @@ class Exploration:
                     if phrase not in subject.reach.missing:
                         break
                     if self._reaches_more(candidate):
-                        yield candidate, subject is a
+                        # Runtimes differ in what they compute of NaN: both readings decide.
+                        yield candidate, subject is a and not has_nan(candidate.arrays)
         yield from self._reaching_by_kind(choices[-1])
 
     def _reaching_by_kind(self, sizes: dict[str, int]) -> Iterator[tuple[Candidate, bool]]:

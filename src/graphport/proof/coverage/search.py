@@ -18,7 +18,7 @@ from graphport.core.sequences import is_sequence
 from graphport.proof.coverage.noise import NoisySession
 from graphport.proof.coverage.parts import Reach, parts_of
 from graphport.proof.coverage.probes import probed
-from graphport.proof.coverage.undefined import Mixture, Overflow, Undefined, is_unbounded
+from graphport.proof.coverage.undefined import Mixture, Overflow, Undefined, has_nan, is_unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,6 +126,11 @@ class Subject:
             return False
         return overflow.is_seen
 
+    @property
+    def tests_nan(self) -> bool:
+        """Whether the model itself, and not how graphport computes an operator, distinguishes NaN."""
+        return any(node.op == "IsNaN" for node in self.reach.parts)
+
     def mixes_infinities(self, arrays: Mapping[str, Any]) -> bool:
         """Whether NaN or infinite elements of the inputs reach a product, a softmax or a normalization."""
         if not any(map(is_unbounded, arrays.values())):
@@ -210,6 +215,8 @@ class Search:
             return None
         raw = [difference(x, y) for x, y in zip(first, second, strict=True)]
         if all(each is None for each in raw) or self.a.mixes_infinities(candidate.arrays):
+            return None
+        if has_nan(candidate.arrays) and not any(subject.tests_nan for subject in self.subjects):
             return None
         noisy = [self.a.run_noisy(candidate.arrays, self.budget), self.b.run_noisy(inputs, self.budget)]
         if any(each is None for each in noisy):

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.ops import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphport.ir.graph import Node
 
@@ -86,6 +86,11 @@ class Mixture:
         page = None if node.dialect else registry.pages().get(node.op)
         is_mixing = node.op in _MIXING or (page is not None and page.role == "weighted")
         self.is_seen = self.is_seen or (is_mixing and any(map(is_unbounded, operands)))
+
+
+def has_nan(arrays: Mapping[str, Any]) -> bool:
+    """Whether an element of some arrays is NaN."""
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays.values())
 
 
 def is_unbounded(x: Any) -> bool:

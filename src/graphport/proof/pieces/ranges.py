@@ -218,6 +218,25 @@ def _of_constant(value: Value) -> Range:
     return float(elements.min()), float(elements.max())
 
 
+_WHOLE = frozenset({"Sign", "Round", "Floor", "Ceil"})
+
+
+def is_whole(value: Value, depth: int = MAX_DEPTH) -> bool:
+    """Whether all elements of a float value are integers, whatever the inputs of the graph are."""
+    node = value.producer
+    if node is None or depth == 0:
+        return False
+    if node.op in _WHOLE:
+        return True
+    x = node.operand(0)
+    if x is None:
+        return False
+    if node.op == "Cast":
+        return x.dtype is not None and (x.dtype.is_integer or x.dtype.kind == "b")
+    page = registry.pages().get(node.op)
+    return page is not None and page.moves_data and node.op not in _MERGED and is_whole(x, depth - 1)
+
+
 def domain_of(value: Value) -> Range:
     """The elements of a value for which the operators that read it are defined: those of roots are not negative."""
     if any(user.op in _ROOTS for user in value.users):

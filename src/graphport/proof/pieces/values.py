@@ -9,7 +9,7 @@ import numpy as np
 from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 from graphport.proof.integer_ranges import integer_range
-from graphport.proof.pieces.ranges import domain_of, may_be_nan, range_of
+from graphport.proof.pieces.ranges import domain_of, is_whole, may_be_nan, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +45,8 @@ class FreeInput(NamedTuple):
     """Whether its elements never vary: the condition of a loop is true in its body."""
     may_be_nan: bool = True
     """Whether an element can be NaN."""
+    is_whole: bool = False
+    """Whether all elements are integers, although the type is a float."""
 
 
 def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeInput:
@@ -58,7 +60,15 @@ def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeIn
     ranges = [range_of(each) for each in original] + [domain_of(value)]
     low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
     is_fixed = np.size(seen) <= MAX_SIZES and decides_sizes(value)
-    return FreeInput(value, seen, low, max(low, high), is_fixed=is_fixed, may_be_nan=all(map(may_be_nan, original)))
+    return FreeInput(
+        value,
+        seen,
+        low,
+        max(low, high),
+        is_fixed=is_fixed,
+        may_be_nan=all(map(may_be_nan, original)),
+        is_whole=any(map(is_whole, original)),
+    )
 
 
 def decides_sizes(value: Value) -> bool:
@@ -125,7 +135,8 @@ def _elements(each: FreeInput, kind: str, constants: Any, random: np.random.Gene
     if kind == "not a number" and each.may_be_nan:
         return _floats(seen.shape, kind, constants, random).astype(seen.dtype)
     found = _floats(seen.shape, "ordinary" if kind == "not a number" else kind, constants, random)
-    return np.clip(found, each.low, each.high).astype(seen.dtype)
+    elements = np.clip(found, each.low, each.high).astype(seen.dtype)
+    return np.round(elements) if each.is_whole else elements
 
 
 def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
