@@ -136,7 +136,7 @@ def _elements(each: FreeInput, kind: str, constants: Any, random: np.random.Gene
         return _floats(seen.shape, kind, constants, random).astype(seen.dtype)
     found = _floats(seen.shape, "ordinary" if kind == "not a number" else kind, constants, random)
     elements = np.clip(found, each.low, each.high).astype(seen.dtype)
-    return np.round(elements) if each.is_whole else elements
+    return np.rint(elements, out=elements) if each.is_whole else elements
 
 
 def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
