@@ -45,6 +45,10 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "falcon_grouped": ("falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
     "olmo2": ("olmo2", COMMON),
     "smollm3": ("smollm3", {**COMMON, "no_rope_layers": [1, 0]}),
+    "stablelm": (
+        "stablelm",
+        {**COMMON, "use_parallel_residual": True, "rope_parameters": {**DEFAULT, "partial_rotary_factor": 0.5}},
+    ),
     # OLMoE clips after the norms, other families before; Llama ignores partial rotation.
     "olmoe": (
         "olmoe",

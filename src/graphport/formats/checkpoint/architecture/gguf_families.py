@@ -59,7 +59,7 @@ class GgufFamily:
         base = FAMILIES[self.model_type]
         layouts = {"expert_layout": "parts"} if base.values.get("experts") else {}
         values = {**base.values, **layouts, "has_rotary_factor": True, **self.values}
-        return replace(base, values=values, names=NAMES, prefix="", variants=())
+        return replace(base, values=values, names=NAMES, prefix="")
 
 
 _PERMUTED = {"interleaved": True}

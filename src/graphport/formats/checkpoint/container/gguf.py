@@ -113,7 +113,8 @@ def read_gguf(path: Path) -> Gguf:
 def _read(cursor: _Cursor) -> Gguf:
     cursor.read_bytes(4)
     version = cursor.scalar("I")
-    if version not in _VERSIONS and version << 24 & 0xFFFFFFFF == version and version >> 24 in _VERSIONS:
+    # The version of a big-endian file is in the last byte.
+    if not version & 0xFFFFFF and version >> 24 in _VERSIONS:
         cursor.order, version = ">", version >> 24
     if version not in _VERSIONS:
         message = f"unsupported: version {version} of GGUF"
