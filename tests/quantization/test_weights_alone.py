@@ -129,6 +129,23 @@ def test_no_block_is_further_off_than_with_its_whole_range():
     assert errors.sum() < 0.7 * expected.sum()
 
 
+@pytest.mark.parametrize("is_quick", [False, True])
+@pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4])
+def test_blocks_of_a_gguf_file_keep_their_values(dtype, is_quick):
+    """Q4_0: the element of the largest magnitude, of either sign, has the code -8, and the scale is a float16."""
+    r = np.random.default_rng(3)
+    original = r.normal(size=(60, 5, 32))
+    extremes = np.take_along_axis(original, np.abs(original).argmax(-1)[..., None], -1)
+    scales = (extremes / -8).astype(np.float16).astype(np.float32)
+    codes = np.clip(np.floor(original / scales + 8.5), 0, 15) - 8
+    assert np.all(codes.min(-1) == -8)
+    stored = (scales * codes).astype(np.float32)
+    scale, zero = least_squares(stored, dtype, is_quick=is_quick)
+    least, most = (-8, 7) if dtype is DType.INT4 else (0, 15)
+    found = np.clip(np.rint(stored / scale[..., None]) + zero[..., None], least, most) - zero[..., None]
+    np.testing.assert_array_equal(found.astype(np.float32) * scale[..., None], stored)
+
+
 def test_zero_points_of_blocks_go_through_rounding_by_moments():
     found = decoder()
     nearest = gp.quantize(found, _tokens(), preset="fast", **FOUR)

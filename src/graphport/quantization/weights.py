@@ -189,8 +189,10 @@ def least_squares(
 ) -> tuple[Array, Array]:
     """Return scale and zero point with nearly the least squared error per block: [..., blocks] each.
 
-    Symmetric ranges and fractions of them are tried, and with zero points those from minimum to maximum; each scale is
-    then refitted to its codes while that helps. `is_quick` tries one fraction.
+    Symmetric ranges and fractions of them are tried, and with zero points those from minimum to maximum, and those with
+    the largest magnitude at the outermost code, which repeat the codes of a GGUF file (Q4_0). Each scale is then
+    refitted to its codes while that helps. `is_quick` tries one fraction, without the symmetric range if there are zero
+    points.
     """
     least, most = limits(dtype)
     low, high = np.minimum(blocks.min(axis=-1), 0.0), np.maximum(blocks.max(axis=-1), 0.0)
@@ -198,13 +200,16 @@ def least_squares(
     best = np.full(bound.shape, np.inf)
     scales, zeros = np.ones(bound.shape, np.float32), np.zeros(bound.shape, np.int32)
     middle = float((least + most + 1) // 2)
-    starts: list[tuple[Array, Array]] = []
+    starts = [_outermost(bound, low, middle, middle - least)] if has_zeros else []
     for fraction in (1.0,) if is_quick else _PARTS_OF_BLOCKS:
         around = np.maximum(bound * (2 * fraction / (most - least)), MIN_SCALE)
         wide = np.maximum((high - low) * (fraction / (most - least)), MIN_SCALE)
         # Both ends are clipped equally.
         offset = np.clip(np.rint(least - (low + (1 - fraction) / 2 * (high - low)) / wide), least, most)
-        starts += [(around, np.full(bound.shape, middle, bound.dtype)), *([(wide, offset)] if has_zeros else [])]
+        if not (is_quick and has_zeros):
+            starts.append((around, np.full(bound.shape, middle, bound.dtype)))
+        if has_zeros:
+            starts.append((wide, offset))
     gap = np.empty_like(blocks)
     for scale, zero in starts:
         for _ in range(_NUM_QUICK_REFITS if is_quick else _NUM_REFITS):
@@ -225,6 +230,15 @@ def least_squares(
             fitted: Array = np.einsum("...i,...i->...", counts, blocks) / np.maximum(squares, 1)
             scale = np.where((squares > 0) & (fitted > MIN_SCALE), fitted, scale)  # noqa: PLW2901
     return scales.astype(np.float32), zeros.astype(np.int32)
+
+
+def _outermost(bound: Array, low: Array, middle: float, half: float) -> tuple[Array, Array]:
+    """Return scales and zero points with which the element of the largest magnitude is `half` steps from zero.
+
+    With the zero point `middle` codes reach as far downwards, with one less as far upwards.
+    """
+    zero = np.where(-low >= bound, middle, middle - 1).astype(bound.dtype)
+    return np.maximum(bound / half, MIN_SCALE), zero
 
 
 def _least_error(layer: Layer, weight: Array, dtype: DType, bound: Array) -> Array:
