@@ -11,8 +11,9 @@ from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Value
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -27,7 +28,8 @@ class Decoder:
     tokens: Value
     masks: tuple[Value, ...]
     positions: tuple[Value, ...]
-    caches: tuple[Value, ...]
+    caches: Mapping[Value, Sequence[int]]
+    """With the dims of each empty cache, without the batch."""
 
     def inputs(self, rows: Array) -> dict[str, Array]:
         """Return all inputs for `rows` of tokens: a mask of ones, consecutive positions, and empty caches."""
@@ -37,8 +39,8 @@ class Decoder:
         positions = np.arange(int(rows.shape[1]), dtype=np.int64)
         for value in self.positions:
             found[value.name] = np.tile(positions, (len(rows), 1))
-        for value in self.caches:
-            found[value.name] = np.zeros(_empty(value, len(rows)))
+        for value, dims in self.caches.items():
+            found[value.name] = np.zeros((len(rows), *dims))
         return {name: array.astype(self._types[name]) for name, array in found.items()}
 
     @property
@@ -51,13 +53,13 @@ class Decoder:
 def decoder_of(graph: Graph) -> Decoder | None:
     """Recognize the inputs of a language model; `None` if one of them has another purpose.
 
-    Masks and positions are recognized by name; caches by a float type, one open length besides the batch, and an output
+    Masks and positions are recognized by name; caches by a float type, an open length besides the batch, and an output
     of equal shape but for that length.
     """
     free = [value for value in graph.inputs if value.storage is None]
     masks = tuple(value for value in free if _is_named(value, "mask"))
     positions = tuple(value for value in free if _is_named(value, "position"))
-    caches = tuple(value for value in free if _is_cache(value, graph.outputs))
+    caches = {value: dims for value in free if (dims := _cache_dims(value, graph.outputs)) is not None}
     rest = [value for value in free if value not in (*masks, *positions, *caches)]
     return Decoder(rest[0], masks, positions, caches) if len(rest) == 1 and _is_rows(rest[0]) else None
 
@@ -72,21 +74,33 @@ def _is_rows(value: Value) -> bool:
     return is_whole and isinstance(fact, TensorFact) and fact.rank == _TOKENS_RANK
 
 
-def _is_cache(value: Value, outputs: Sequence[Value]) -> bool:
+def _cache_dims(value: Value, outputs: Sequence[Value]) -> Sequence[int] | None:
+    """Return the dims of an empty cache without the batch; `None` if `value` is no cache."""
     dims, fact = value.shape, value.fact
     if dims is None or not isinstance(fact, TensorFact) or fact.dtype is None or not fact.dtype.is_floating:
-        return False
-    lengths = [axis for axis, dim in enumerate(dims) if axis and isinstance(dim, Symbolic)]
-    if len(dims) < _CACHE_RANK or len(lengths) != 1:
-        return False
-    length = lengths[0]
-    others = [found for output in outputs if (found := output.shape) is not None and len(found) == len(dims)]
-    return any(
-        all(a == b for axis, (a, b) in enumerate(zip(dims, found, strict=True)) if axis and axis != length)
-        for found in others
-    )
+        return None
+    shapes = [shape for output in outputs if (shape := output.shape) is not None and len(shape) == len(dims)]
+    found = [_empty_dims(dims[1:], shape[1:]) for shape in shapes] if len(dims) >= _CACHE_RANK else []
+    return next((each for each in found if each is not None), None)
 
 
-def _empty(value: Value, batch: int) -> list[int]:
-    dims = value.shape or ()
-    return [batch if not axis else 0 if isinstance(dim, Symbolic) else dim for axis, dim in enumerate(dims)]
+def _empty_dims(dims: Sequence[Dim], returned: Sequence[Dim]) -> Sequence[int] | None:
+    """Return `dims` with a length of 0 and the other open dims as `returned`; `None` if the two do not match.
+
+    The length is open in both, or the only open one in `dims`.
+    """
+    is_open = [isinstance(dim, Symbolic) for dim in dims]
+    lengths = [axis for axis, dim in enumerate(returned) if is_open[axis] and isinstance(dim, Symbolic)]
+    if not lengths:
+        lengths = [axis for axis, each in enumerate(is_open) if each]
+    if len(lengths) != 1:
+        return None
+    found: list[int] = []
+    for axis, (dim, other) in enumerate(zip(dims, returned, strict=True)):
+        if axis == lengths[0]:
+            found.append(0)
+        elif isinstance(other, int) and (is_open[axis] or dim == other):
+            found.append(other)
+        else:
+            return None
+    return found
