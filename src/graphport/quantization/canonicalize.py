@@ -87,14 +87,14 @@ def _is_odd_gemm(node: Node) -> bool:
     addend = node.operand(2)
     if node.op != "Gemm" or not _is_matrix(node.operand(1)):
         return False
-    if _float_attribute(node, "alpha", 1.0) != 1 or _float_attribute(node, "transA", 0):
+    if float_attribute(node, "alpha", 1.0) != 1 or float_attribute(node, "transA", 0):
         return True
     if addend is None:
         return False
     return (
         not _is_constant(addend)
-        or _float_attribute(node, "beta", 1.0) != 1
-        or len(_shape(addend)) != 1
+        or float_attribute(node, "beta", 1.0) != 1
+        or len(shape_of(addend)) != 1
         or _is_single(node)
     )
 
@@ -107,8 +107,8 @@ def _is_single(node: Node) -> bool:
 
 def _canonical_gemm(graph: Graph, node: Node) -> None:
     weight, addend = node.operands[1], node.operand(2)
-    alpha, beta = _float_attribute(node, "alpha", 1.0), _float_attribute(node, "beta", 1.0)
-    if _float_attribute(node, "transA", 0):
+    alpha, beta = float_attribute(node, "alpha", 1.0), float_attribute(node, "beta", 1.0)
+    if float_attribute(node, "transA", 0):
         node.set_input(0, _transposed(graph, node, node.operands[0], (1, 0)))
     if alpha != 1:
         node.set_input(1, add_constant(graph, _float_elements(weight) * np.float32(alpha), f"{weight.name}_scaled"))
@@ -139,7 +139,7 @@ def _times(graph: Graph, before: Node, value: Value, factor: float) -> Value:
 def _columns(node: Node, weight: Value) -> int:
     """Return the number of columns of a Gemm result."""
     shape = () if weight.storage is None else weight.storage.shape
-    return shape[0 if _float_attribute(node, "transB", 0) else 1]
+    return shape[0 if float_attribute(node, "transB", 0) else 1]
 
 
 def _add_behind(graph: Graph, node: Node, addend: Value) -> None:
@@ -155,12 +155,12 @@ def _has_constant_left_operand(node: Node) -> bool:
     if node.op != "MatMul" or len(node.operands) != 2 or not _is_matrix(node.operand(0)):
         return False
     other = node.operands[1]
-    return not other.is_constant and len(_shape(node.output)) == len(_shape(other)) >= 2
+    return not other.is_constant and len(shape_of(node.output)) == len(shape_of(other)) >= 2
 
 
 def _transpose_product(graph: Graph, node: Node) -> None:
     weight, other = node.operands
-    rank = len(_shape(other))
+    rank = len(shape_of(other))
     order = (*range(rank - 2), rank - 1, rank - 2)
     result = node.output
     node.set_input(0, _transposed(graph, node, other, order))
@@ -169,19 +169,19 @@ def _transpose_product(graph: Graph, node: Node) -> None:
     back = Node("Transpose", [result], [total], {"perm": order}, origin=node.origin)
     graph.insert_after(node, back)
     rewrite.replace(result, total, keep=[back])
-    result.fact = TensorFact(DType.FLOAT32, tuple(_shape(total)[axis] for axis in order))
+    result.fact = TensorFact(DType.FLOAT32, tuple(shape_of(total)[axis] for axis in order))
 
 
 def _is_partial_pad(node: Node) -> bool:
     """Whether a Pad has `axes`: when ONNX Runtime moves Transposes, it takes such pads for those of all axes."""
-    if node.op != "Pad" or node.operand(3) is None or not _shape(node.operands[0]):
+    if node.op != "Pad" or node.operand(3) is None or not shape_of(node.operands[0]):
         return False
     return all(value is not None and value.storage is not None for value in (node.operand(1), node.operand(3)))
 
 
 def _whole_pad(graph: Graph, node: Node) -> None:
     pads, axes = _integers(node.operand(1)), _integers(node.operand(3))
-    rank = len(_shape(node.operands[0]))
+    rank = len(shape_of(node.operands[0]))
     whole = np.zeros((2, rank), np.int64)
     whole[:, axes % rank] = pads.reshape(2, -1)
     node.set_input(1, add_constant(graph, whole.reshape(-1), f"{node.output.name}_pads"))
@@ -206,7 +206,7 @@ def _whole_resize(graph: Graph, node: Node) -> None:
 
 def _factors(node: Node) -> Array | None:
     """Return the scale of each axis; `None` if it is unknown or does not give the output size."""
-    dims, axes = _shape(node.operands[0]), node.attributes.get("axes")
+    dims, axes = shape_of(node.operands[0]), node.attributes.get("axes")
     scales, sizes = node.operand(2), node.operand(3)
     given = scales if sizes is None else sizes
     if not isinstance(axes, tuple) or given is None or given.storage is None or not dims:
@@ -242,7 +242,7 @@ def _explicit_window(graph: Graph, node: Node) -> None:
 
 
 def _explicit_pads(node: Node) -> tuple[int, ...] | None:
-    x, kernel = _shape(node.operands[0]), _shape(node.operands[1])[2:]
+    x, kernel = shape_of(node.operands[0]), shape_of(node.operands[1])[2:]
     if len(x) != len(kernel) + 2:
         return None
     stated: dict[str, Any] = {
@@ -257,7 +257,7 @@ def _integers(value: Value | None) -> Array:
 
 
 def _transposed(graph: Graph, before: Node, value: Value, order: tuple[int, ...]) -> Value:
-    shape = tuple(_shape(value)[axis] for axis in order)
+    shape = tuple(shape_of(value)[axis] for axis in order)
     transposed = Value(graph.fresh(f"{value.name}_turned"), TensorFact(DType.FLOAT32, shape))
     graph.insert_before(before, Node("Transpose", [value], [transposed], {"perm": order}, origin=before.origin))
     return transposed
@@ -275,10 +275,12 @@ def _float_elements(value: Value) -> Array:
     return np.asarray(None if value.storage is None else value.storage.numpy(), np.float32)
 
 
-def _shape(value: Value) -> tuple[Dim, ...]:
+def shape_of(value: Value) -> tuple[Dim, ...]:
+    """Return the dims of a value; empty if they are unknown."""
     return (value.fact.shape or ()) if isinstance(value.fact, TensorFact) else ()
 
 
-def _float_attribute(node: Node, name: str, default: float) -> float:
+def float_attribute(node: Node, name: str, default: float) -> float:
+    """Return a numeric attribute."""
     found = node.attributes.get(name, default)
     return found if isinstance(found, int | float) else default

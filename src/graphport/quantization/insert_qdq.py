@@ -66,6 +66,11 @@ class Quantization:
         root = self.placement.points.get(value)
         return None if root is None else self.all_qparams.get(root)
 
+    def result_qparams(self, node: Node) -> QuantizationParameters | None:
+        """Return the qparams that all operands of `node` must have; `None` if each may have its own."""
+        value = self.placement.results.get(node)
+        return None if value is None else self.qparams_of(value)
+
 
 def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
     """Return a copy of `graph` with the nodes of `quantization`; `graph` is the placed graph.
@@ -92,6 +97,8 @@ def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
         qparams = quantization.qparams_of(value)
         if qparams is not None:
             _emit_point(twin, value, values[value], qparams, nodes, quantization)
+    for node in quantization.placement.requantized:
+        _requantize(twin, nodes[node], node, quantization)
     for node in quantization.placement.summing:
         weight = quantization.weights.get(node)
         if weight is not None:
@@ -172,6 +179,25 @@ def _emit_point(
     is_cut = quantization.is_narrow and qparams.dtype.is_integer and qparams.least > limits(qparams.dtype)[0]
     if is_cut or is_separate:
         _cut(graph, quantize, qparams.low if is_cut else None)
+
+
+def _requantize(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:
+    """Requantize operands of `node` with the qparams of its result.
+
+    Before  y = DQ(Q(Concat(DQ(a, sa), DQ(b, sb)), s))
+    After   y = DQ(Q(Concat(DQ(Q(DQ(a, sa), s), s), DQ(b, sb)), s))
+    """
+    qparams, operands = quantization.result_qparams(node), quantization.placement.requantized[node]
+    for index, original in enumerate(node.inputs):
+        value = twin.inputs[index]
+        if original not in operands or value is None or qparams is None or quantization.qparams_of(original) is qparams:
+            continue
+        codes = Value(graph.fresh(f"{value.name}_requantized"), TensorFact(qparams.dtype, value.shape))
+        rounded = Value(graph.fresh(f"{value.name}_rounded"), value.fact)
+        parameters = _parameters(graph, qparams, value.name)
+        graph.insert_before(twin, Node("QuantizeLinear", [value, *parameters], [codes]))
+        graph.insert_before(twin, Node("DequantizeLinear", [codes, *parameters], [rounded]))
+        twin.set_input(index, rounded)
 
 
 def _hand_over(value: Value, rounded: Value, readers: list[Node]) -> None:
@@ -277,11 +303,13 @@ def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantizati
     """Quantize scalar operands; a range from zero to the scalar represents it exactly."""
     beside = (quantization.qparams_of(value) for value in (*node.operands, *node.results))
     like = next((qparams.dtype for qparams in beside if qparams is not None), DType.UINT8)
+    shared = quantization.result_qparams(node)
     for index, value in enumerate(twin.inputs):
         if value is None or not value.is_constant or value not in data_operands(twin) or value.storage is None:
             continue
         number = np.asarray(value.storage.numpy(), np.float32)
-        qparams = activation_qparams(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
+        ends = float(number.min()), float(number.max())
+        qparams = shared or activation_qparams(*ends, like, is_symmetric=like.kind == "i")
         twin.set_input(index, constant(graph, twin, qparams.codes(number), qparams, value.name))
 
 

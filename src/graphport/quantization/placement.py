@@ -32,7 +32,9 @@ class Placement:
     `points` are the quantized values, with the value whose statistics decide the qparams. `carried` are those that
     exist as integers only: all consumers read integers. `readers` are the nodes that a quantized value is for.
     `summing` are layers that return unrounded integer sums. `floating` contains the reason of each float layer.
-    `shared` are values that use the qparams of another value and must fit them.
+    `shared` are values that use the qparams of another value and must fit them. `requantized` are nodes
+    whose operands and result need equal qparams, with the operands that keep their own and are requantized; `results`
+    are the quantized results of such nodes.
     """
 
     layers: dict[Node, Layer] = field(default_factory=dict["Node", Layer])
@@ -43,6 +45,8 @@ class Placement:
     summing: dict[Node, None] = field(default_factory=dict["Node", None])
     floating: dict[Node, str] = field(default_factory=dict["Node", str])
     shared: dict[Value, list[Value]] = field(default_factory=dict["Value", list["Value"]])
+    requantized: dict[Node, list[Value]] = field(default_factory=dict["Node", list["Value"]])
+    results: dict[Node, Value] = field(default_factory=dict["Node", "Value"])
 
     @property
     def roots(self) -> list[Value]:
@@ -270,7 +274,7 @@ class _Walk:
             return False
         given = data_operands(node)
         moving = [value for value in given if not value.is_constant]
-        is_shared = self.target.constants and node.word in self.target.shared
+        is_shared = self.target.constants and node.word in self.target.shared and not self.is_whole
         if is_shared and (len(moving) < len(given) or any(self._is_fixed(value) for value in moving)):
             return False
         return bool(moving) and all(value in self.carried or self._is_fit(value) for value in given)
@@ -358,7 +362,26 @@ class _Walk:
     def _unite_shared_values(self) -> None:
         for node in self.placement.pointwise:
             if node.word in self.target.shared:
-                self._unite([*data_operands(node), self._end(node)])
+                operands = data_operands(node)
+                requantized = [value for value in operands if self.is_whole and self._is_requantized(value)]
+                end = self._end(node)
+                if self.is_whole:
+                    self.placement.requantized[node] = requantized
+                    self.placement.results[node] = end
+                self._unite([*(value for value in operands if value not in requantized), end])
+
+    def _is_requantized(self, value: Value) -> bool:
+        """Whether a kernel fixes the qparams of an operand, or other nodes need them, too."""
+        if value.is_constant or value not in self.placement.points:
+            return False
+        if self._is_fixed(value) or value.is_input:
+            return True
+        while len(value.uses) == 1 and not value.is_output:
+            maker = value.producer
+            if maker is None or value not in self.carried or self.carried[value] is value:
+                return False
+            value = maker.operands[0]
+        return True
 
     def _unite(self, values: list[Value]) -> None:
         points = self.placement.points

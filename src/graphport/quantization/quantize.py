@@ -13,6 +13,7 @@ from graphport.quantization.analyse import layer_reports
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.canonicalize import canonicalize
 from graphport.quantization.choices import Choices
+from graphport.quantization.decompose import decompose
 from graphport.quantization.distributed import layers_elsewhere
 from graphport.quantization.distributed import observer as find_observer
 from graphport.quantization.dynamic import rounded_while_it_runs
@@ -98,10 +99,7 @@ def quantize(
             model, other samples or settings, QUANT0011 and QUANT0012 they cannot be observed on other machines,
             QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 statistics cannot be stored there.
     """
-    if settings.dynamic:
-        settings = replace(settings, weights_only=True)
-    if settings.full_integer:
-        settings = replace(settings, cheap_layers=False, real_results=False)
+    settings = _with_implied(settings)
     goals = _goals(settings)
     is_planned = settings.front or settings.point is not None or goals.needs_plans
     refuse_goals(goals, settings)
@@ -120,7 +118,7 @@ def quantize(
     if is_random:
         data, choices = _random_inputs(graph, choices, is_planned=is_planned)
     samples = gather(graph, data)
-    graph = canonicalize(graph)
+    graph = decompose(canonicalize(graph), choices.target.decomposes if settings.full_integer else ())
     refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic)
     is_streamed = is_streamed and is_large(graph, is_unseen=choices.is_quick)
@@ -139,13 +137,7 @@ def quantize(
             best,
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
-    made = insert_qdq(best.graph, best.quantization)
-    if settings.dynamic:
-        made = rounded_while_it_runs(made, choices.target)
-        best.noise = session.judge.noise(made)
-        session.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
-    if settings.full_integer:
-        full_integer(made)
+    made = _inserted(session, best)
     report = _report(session, best, [*session.findings, *_notes(graph)], settings, optimum, is_random=is_random)
     exact = () if is_streamed else _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
@@ -153,6 +145,25 @@ def quantize(
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
     details = {"accuracy_level": level, "exact_layers": exact, "snr_as_run_db": as_run, "measured": measured}
     return made, replace(report, **details), beside
+
+
+def _inserted(session: QuantizationSession, best: Candidate) -> Graph:
+    """Return the graph of `best` with its quantization."""
+    settings, made = session.choices.settings, insert_qdq(best.graph, best.quantization)
+    if settings.dynamic:
+        made = rounded_while_it_runs(made, session.choices.target)
+        best.noise = session.judge.noise(made)
+        session.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
+    if settings.full_integer:
+        full_integer(made)
+    return made
+
+
+def _with_implied(settings: Settings) -> Settings:
+    """Return `settings` with implied settings."""
+    if settings.dynamic:
+        settings = replace(settings, weights_only=True)
+    return replace(settings, cheap_layers=False, real_results=False) if settings.full_integer else settings
 
 
 def _rounded(session: QuantizationSession, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:

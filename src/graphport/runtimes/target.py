@@ -103,6 +103,7 @@ class Target:
         encodings: the form of a text beside a real model that tells its grids; none where roundings stand in the graph.
         is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
         has_whole: a model may compute on integers alone there, from its inputs to its outputs (`full_integer`).
+        decomposes: operators that are replaced by others if a model computes on integers alone.
         constants: constants of any number of elements are operands of operators without weights, not of shared ones.
         centred: element types of activations that have zero points of 0 only.
         fixed: operators whose results have one grid alone: for each element type its scale and zero point.
@@ -164,6 +165,7 @@ class Target:
     encodings: str = ""
     is_whole: bool = False
     has_whole: bool = False
+    decomposes: frozenset[str] = frozenset()
     constants: bool = False
     centred: frozenset[DType] = frozenset()
     fixed: tuple[tuple[str, DType, float, int], ...] = ()

@@ -127,6 +127,105 @@ def _upsampled(_: int) -> gp.Model:
 NETS = {"curves": _curves, "upsampled": _upsampled}
 
 
+def _constants(**arrays: Any) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: np.asarray(x, np.int64 if name == "axes" else np.float32) for name, x in arrays.items()}
+
+
+PATTERNS = {
+    "hard sigmoid": ([node("HardSigmoid", ["a"], ["m"], alpha=1 / 6, beta=0.5)], {}),
+    "hard sigmoid with default slope": ([node("HardSigmoid", ["a"], ["m"])], {}),
+    "squeeze and excitation": (
+        [
+            node("GlobalAveragePool", ["a"], ["p"]),
+            node("HardSigmoid", ["p"], ["s"], alpha=1 / 6, beta=0.5),
+            node("Mul", ["a", "s"], ["m"]),
+        ],
+        {},
+    ),
+    "sigmoid and minimum": ([node("Sigmoid", ["a"], ["s"]), node("Min", ["s", "k"], ["m"])], _constants(k=0.5)),
+    "concatenation of two fixed scales": (
+        [node("Sigmoid", ["a"], ["s"]), node("Tanh", ["a"], ["t"]), node("Concat", ["s", "t"], ["m"], axis=1)],
+        {},
+    ),
+    "clip of a value with two readers": (
+        [node("Clip", ["a", "low", "high"], ["c"]), node("Mul", ["a", "c"], ["m"])],
+        _constants(low=0, high=1),
+    ),
+    "maximum of image": (
+        [node("ReduceMax", ["a", "axes"], ["r"], keepdims=1), node("Add", ["a", "r"], ["m"])],
+        _constants(axes=[2, 3]),
+    ),
+    "sum of channels": (
+        [node("ReduceSum", ["a", "axes"], ["r"], keepdims=1), node("Add", ["a", "r"], ["m"])],
+        _constants(axes=[1]),
+    ),
+    "split and gate": (
+        [
+            node("Split", ["a"], ["s", "t"], axis=1, num_outputs=2),
+            node("Sigmoid", ["t"], ["g"]),
+            node("Mul", ["s", "g"], ["m"]),
+        ],
+        {},
+    ),
+    "constant channels": ([node("Concat", ["a", "k"], ["m"], axis=1)], _constants(k=np.ones((1, 2, 8, 8)))),
+}
+
+
+@pytest.mark.parametrize("name", list(PATTERNS))
+def test_patterns_without_a_kernel_of_their_own_compute_on_integers_alone(name: str, tmp_path: Path) -> None:
+    nodes, constants = PATTERNS[name]
+    r = np.random.default_rng(6)
+    weights = {"w": r.normal(size=(8, 4, 3, 3)) / 6, "v": r.normal(size=(3, _channels(name), 1, 1)) / 3}
+    proto = model(
+        [node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), *nodes, node("Conv", ["m", "v"], ["y"])],
+        [("x", [1, 4, 8, 8])],
+        [("y", [1, 3, 8, 8])],
+        {**constants, **{key: x.astype(np.float32) for key, x in weights.items()}},
+        opset=18,
+    )
+    found = gp.from_onnx(proto)
+    float_scales = gp.quantize(found, nets.samples(found, 16), target="tflite", preset="fast")
+    quantized = gp.quantize(found, nets.samples(found, 16), target="tflite", full_integer=True, preset="fast")
+    assert quantized.report.snr_db > float_scales.report.snr_db - 3
+    gp.save(quantized, tmp_path / "q.tflite")
+    raw = gp.load(tmp_path / "q.tflite", raw=True)
+    for value in raw.graph.values():
+        assert value.is_constant or "float" not in str(value.fact.dtype), value.name
+    codes = r.integers(-64, 64, (1, 4, 8, 8)).astype(np.int8)
+    (simulated,) = gp.run(quantized, {"x": codes}, backend="reference").values()
+    given = _run(tmp_path / "q.tflite", {"x": codes})
+    assert np.abs(given.astype(int) - simulated.astype(int)).max() <= 2
+
+
+def _channels(name: str) -> int:
+    return {"concatenation of two fixed scales": 16, "split and gate": 4, "constant channels": 10}.get(name, 8)
+
+
+def test_an_operand_of_a_concatenation_that_others_read_keeps_its_scale(tmp_path: Path) -> None:
+    r = np.random.default_rng(8)
+    weights = {
+        "w": r.normal(size=(4, 4, 3, 3)) / 6,
+        "v": 20 * r.normal(size=(4, 4, 3, 3)),
+        "u": r.normal(size=(3, 4, 1, 1)),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        node("Conv", ["a", "v"], ["b"], pads=[1, 1, 1, 1]),
+        node("Concat", ["x", "a", "b"], ["c"], axis=1),
+        node("AveragePool", ["c"], ["d"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["a", "u"], ["e"]),
+    ]
+    outputs = [("d", [1, 12, 4, 4]), ("e", [1, 3, 8, 8])]
+    constants = {key: x.astype(np.float32) for key, x in weights.items()}
+    found = gp.from_onnx(model(nodes, [("x", [1, 4, 8, 8])], outputs, constants))
+    quantized = gp.quantize(found, nets.samples(found, 16), target="tflite", full_integer=True, preset="fast")
+    gp.save(quantized, tmp_path / "q.tflite")
+    raw = gp.load(tmp_path / "q.tflite", raw=True)
+    words = Counter(node.word for node in raw.graph)
+    assert words["QUANTIZE"] == 2, "x and a go into the concatenation with its scale"
+    assert quantized.report.snr_db > 30
+
+
 def test_what_has_no_integer_kernel_is_refused_by_name_where_all_is_to_be_integer() -> None:
     found = nets.products()
     with pytest.raises(gp.DiagnosticError, match="LayerNormalization 'norm' computes on floats") as told:

@@ -10,12 +10,13 @@ TFLITE = Target(
     formats=("tflite", "onnx"),
     weighted=LAYERS,
     pointwise=frozenset(
-        {"Add", "Sub", "Mul", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat", "Max", "Min", "PRelu"}
-        | {"LeakyRelu", "HardSwish", "Relu", "Sigmoid", "Tanh", "Softmax", "Resize"}
+        {"Add", "Sub", "Mul", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat"}
+        | {"Max", "Min", "PRelu", "LeakyRelu", "HardSwish", "Relu", "Sigmoid", "Tanh", "Softmax", "Resize"}
+        | {"ReduceMax", "ReduceMin"}
     ),
     fused=frozenset({"Relu", "Clip"}),
     # Kernels of data movements keep the scale.
-    shared=frozenset({"AveragePool", "Concat", "Max", "Min", "Resize"}),
+    shared=frozenset({"AveragePool", "Concat", "Max", "Min", "ReduceMax", "ReduceMin", "Resize"}),
     per_channel=LAYERS,
     activation=DType.INT8,
     activations=frozenset({DType.INT8, DType.INT16}),
@@ -27,6 +28,8 @@ TFLITE = Target(
     is_dynamic=True,
     rounds_rows=True,
     has_whole=True,
+    # It has no kernels for HardSigmoid, Clip and Split, a wrong one for ReduceSum, and its AveragePool keeps the scale.
+    decomposes=frozenset({"HardSigmoid", "Clip", "Split", "ReduceSum", "AveragePool"}),
     constants=True,
     # int16 kernels have no zero points.
     centred=frozenset({DType.INT16}),

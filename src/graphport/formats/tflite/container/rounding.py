@@ -83,6 +83,6 @@ def _always(_: Node) -> bool:
 _RULES: Mapping[str, Callable[[Node], bool]] = {
     "AVERAGE_POOL_2D": _has_even_window,
     "MEAN": _mean_may_tie,
-    **dict.fromkeys(("ADD", "SUB"), lambda node: _may_tie(_factors(node))),
+    **dict.fromkeys(("ADD", "SUB", "QUANTIZE"), lambda node: _may_tie(_factors(node))),
     **dict.fromkeys(("RESIZE_BILINEAR", "LEAKY_RELU", "PRELU", "HARD_SWISH", "RSQRT", "SQUARED_DIFFERENCE"), _always),
 }

@@ -11,6 +11,7 @@ from graphport.formats.tflite.graph_passes.hash import fill_tables
 from graphport.formats.tflite.graph_passes.hybrid import is_hybrid, products_of_rows
 from graphport.formats.tflite.graph_passes.integers import integers
 from graphport.formats.tflite.graph_passes.layout import move_transposes_down
+from graphport.formats.tflite.graph_passes.requantize import requantize
 from graphport.formats.tflite.graph_passes.resources import has_expected_arity
 from graphport.formats.tflite.graph_passes.scales import even_out, fold_scales
 from graphport.formats.tflite.graph_passes.spectra import part_spectra
@@ -114,6 +115,7 @@ def after_lifting(graph: Graph) -> None:
         move_transposes_down(inner)
         fold_scales(inner)
         integers(inner)
+        requantize(inner)
         clamp_results(inner)
         reshape_what_stays(inner)
         shape_from_root(inner)

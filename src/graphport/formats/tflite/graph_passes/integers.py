@@ -62,12 +62,12 @@ def _round_before_cuts(graph: Graph) -> None:
     After   y = SLICE(QUANTIZE(RELU(TRANSPOSE_CONV(x, w))), begin, size)
     """
     for node in list(graph):
-        if node.dialect == _DIALECT and node.word == "QUANTIZE" and _quantization(node, "quantized") is None:
+        if node.dialect == _DIALECT and node.word == "QUANTIZE" and quantization_of(node, "quantized") is None:
             _round_before_cut(graph, node)
 
 
 def _round_before_cut(graph: Graph, node: Node) -> None:
-    quantization, behind = _quantization(node, "quantized_results"), [node]
+    quantization, behind = quantization_of(node, "quantized_results"), [node]
     while (maker := behind[-1].operands[0].producer) is not None and maker.word in _CLAMPS:
         behind.append(maker)
     cut = behind[-1].operands[0].producer
@@ -143,7 +143,7 @@ def _hands_on(kernel: Kernel) -> bool:
 def _fill_with_zero(graph: Graph) -> None:
     """Replace PADV2 by `PAD`, which XNNPACK supports, if the fill value is the zero point."""
     for node in list(graph):
-        quantization = _quantization(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
+        quantization = quantization_of(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
         filler = node.inputs[2] if quantization is not None and len(node.inputs) > 2 else None
         storage = filler.storage if filler is not None and filler.is_constant else None
         if (
@@ -186,7 +186,7 @@ def _dtype(value: Value) -> DType | None:
 
 def _make_signed(node: Node) -> None:
     """Convert uint8 values that only DEQUANTIZE reads to int8: uint8 kernels do not support per-channel scales."""
-    quantization, users = _quantization(node, "quantized_results"), [use.user for use in node.output.uses]
+    quantization, users = quantization_of(node, "quantized_results"), [use.user for use in node.output.uses]
     if (
         quantization is None
         or quantization[0] is not DType.UINT8
@@ -199,7 +199,7 @@ def _make_signed(node: Node) -> None:
     fact = node.output.fact
     if len(readers) < len(users) or not isinstance(fact, TensorFact):
         return
-    if any(_quantization(reader, "quantized") != quantization for reader in readers):
+    if any(quantization_of(reader, "quantized") != quantization for reader in readers):
         return
     signed = _signed(quantization)
     node.output.fact = TensorFact(DType.INT8, fact.shape)
@@ -220,7 +220,7 @@ def _fuse(graph: Graph, node: Node) -> bool:
     if end is None or node.attributes.get("quantized") is not None:
         return False
     activation, last = end
-    quantization = _quantization(last, "quantized_results")
+    quantization = quantization_of(last, "quantized_results")
     if quantization is None or not _can_produce(quantization, kernel):
         return False
     operands = _operands(graph, node, kernel, quantization)
@@ -299,7 +299,7 @@ def _clamp(node: Node, value: Value) -> tuple[float, float] | None:
 
 def _saturates(node: Node, low: float, high: float) -> bool:
     """Whether all numbers below `low` and above `high` quantize like `low` and `high`."""
-    quantization = _quantization(node, "quantized_results")
+    quantization = quantization_of(node, "quantized_results")
     if quantization is None:
         return False
     limits = np.iinfo(quantization[0].numpy)
@@ -307,7 +307,8 @@ def _saturates(node: Node, low: float, high: float) -> bool:
     return low <= (limits.min - zero + 0.5) * scale and high >= (limits.max - zero - 0.5) * scale
 
 
-def _quantization(node: Node, name: str, place: int = 0) -> Quantization | None:
+def quantization_of(node: Node, name: str, place: int = 0) -> Quantization | None:
+    """Return the quantization parameters of operand or result `place`: `name` is the attribute."""
     entries = node.attributes.get(name)
     return cast("Any", entries)[place] if isinstance(entries, tuple) and len(entries) > place else None
 
@@ -316,7 +317,7 @@ def _operands(
     graph: Graph, node: Node, kernel: Kernel, result: Quantization
 ) -> tuple[list[Value | None], list[Quantization | None]] | None:
     indices = kernel.numbers or range(len(node.inputs))
-    quantizations = {place: _stands(node.inputs[place]) for place in indices}
+    quantizations = {place: stored_quantization(node.inputs[place]) for place in indices}
     known = [each for each in quantizations.values() if each is not None and each[0] is result[0]]
     if len(known) < len(quantizations) or (kernel.is_same and any(each != result for each in known)):
         return None
@@ -337,7 +338,7 @@ def _operands(
             return None
         values[2], entries[2] = _add_filler(graph, values[2], result), result
     for place in indices:
-        values[place] = _stored(graph, node, cast("Value", node.inputs[place]))
+        values[place] = stored_integers(graph, node, cast("Value", node.inputs[place]))
     return values, entries
 
 
@@ -357,36 +358,36 @@ def _add_filler(graph: Graph, value: Value | None, quantization: Quantization) -
     return graph.add_constant("filler", TensorFact.of(storage), storage)
 
 
-def _stands(value: Value | None) -> Quantization | None:
+def stored_quantization(value: Value | None) -> Quantization | None:
     """Return the quantization parameters of a value that has stored integers; `None` if it has none."""
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None
     if node.word == "DEQUANTIZE":
-        quantization = _quantization(node, "quantized")
+        quantization = quantization_of(node, "quantized")
         return quantization if quantization is not None and quantization[1] < 0 else None
     kernel = KERNELS.get(node.word)
     if kernel is None or not kernel.moves or len(node.results) > 1 or node.attributes.get("fused_activation_function"):
         return None
-    quantization = _stands(node.operand(0))
+    quantization = stored_quantization(node.operand(0))
     if quantization is None or quantization[0] not in kernel.types:
         return None
     return quantization if node.word != _FILLS or _filler(node.inputs[2], quantization) is not None else None
 
 
-def _stored(graph: Graph, before: Node, value: Value) -> Value:
+def stored_integers(graph: Graph, before: Node, value: Value) -> Value:
     """Return the stored integers of a value that has some."""
     node = cast("Node", value.producer)
     first = cast("Value", node.operand(0))
     if node.word == "DEQUANTIZE":
         return first
-    quantization = cast("Quantization", _stands(value))
+    quantization = cast("Quantization", stored_quantization(value))
     fact = cast("TensorFact", value.fact)
     result = Value(graph.fresh(f"{value.name}_{quantization[0]}"), TensorFact(quantization[0], fact.shape))
     entries = (quantization, *[None] * (len(node.inputs) - 1))
     attributes: dict[str, Any] = {**node.attributes, "quantized": entries, "quantized_results": (quantization,)}
     attributes["types"] = (quantization[0],)
-    source = _stored(graph, before, first)
+    source = stored_integers(graph, before, first)
     rest = list(node.inputs[1:])
     if node.word == _FILLS:
         rest[1] = _add_filler(graph, rest[1], quantization)
@@ -437,7 +438,7 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
         return None
     first = node.operand(0)
     if node.word == "DEQUANTIZE" and first is not None and first.storage is not None and first.is_constant:
-        quantization = _quantization(node, "quantized")
+        quantization = quantization_of(node, "quantized")
         if quantization is None:
             return None
         if quantization[0] is not DType.UINT8:
