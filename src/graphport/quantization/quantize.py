@@ -32,12 +32,13 @@ from graphport.quantization.placement import Placement
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.random_inputs import random_inputs_at, random_samples
 from graphport.quantization.report import QuantizationReport, Step, worst_of
-from graphport.quantization.require_layers import inner_layers
+from graphport.quantization.require_layers import inner_layers, is_weighted
 from graphport.quantization.result_diagnostics import check_result, slower
 from graphport.quantization.samples import evenly_spaced_indices, gather
 from graphport.quantization.session import QuantizationSession, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
+from graphport.quantization.states import NUM_STEPS, drift, nodes_of_states, pair_states, roll_out
 from graphport.quantization.statistics_file import refuse_path
 from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
@@ -45,10 +46,11 @@ from graphport.quantization.table import ncnn_table
 from graphport.quantization.wide_activations import refuse_wide
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from graphport.formats.ncnn import Scales
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Value
     from graphport.quantization.optimise.optimise import Optimum
     from graphport.quantization.samples import Progress, Samples
     from graphport.quantization.settings import Preset, Settings
@@ -64,6 +66,8 @@ _FEW_LARGE = 2
 """Random inputs that a large model is measured with; its weights are not adjusted to them."""
 _LENGTHS = (1, 128)
 """Row counts of the runs that few-bit weights are timed with if no samples are given."""
+_MAX_DRIFT_DB = 12.0
+"""Maximum decrease of the SNR in dB over iterations with states that are fed back."""
 _MAX_NAMED_LAYERS = 3
 """Number of layers that a diagnostic names."""
 
@@ -117,7 +121,9 @@ def quantize(
     is_random = data is None
     if is_random:
         data, choices = _random_inputs(graph, choices, is_planned=is_planned)
-    samples = gather(graph, data)
+    samples, notes = gather(graph, data), list[Diagnostic]()
+    states = {} if settings.weights_only else pair_states(graph)
+    samples, notes = roll_out(graph, samples, states)
     graph = decompose(canonicalize(graph), choices.target.decomposes if settings.full_integer else ())
     refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic)
@@ -127,6 +133,8 @@ def quantize(
     if is_half:
         return _in_half_precision(session, graph, settings, is_random=is_random)
     best = _rounded(session, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
+    if states:
+        session, best = _without_drift(session, best, pair_states(graph))
     asked = Choices.of(replace(settings, min_snr=None))
     optimum = session.timed("points", optimised, session, best, goals, metric, asked) if is_planned else None
     if optimum is not None:
@@ -138,7 +146,7 @@ def quantize(
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     made = _inserted(session, best)
-    report = _report(session, best, [*session.findings, *_notes(graph)], settings, optimum, is_random=is_random)
+    report = _report(session, best, [*session.findings, *notes, *_notes(graph)], settings, optimum, is_random=is_random)
     exact = () if is_streamed else _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
     as_run = None if is_streamed else _as_run(session, made, exact)
@@ -164,6 +172,34 @@ def _with_implied(settings: Settings) -> Settings:
     if settings.dynamic:
         settings = replace(settings, weights_only=True)
     return replace(settings, cheap_layers=False, real_results=False) if settings.full_integer else settings
+
+
+def _without_drift(
+    session: QuantizationSession, best: Candidate, pairs: Mapping[Value, Value]
+) -> tuple[QuantizationSession, Candidate]:
+    """Keep the layers that compute states in float if quantization errors accumulate.
+
+    If no other layer can be quantized, warn with the SNR after several iterations.
+    """
+    graph, settings = session.given or best.graph, session.choices.settings
+    before, after = session.snr(best), drift(graph, insert_qdq(best.graph, best.quantization), session.samples, pairs)
+    if after.snr > before - _MAX_DRIFT_DB:
+        return session, best
+    loss = f"SNR {before:.1f} dB after one iteration, {after.snr:.1f} dB after {NUM_STEPS}"
+    names = nodes_of_states(graph, pairs)
+    others = [node for node in graph if is_weighted(node) and node.results[0].name not in names]
+    if settings.full_integer or not others:
+        message = f"quantization errors of states accumulate: {loss}"
+        remedy = "leave out 'full_integer', or use 16 bits (--bits 16)"
+        session.findings.append(Diagnostic("QUANT0033", message, None, remedy, Severity.WARNING))
+        return session, best
+    kept = replace(settings, float_nodes=(*settings.float_nodes, *names))
+    choices = replace(session.choices, settings=kept)
+    again = _begun(graph, choices, session.samples, session.on_progress, None)
+    again.observer, again.source = session.observer, session.source
+    message = f"{len(names)} layers that compute states remain in float, because errors accumulate: {loss}"
+    again.findings.append(Diagnostic("QUANT0034", message, None, None, Severity.NOTE))
+    return again, _rounded(again, graph, None, is_streamed=False)
 
 
 def _rounded(session: QuantizationSession, graph: Graph, distributed: str | None, *, is_streamed: bool) -> Candidate:

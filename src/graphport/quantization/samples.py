@@ -224,14 +224,14 @@ def _array(name: str, given: object) -> Array:
         return np.asarray(given)
     except (ValueError, TypeError, RuntimeError) as error:
         message = f"the calibration data of {name!r} are no array: {error}"
-        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "pass numbers in rows of equal length")) from error
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "pass rows of equal length")) from error
 
 
 def _of_iterable(graph: Graph, items: Iterable[object]) -> dict[str, Column]:
     """Each item is a run; if axis 0 of every input is open, runs are stacked along it."""
     is_stacked = all(_is_free(value) for value in graph.inputs)
     parts: dict[str, list[Column]] = {}
-    keep = _keeping(is_kept=isinstance(items, list | tuple))
+    keep = ArrayColumn if isinstance(items, list | tuple) else spilling()
     for number, item in enumerate(items):
         for name, x in _named(graph, item, number).items():
             array = _array(name, x)
@@ -253,21 +253,17 @@ def _named(graph: Graph, item: object, number: int) -> dict[str, object]:
     return dict(zip(names, given, strict=False))
 
 
-def _keeping(*, is_kept: bool) -> Callable[[Array], Column]:
-    """Return a function that creates columns of arrays: references, or copies, which are spilled to a file if large."""
+def spilling() -> Callable[[Array], Column]:
+    """Return a function that copies an array into a column, of a temporary file if all of them are large."""
     file, held = UnnamedFile(), 0
 
     def keep(array: Array) -> Column:
         nonlocal held
         held += array.nbytes
-        if is_kept:
-            return ArrayColumn(array)
         # A generator may reuse the memory of its arrays.
-        return (
-            ArrayColumn(array.copy())
-            if held <= _MAX_MEMORY_BYTES or array.dtype.hasobject
-            else SpilledColumn.of(array, file)
-        )
+        if held <= _MAX_MEMORY_BYTES or array.dtype.hasobject:
+            return ArrayColumn(array.copy())
+        return SpilledColumn.of(array, file)
 
     return keep
 
@@ -394,7 +390,7 @@ def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]
     if len(found) > 1:
         names = " and ".join(found.values())
         message = f"the calibration data of {value.name!r} have a batch axis in one of {names}, but not in another"
-        findings.append(Diagnostic("QUANT0002", message, None, "save all of them with or all without a batch axis"))
+        findings.append(Diagnostic("QUANT0002", message, None, "save all files with a batch axis, or all without"))
     return next(iter(found), 1)
 
 

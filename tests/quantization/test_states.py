@@ -1,0 +1,84 @@
+"""Recurrent states: recognized by names and shapes, calibrated over steps, and kept in float if errors grow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.quantization.samples import gather
+from graphport.quantization.states import NUM_STEPS, drift, pair_states
+from tests.models import model, node
+
+WIDTH, INPUTS, OUTPUTS, COUNT = 64, 32, 8, 40
+
+
+def recurrent(gain: float, names: tuple[str, str] = ("h", "hn")) -> gp.Model:
+    """hn = tanh(x w + gain h u), y = hn v, with eigenvalues of u up to about 1: errors grow from a gain of 1 on."""
+    r = np.random.default_rng(2)
+    before, after = names
+    constants = {
+        "w": r.normal(size=(INPUTS, WIDTH)) / 8,
+        "u": gain * r.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH),
+        "v": r.normal(size=(WIDTH, OUTPUTS)) / 5,
+    }
+    constants = {name: x.astype(np.float32) for name, x in constants.items()}
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"], name="in"),
+        node("MatMul", [before, "u"], ["b"], name="step"),
+        node("Add", ["a", "b"], ["c"]),
+        node("Tanh", ["c"], [after]),
+        node("MatMul", [after, "v"], ["y"], name="read"),
+    ]
+    inputs = [("x", ["N", INPUTS]), (before, ["N", WIDTH])]
+    return gp.from_onnx(model(nodes, inputs, [("y", ["N", OUTPUTS]), (after, ["N", WIDTH])], constants))
+
+
+def samples(state: str = "h") -> dict[str, np.ndarray]:
+    x = np.random.default_rng(5).normal(size=(COUNT, INPUTS)).astype(np.float32)
+    return {"x": x, state: np.zeros((COUNT, WIDTH), np.float32)}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("h", "hn"), ("h_in", "h_out"), ("hidden", "hidden_out"), ("past.0.state", "present.0.state"), ("state", "z")],
+)
+def test_states_are_paired_by_name_or_by_the_only_shape(names: tuple[str, str]) -> None:
+    pairs = pair_states(recurrent(0.5, names).graph)
+    assert {before.name: after.name for before, after in pairs.items()} == {names[0]: names[1]}
+
+
+def test_outputs_of_another_shape_or_with_rivals_are_no_states() -> None:
+    nodes = [node("Add", ["a", "b"], ["p"]), node("Mul", ["a", "b"], ["q"])]
+    shapes = [("a", [2, 3]), ("b", [2, 3])]
+    assert pair_states(gp.from_onnx(model(nodes, shapes, [("p", [2, 3]), ("q", [2, 3])])).graph) == {}
+
+
+def test_a_state_of_zeros_is_calibrated_with_the_states_of_the_steps_before() -> None:
+    found = gp.quantize(recurrent(0.5), samples(), preset="fast")
+    assert "QUANT0032" in {finding.code for finding in found.report.findings}
+    noise = drift(recurrent(0.5).graph, found.graph, gather(recurrent(0.5).graph, samples()), pair_states(found.graph))
+    assert 25 < noise.snr < 100
+
+
+def test_recorded_states_are_used_as_they_are() -> None:
+    recorded = samples() | {"h": np.random.default_rng(1).normal(size=(COUNT, WIDTH)).astype(np.float32)}
+    found = gp.quantize(recurrent(0.5), recorded, preset="fast")
+    assert "QUANT0032" not in {finding.code for finding in found.report.findings}
+
+
+def test_layers_before_a_state_stay_float_where_errors_grow_from_step_to_step() -> None:
+    source = recurrent(2.5)
+    found = gp.quantize(source, samples(), preset="fast")
+    assert "QUANT0034" in {finding.code for finding in found.report.findings}
+    noise = drift(source.graph, found.graph, gather(source.graph, samples()), pair_states(found.graph))
+    assert noise.snr > 25, f"after {NUM_STEPS} steps"
+
+
+def test_steps_are_compared_with_the_states_of_each_model() -> None:
+    source, pairs = recurrent(0.5), pair_states(recurrent(0.5).graph)
+    graph = source.graph
+    assert drift(graph, graph, gather(graph, samples()), pairs).snr == 150
+    first, second = (gp.run(recurrent(gain), samples())["hn"] for gain in (0.5, 0.6))
+    assert np.array_equal(first, second), "one step from a zero state does not show another recurrent weight"
+    assert drift(graph, recurrent(0.6).graph, gather(graph, samples()), pairs).snr < 40
