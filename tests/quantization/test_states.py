@@ -44,7 +44,7 @@ def samples(state: str = "h") -> dict[str, np.ndarray]:
     [("h", "hn"), ("h_in", "h_out"), ("hidden", "hidden_out"), ("past.0.state", "present.0.state"), ("state", "z")],
 )
 def test_states_are_paired_by_name_or_by_the_only_shape(names: tuple[str, str]) -> None:
-    pairs = pair_states(recurrent(0.5, names).graph)
+    pairs = pair_states(recurrent(0.5, names).graph, [names[0]])
     assert {before.name: after.name for before, after in pairs.items()} == {names[0]: names[1]}
 
 
@@ -52,6 +52,14 @@ def test_outputs_of_another_shape_or_with_rivals_are_no_states() -> None:
     nodes = [node("Add", ["a", "b"], ["p"]), node("Mul", ["a", "b"], ["q"])]
     shapes = [("a", [2, 3]), ("b", [2, 3])]
     assert pair_states(gp.from_onnx(model(nodes, shapes, [("p", [2, 3]), ("q", [2, 3])])).graph) == {}
+
+
+def test_an_image_of_the_same_size_is_no_state() -> None:
+    graph = gp.from_onnx(
+        model([node("Relu", ["x"], ["x_out"])], [("x", [1, 3, 8, 8])], [("x_out", [1, 3, 8, 8])])
+    ).graph
+    assert pair_states(graph, ["x"]) == {}
+    assert pair_states(recurrent(0.5, ("state", "z")).graph) == {}, "not without zeros in the samples"
 
 
 def test_a_state_of_zeros_is_calibrated_with_the_states_of_the_steps_before() -> None:

@@ -38,7 +38,7 @@ from graphport.quantization.samples import evenly_spaced_indices, gather
 from graphport.quantization.session import QuantizationSession, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
-from graphport.quantization.states import NUM_STEPS, drift, nodes_of_states, pair_states, roll_out
+from graphport.quantization.states import NUM_STEPS, drift, nodes_of_states, pair_states, roll_out, zero_inputs
 from graphport.quantization.statistics_file import refuse_path
 from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
@@ -122,7 +122,7 @@ def quantize(
     if is_random:
         data, choices = _random_inputs(graph, choices, is_planned=is_planned)
     samples, notes = gather(graph, data), list[Diagnostic]()
-    states = {} if settings.weights_only else pair_states(graph)
+    states = {} if settings.weights_only else pair_states(graph, zero_inputs(samples))
     samples, notes = roll_out(graph, samples, states)
     graph = decompose(canonicalize(graph), choices.target.decomposes if settings.full_integer else ())
     refuse_wide(graph, settings, choices.target)
@@ -134,7 +134,7 @@ def quantize(
         return _in_half_precision(session, graph, settings, is_random=is_random)
     best = _rounded(session, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
     if states:
-        session, best = _without_drift(session, best, pair_states(graph))
+        session, best = _without_drift(session, best, pair_states(graph, {value.name for value in states}))
     asked = Choices.of(replace(settings, min_snr=None))
     optimum = session.timed("points", optimised, session, best, goals, metric, asked) if is_planned else None
     if optimum is not None:

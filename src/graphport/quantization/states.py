@@ -17,7 +17,7 @@ from graphport.quantization.require_layers import is_weighted
 from graphport.quantization.samples import spilling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.columns import Column
@@ -37,10 +37,16 @@ _ENDINGS = ("out", "in", "n")
 """Name endings with that purpose: `h`, `hn`."""
 
 
-def pair_states(graph: Graph) -> dict[Value, Value]:
+def zero_inputs(samples: Samples) -> set[str]:
+    """Return the names of the inputs whose calibration data are zero."""
+    return {name for name in (*samples.columns, *samples.fixed) if _is_zero(samples, name)}
+
+
+def pair_states(graph: Graph, zeros: Collection[str] = ()) -> dict[Value, Value]:
     """Map each input to the output of equal type and shape that is fed back to it.
 
-    A pair has related names, or no other input and output have its type and shape.
+    A pair has related names; or the input is one of `zeros`, and no other input and output have its type and shape. A
+    model whose inputs would all be states has none: its output is an image of the same size, for example.
     """
     pairs: dict[Value, Value] = {}
     inputs = [value for value in graph.inputs if value.storage is None and _is_state_like(value)]
@@ -48,10 +54,11 @@ def pair_states(graph: Graph) -> dict[Value, Value]:
         alike = [output for output in dict.fromkeys(graph.outputs) if not output.is_input and _is_alike(value, output)]
         named = [output for output in alike if _stem(output.name) == _stem(value.name)]
         rivals = [other for other in inputs if _is_alike(other, value)]
-        found = named or (alike if len(rivals) == 1 else [])
+        found = named or (alike if len(rivals) == 1 and value.name in zeros else [])
         if len(found) == 1:
             pairs[value] = found[0]
-    return pairs
+    has_others = any(value.storage is None and value not in pairs for value in graph.inputs)
+    return pairs if has_others else {}
 
 
 def roll_out(graph: Graph, samples: Samples, states: Mapping[Value, Value]) -> tuple[Samples, list[Diagnostic]]:
@@ -62,9 +69,8 @@ def roll_out(graph: Graph, samples: Samples, states: Mapping[Value, Value]) -> t
     Returns:
         The samples, and a note for each replaced input.
     """
-    pairs = {
-        value.name: output for value, output in states.items() if samples.count > 1 and _is_zero(samples, value.name)
-    }
+    zeros = zero_inputs(samples) if states and samples.count > 1 else ()
+    pairs = {value.name: output for value, output in states.items() if value.name in zeros}
     if not pairs:
         return samples, []
     columns = _states(graph, samples, pairs)
