@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.api.documents import origin
-from graphport.api.model import CastModel, Model
+from graphport.api.load import as_model
+from graphport.api.model import CastModel
 from graphport.api.rewrite import keep_opset
 from graphport.api.run import runnable
 from graphport.quantization.record import note_documents
@@ -14,12 +15,13 @@ from graphport.runtimes.run_limits import limits_runs
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from graphport.api.model import ModelSource
     from graphport.quantization.half.cast import To
 
 
 @limits_runs
 def cast(
-    model: Model,
+    model: ModelSource,
     to: To,
     *,
     calibration: object = None,
@@ -44,6 +46,7 @@ def cast(
         DiagnosticError: CAST0001 the type is unknown, or there is nothing to cast, CAST0007 `keep` matches nothing;
             errors of the samples.
     """
+    model = as_model(model)
     from graphport.quantization.half.cast import cast as cast_graph
 
     graph = runnable(model)

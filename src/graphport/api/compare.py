@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphport.api.load import as_model
 from graphport.api.model import Model
 from graphport.api.run import first_run, run, runnable
 from graphport.comparison import Comparison, compare_outputs
@@ -22,12 +23,13 @@ from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 from graphport.proof.side import paired
-from graphport.runtimes.inputs import checked
+from graphport.runtimes.inputs import checked, named_inputs
 from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from graphport.api.model import Inputs, ModelSource
     from graphport.comparison import Difference
     from graphport.core.diagnostics import Span
     from graphport.ir.graph import Graph, Value
@@ -67,9 +69,9 @@ class FoundDifference:
 
 @limits_runs
 def compare(
-    a: Model,
-    b: Model,
-    inputs: Mapping[str, Any] | None = None,
+    a: ModelSource,
+    b: ModelSource,
+    inputs: Inputs | None = None,
     *,
     backend: str = "auto",
     every_value: bool = False,
@@ -80,19 +82,21 @@ def compare(
     Args:
         a: the expected model.
         b: the actual model; its inputs are paired with those of `a` by name, else by position.
-        inputs: by the names of `a`; random if `None`.
+        inputs: by the names of `a`, or as for `run`; random if `None`.
         backend: see `run`.
         every_value: compare all values that both models compute under one name, in the order of `b`. They are not all
             in memory at once.
         limits: tolerances.
     """
+    a, b = as_model(a), as_model(b)
     if every_value:
-        given = first_run(a, backend)[0] if inputs is None else dict(inputs)
+        given = first_run(a, backend)[0] if inputs is None else named_inputs(a.graph, inputs)
         return compared_values(a, b, given, backend, limits or Limits())
     if inputs is None:
         given, first = first_run(a, backend)
     else:
-        given, first = dict(inputs), run(a, inputs, backend=backend)
+        given = named_inputs(a.graph, inputs)
+        first = run(a, given, backend=backend)
     return compared(a, first, b, given, backend, limits)
 
 
@@ -109,9 +113,9 @@ def compared(
 
 @limits_runs
 def find_difference(
-    a: Model,
-    b: Model,
-    inputs: Mapping[str, Any] | None = None,
+    a: ModelSource,
+    b: ModelSource,
+    inputs: Inputs | None = None,
     *,
     limits: Limits | None = None,
     backend: str = "auto",
@@ -126,7 +130,7 @@ def find_difference(
     Args:
         a: the expected model.
         b: the actual model; values are paired by name, or by their names before a conversion.
-        inputs: by the names of `a`; random if `None`.
+        inputs: by the names of `a`, or as for `run`; random if `None`.
         limits: tolerances.
         backend: the backend for both models; see `run`.
         other: the backend for `b`, if it differs.
@@ -139,8 +143,9 @@ def find_difference(
         DiagnosticError: `a` does not run.
         TimeoutError: no difference is found within `seconds`.
     """
+    a, b = as_model(a), as_model(b)
     deadline = None if seconds is None else time.monotonic() + seconds
-    given = first_run(a, backend)[0] if inputs is None else dict(inputs)
+    given = first_run(a, backend)[0] if inputs is None else named_inputs(a.graph, inputs)
     first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
     values = pairs(first[0], second[0], outputs_first=True)
     backends = backend, other or backend

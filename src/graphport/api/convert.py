@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack
 
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
 from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.save import Export, apply_options, export, fold_constants
+from graphport.api.temporary_source import SOURCE_NAME, path_of, write_temporary
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.conversion.coverage import missing_operators
 from graphport.conversion.operator_mapping import OperatorMapping, map_operators
@@ -18,15 +20,17 @@ from graphport.core.facts import TensorFact
 from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from graphport.api.model import Model, Shapes
+    from graphport.api.model import Model, ModelSource, Shapes
     from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
     from graphport.proof.verdict import Verdict
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,23 @@ class ConversionReport:
         return not self.unsupported and (self.verification is None or self.verification.passed)
 
 
+def _read_from_file(
+    function: Callable[Concatenate[str | Path, P], ConversionReport],
+) -> Callable[Concatenate[ModelSource, P], ConversionReport]:
+    """Let `function`, which takes a path, take models in memory, too: they are written to a temporary file."""
+
+    @wraps(function)
+    def read(source: ModelSource, *args: P.args, **keywords: P.kwargs) -> ConversionReport:
+        path = path_of(source)
+        if path is not None:
+            return function(path, *args, **keywords)
+        with write_temporary(source) as file:
+            return replace(function(file, *args, **keywords), source=SOURCE_NAME)
+
+    return read
+
+
+@_read_from_file
 def convert(  # noqa: PLR0913  keywords, each documented
     source: str | Path,
     target: str | Path,
@@ -90,7 +111,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
     """Read `source`, write `target`, and prove that both files compute the same, each in its native runtime.
 
     Args:
-        source: a model in any format.
+        source: a model in any format: a path, or what `load` accepts.
         target: the file to write; an existing file is replaced when the new file is complete and its proof has not
             failed.
         format: the target's format, if it does not follow from the file name.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
-from graphport.api.load import load
+from graphport.api.load import as_model, load
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, first_run, runnable
@@ -29,7 +29,7 @@ from graphport.runtimes.run_limits import limits_runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphport.api.model import Shapes
+    from graphport.api.model import ModelSource, Shapes
     from graphport.core.facts import Fact
     from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node, Value
@@ -67,7 +67,7 @@ class CutReport:
 
 
 def cut(
-    model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (), *, shapes: Shapes | None = None
+    model: ModelSource, inputs: Sequence[str] = (), outputs: Sequence[str] = (), *, shapes: Shapes | None = None
 ) -> Model:
     """Extract the subgraph between values of a model; weights are shared, nodes keep names, bodies and origins.
 
@@ -83,6 +83,7 @@ def cut(
         DiagnosticError: EDIT0001 and EDIT0002 a name is unknown or ambiguous, EDIT0003 an output is also an input,
             EDIT0004 no output depends on a requested input; SHAPE0003 a shape does not fit.
     """
+    model = as_model(model)
     return _cut(model, inputs, outputs, shapes)[0]
 
 

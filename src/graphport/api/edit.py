@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 
 from graphport import formats
-from graphport.api.load import load
+from graphport.api.load import as_model, load
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, runnable
@@ -38,6 +38,7 @@ from graphport.runtimes.work import endless_loop
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from graphport.api.model import ModelSource
     from graphport.core.dims import Dim
     from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node, Value
@@ -100,7 +101,7 @@ class EditReport:
         return self.proof is None or self.skipped is not None or self.proof.passed
 
 
-def edit(model: Model, changes: Edit | None = None, **keywords: Any) -> Model:
+def edit(model: ModelSource, changes: Edit | None = None, **keywords: Any) -> Model:
     """Return a changed copy of a model; unchanged weights are shared.
 
     Args:
@@ -114,6 +115,7 @@ def edit(model: Model, changes: Edit | None = None, **keywords: Any) -> Model:
                 samples;
             errors of shape inference.
     """
+    model = as_model(model)
     changes = replace(changes, **keywords) if changes is not None else Edit(**keywords)
     return _edited(model, changes)
 

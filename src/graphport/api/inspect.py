@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from graphport.api.load import as_model
 from graphport.api.macs import with_example
 from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
@@ -14,12 +15,13 @@ from graphport.conversion.sampling import sample_graph
 from graphport.core import budget
 
 if TYPE_CHECKING:
-    from graphport.api.model import Model
+    from graphport.api.model import ModelSource
 
 
 @budget.fresh()
-def inspect(model: Model) -> Inspection:
+def inspect(model: ModelSource) -> Inspection:
     """Summarize `model`: operators and their counts, weights, operations, and the formats that support it."""
+    model = as_model(model)
     graph, _ = legalize(model.graph)
     found = with_example(inspect_graph(graph, model.format, model.versions), graph)
     found = replace(found, kernels=model.kernels)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.dialect_graphs import custom_domains, has_exact, record_dialect_graph
 from graphport.api.model import Model
-from graphport.api.temporary_source import map_weights, replace_path, write_temporary
+from graphport.api.temporary_source import map_weights, path_of, replace_path, write_temporary
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.collection import paused_collection
@@ -22,14 +21,16 @@ from graphport.ops.infer import Inference
 from graphport.ops.operator_facts import shared_inference_cache
 
 if TYPE_CHECKING:
-    from graphport.api.model import Shapes
+    from pathlib import Path
+
+    from graphport.api.model import ModelSource, Shapes
 
 _FIXED = "inputs.fixed"
 """The note of a graph that names arguments whose values the reader has taken from `shapes`."""
 
 
 def load(
-    path: str | Path | bytes | BinaryIO,
+    path: ModelSource,
     *,
     raw: bool = False,
     shapes: Shapes | None = None,
@@ -42,7 +43,9 @@ def load(
 
     Args:
         path: a file or folder in any format; the format is recognized by content, then by name. Or the bytes of a
-            file, or a file that is open for reading bytes.
+            file, a file that is open for reading bytes, or a model in memory: `onnx.ModelProto`, `onnx_ir.Model`,
+            `openvino.Model`, `torch.export.ExportedProgram`, `torch.jit.ScriptModule`, `jax.export.Exported`,
+            `keras.Model`.
         raw: return the dialect graph without legalization.
         shapes: binds open dims of inputs before any evaluation.
         edition: of NNEF, `"provisional"` or `"final"`; recognized by content if `None`.
@@ -55,8 +58,10 @@ def load(
         format by other tools are warnings here, and errors in `check`.
 
     Raises:
-        DiagnosticError: all errors of the first stage with errors.
+        DiagnosticError: all errors of the first stage with errors; IO0020 `path` is no model.
     """
+    if isinstance(path, Model):
+        return path
     options: dict[str, Any] = {"edition": edition, "program": program, "states": states}
     model, findings = _read_source(path, format, raw=raw, shapes=shapes, **options)
     raise_errors(findings)
@@ -64,7 +69,7 @@ def load(
 
 
 def check(
-    path: str | Path | bytes | BinaryIO,
+    path: ModelSource,
     *,
     edition: str | None = None,
     shapes: Shapes | None = None,
@@ -76,7 +81,7 @@ def check(
 
 
 def checked(
-    path: str | Path | bytes | BinaryIO,
+    path: ModelSource,
     *,
     edition: str | None = None,
     shapes: Shapes | None = None,
@@ -92,12 +97,13 @@ def checked(
 
 # Pause the garbage collector while reading: reading creates many objects that all stay alive.
 @paused_collection()
-def _read_source(
-    path: str | Path | bytes | BinaryIO, format: str | None, **options: Any
-) -> tuple[Model, list[Diagnostic]]:
-    """Read a path, or bytes, which have no path."""
-    if isinstance(path, str | Path):
-        return _read(path, **options)
+def _read_source(path: ModelSource, format: str | None, **options: Any) -> tuple[Model, list[Diagnostic]]:
+    """Read a path, or a source without one."""
+    if isinstance(path, Model):
+        return path, [*path.findings]
+    file = path_of(path)
+    if file is not None:
+        return _read(file, **options)
     with write_temporary(path, format) as file:
         model, findings = _read(file, **options)
         map_weights(model.graph)
@@ -147,6 +153,11 @@ def _read(
     as_it_was, words = (None if each is None else record_dialect_graph(each, graph) for each in (read, as_read))
     model = Model(graph, kind.name, place, findings, versions, kernels=kernels, kept=as_it_was, words=words)
     return model, findings
+
+
+def as_model(source: ModelSource) -> Model:
+    """Return `source` if it is a `Model`; otherwise load it."""
+    return source if isinstance(source, Model) else load(source)
 
 
 def from_onnx(model: Any) -> Model:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from graphport import formats
-from graphport.api.load import load
+from graphport.api.load import as_model, load
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, first_run, runnable
@@ -29,6 +29,7 @@ from graphport.runtimes.run_limits import limits_runs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphport.api.model import ModelSource
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph, Value
     from graphport.proof.document import Proof
@@ -57,7 +58,7 @@ class MergeReport:
         return self.proof is None or self.skipped is not None or self.proof.passed
 
 
-def merge(a: Model, b: Model, connect: Mapping[str, str] | None = None) -> Model:
+def merge(a: ModelSource, b: ModelSource, connect: Mapping[str, str] | None = None) -> Model:
     """Return one model that computes `a`, and `b` on results of `a`; weights of both are shared.
 
     Its inputs are those of `a` and the unconnected inputs of `b`. Its outputs are the unconnected outputs of `a` and
@@ -71,6 +72,7 @@ def merge(a: Model, b: Model, connect: Mapping[str, str] | None = None) -> Model
     Raises:
         DiagnosticError: EDIT0001 a name is unknown, EDIT0013 nothing is connected, or types or shapes differ.
     """
+    a, b = as_model(a), as_model(b)
     return _merged(a, b, connect)[0]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from graphport.core.diagnostics import Diagnostic
+from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ir.results import labels
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from graphport.quantization.report import QuantizationReport
 
     Shapes = Mapping[str, Sequence[int | str]]
+    Inputs = object
+    """Arrays by input name, a list or tuple in the order of the inputs, or the only array: see `run`."""
+    ModelSource = object
+    """A `Model`, a path, bytes, a file that is open for reading bytes, or a model of another package: see `load`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +73,20 @@ class Model:
     def shapes(self) -> dict[str, Fact]:
         """Element type and shape of every value by name."""
         return {value.name: value.fact for value in self.graph.values()}
+
+    def __copy__(self) -> Self:
+        """Share the graph."""
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the graph; weights are immutable and shared."""
+        return replace(self, graph=rewrite.copy(self.graph))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as an archive file with the weights: nested objects of a deep graph exceed the recursion limit."""
+        from graphport.api.pickling import reduce_model
+
+        return reduce_model(self)
 
     def __repr__(self) -> str:
         return f"<Model {self.path or self.graph.name}: {len(self.graph)} nodes>"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.api.documents import origin
-from graphport.api.model import Model, QuantizedModel
+from graphport.api.load import as_model
+from graphport.api.model import QuantizedModel
 from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
 from graphport.quantization.dispatch import Method, dispatch
@@ -17,13 +18,14 @@ from graphport.runtimes.run_limits import limits_runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from graphport.api.model import ModelSource
     from graphport.quantization.samples import Progress
     from graphport.quantization.settings import Settings
 
 
 @limits_runs
 def quantize(
-    model: Model,
+    model: ModelSource,
     calibration: object = None,
     target: str | None = None,
     *,
@@ -63,6 +65,7 @@ def quantize(
                 observed on other
             machines, QUANT0015 the model contains or computes NaN or infinity, QUANT0016 no space for statistics.
     """
+    model = as_model(model)
     from graphport.quantization.quantize import quantize as quantize_graph
     from graphport.quantization.settings import Settings
 
@@ -93,7 +96,7 @@ def quantize(
     return result
 
 
-def perplexity(model: Model, tokens: Any) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float]:
+def perplexity(model: ModelSource, tokens: Any) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float]:
     """Return a metric for `quantize(metric=…)`: the negative perplexity of a language model whose outputs are logits.
 
     Args:
@@ -103,6 +106,7 @@ def perplexity(model: Model, tokens: Any) -> Callable[[Callable[[dict[str, Any]]
     Raises:
         DiagnosticError: QUANT0031 the tokens are not rows of at least two integers, or the model has other inputs.
     """
+    model = as_model(model)
     from graphport.quantization.perplexity import perplexity as measure
     from graphport.quantization.perplexity import tokens_of
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphport.api.compare import compared_values
+from graphport.api.load import as_model
 from graphport.api.macs import with_example
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
@@ -23,7 +24,7 @@ from graphport.quantization.record import dispatch_record, quantization_record
 from graphport.reports import Report
 from graphport.reports.model import GraphDocument
 from graphport.reports.statistics import Budget, statistics
-from graphport.runtimes.inputs import checked, random_inputs
+from graphport.runtimes.inputs import checked, named_inputs, random_inputs
 from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphport.api.model import Model
+    from graphport.api.model import Inputs, Model, ModelSource
     from graphport.ir.graph import Graph
     from graphport.passes.driver import Outcome
     from graphport.proof.document import Proof
@@ -53,9 +54,9 @@ class Findings:
 @budget.fresh()
 @limits_runs
 def report(
-    model: Model,
-    against: Model | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    model: ModelSource,
+    against: ModelSource | None = None,
+    inputs: Inputs | None = None,
     *,
     backend: str = "auto",
     times: bool = False,
@@ -72,6 +73,9 @@ def report(
         times: include the times of nodes of `model` from ONNX Runtime's profile, on one thread, if it runs there.
         findings: further results.
     """
+    model = as_model(model)
+    against = None if against is None else as_model(against)
+    inputs = None if inputs is None else named_inputs(model.graph, inputs)
     collected = findings or Findings()
     models = [model] if against is None else [model, against]
     sides = [GraphDocument(_canonical(each)) for each in models]

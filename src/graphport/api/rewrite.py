@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.dialect_graphs import custom_domains, restore_custom_operators
 from graphport.api.documents import origin
+from graphport.api.load import as_model
 from graphport.api.macs import compare_summaries
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
@@ -32,7 +33,7 @@ from graphport.quantization.record import note_checks, note_documents
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from graphport.api.model import Shapes
+    from graphport.api.model import ModelSource, Shapes
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
     from graphport.formats.options import FileOptions
@@ -104,7 +105,7 @@ class RewriteReport:
 
 
 def prepare(
-    model: Model,
+    model: ModelSource,
     *,
     only: Collection[str] = (),
     skip: Collection[str] = (),
@@ -131,6 +132,7 @@ def prepare(
         DiagnosticError: `model` has errors, or verification was required and is not possible.
         ValueError: unknown pass, or unknown value of `shared`.
     """
+    model = as_model(model)
     from graphport.passes.prepare import preparing
 
     passes = driver.select(preparing(shared), only, skip)
@@ -138,7 +140,7 @@ def prepare(
 
 
 def simplify(
-    model: Model,
+    model: ModelSource,
     *,
     only: Collection[str] = (),
     skip: Collection[str] = (),
@@ -151,6 +153,7 @@ def simplify(
     Arguments and errors are those of `prepare` except `shared`; the passes are those of
     `graphport.passes.simplify.SIMPLIFY`.
     """
+    model = as_model(model)
     from graphport.passes.simplify import SIMPLIFY
 
     passes = driver.select(SIMPLIFY, only, skip)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from graphport.api.dialect_graphs import exact_dialect_graph
+from graphport.api.load import as_model
 from graphport.api.model import QuantizedModel
 from graphport.backends import prepare as prepare_session
 from graphport.conversion.legalize import is_canonical, legalize
@@ -17,12 +18,12 @@ from graphport.ir import rewrite
 from graphport.ir.results import Outputs
 from graphport.ir.states import is_flag, state_pairs, waiting
 from graphport.ops.bind import bind_inputs
-from graphport.runtimes.inputs import checked, other_random_inputs, random_inputs
+from graphport.runtimes.inputs import checked, named_inputs, other_random_inputs, random_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.api.model import Model
+    from graphport.api.model import Inputs, Model, ModelSource
     from graphport.backends import Session
     from graphport.ir.graph import Graph
 
@@ -32,18 +33,20 @@ MOST_TRIED = 8
 
 
 def run(
-    model: Model,
-    inputs: Mapping[str, Any],
+    model: ModelSource,
+    inputs: Inputs,
     *,
     backend: str = "auto",
     every_value: bool = False,
     threads: int = 0,
 ) -> Outputs:
-    """Run a model once: arrays by input name to arrays by output name, and by position in `.ordered`.
+    """Run a model once, and return arrays by output name, and by position in `.ordered`.
 
     Args:
         model: a raw model is legalized first.
-        inputs: converted to the declared element types if that is lossless.
+        inputs: arrays by input name, a list or tuple in the order of the inputs, or the only array; arrays of NumPy,
+            torch, jax and others with `__array__` or DLPack. Converted to the declared element types if that is
+            lossless.
         backend: `auto` or one of `graphport.backends.BACKENDS`. The reference interpreter computes the integer
             operators
             of an unchanged TFLite file bit-exactly as LiteRT's reference kernels.
@@ -53,6 +56,7 @@ def run(
     Raises:
         DiagnosticError: inputs do not fit, the backend is not installed, or it cannot run the model.
     """
+    model = as_model(model)
     return _runner(model, backend, threads, once=True).run(inputs, every_value=every_value)
 
 
@@ -71,10 +75,11 @@ class Runner:
         self._flags = [value.name for value in graph.inputs if is_flag(value)]
         self._waiting = waiting(graph) if self._flags else set[str]()
 
-    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> Outputs:
+    def run(self, inputs: Inputs, *, every_value: bool = False) -> Outputs:
         """Run once, as `graphport.run`; states keep their values from the previous run, unless they are passed."""
-        given = self._states | dict(inputs)
-        if not self._waiting.isdisjoint(inputs):  # explicitly passed states replace the initial states
+        named = named_inputs(self._graph, inputs)
+        given = self._states | named
+        if not self._waiting.isdisjoint(named):  # explicitly passed states replace the initial states
             given = dict.fromkeys(self._flags, True) | given
         arrays = checked(self._graph, given)
         session = self._session if every_value else self._outputs
@@ -102,8 +107,9 @@ def _waits_for_shapes(graph: Graph) -> bool:
     return any(isinstance(value.fact, TensorFact) and not value.fact.is_static for value in graph.inputs)
 
 
-def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
+def session(model: ModelSource, backend: str = "auto", *, threads: int = 0) -> Runner:
     """`model` loaded into a backend once, for many runs; see `run`."""
+    model = as_model(model)
     return _runner(model, backend, threads)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
+from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Unpack
 
 from graphport import formats
 from graphport.api.dialect_graphs import custom_domains
+from graphport.api.load import as_model
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import stage_target
 from graphport.conversion.hooks import optimize
@@ -16,7 +19,7 @@ from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
-from graphport.core.diagnostics import Diagnostic, raise_errors
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.replacing import replacing
 from graphport.ir import rewrite
 from graphport.ops.operand_presence import require_operands
@@ -27,6 +30,7 @@ from graphport.proof.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphport.api.model import ModelSource
     from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
 
@@ -37,8 +41,17 @@ class SaveReport(list[Diagnostic]):
     verdict: ClassVar[Verdict] = Verdict.NOT_VERIFIED
 
 
-def save(model: Model, path: str | Path, *, format: str | None = None, **options: Unpack[WriteOptions]) -> SaveReport:
+def save(
+    model: ModelSource, path: str | Path | BinaryIO, *, format: str | None = None, **options: Unpack[WriteOptions]
+) -> SaveReport:
     """Write a model without a proof; the format is `format`, else that of the name. A raw model keeps its format.
+
+    Args:
+        model: see `load`.
+        path: a file, or a folder for formats of several files; or a file that is open for writing bytes, which needs
+            `format`.
+        format: the format, if the name does not state it.
+        **options: of the writer.
 
     Returns:
         Findings: constructs that a common reader of the format rejects. The report's `verdict` is `not verified`.
@@ -46,6 +59,9 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     Raises:
         DiagnosticError: LEG0002 for each operator that the format does not support; nothing is written then.
     """
+    model = as_model(model)
+    if not isinstance(path, str | PathLike):
+        return _save_to_open_file(model, path, format, options)
     kind = formats.by_name(path, format)
     kind.check_choices(options)
     graph = model.graph
@@ -64,7 +80,31 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     return SaveReport([*stated.findings, *findings])
 
 
-def to_torch(model: Model) -> Any:
+def _save_to_open_file(model: Model, file: BinaryIO, format: str | None, options: WriteOptions) -> SaveReport:
+    """Write a model to an open file.
+
+    Raises:
+        DiagnosticError: IO0020 there is no format, or the model needs several files.
+    """
+    if not hasattr(file, "write") or format is None:
+        message = f"cannot write a model to an object of type {type(file).__name__}"
+        remedy = "pass a path, or a file that is open for writing bytes, with format='onnx'"
+        raise DiagnosticError(Diagnostic("IO0020", message, None, remedy))
+    kind = formats.called(format)
+    with TemporaryDirectory(prefix="graphport-") as folder:
+        path = Path(folder) / f"model{kind.streamed or next(iter(kind.endings), '')}"
+        report = save(model, path, format=format, **options)
+        written = [each for each in Path(folder).rglob("*") if each.is_file()]
+        if written != [path]:
+            names = ", ".join(sorted(each.name for each in written))
+            message = f"{kind.title} stores this model in several files: {names}"
+            raise DiagnosticError(Diagnostic("IO0020", message, None, "pass a path instead of an open file"))
+        with path.open("rb") as source:
+            copyfileobj(source, file)
+    return report
+
+
+def to_torch(model: ModelSource) -> Any:
     """`model` as a `torch.nn.Module` with trainable parameters; requires torch.
 
     The module is that of the program that `save` writes as `.pt2`.
@@ -72,6 +112,7 @@ def to_torch(model: Model) -> Any:
     Raises:
         DiagnosticError: PT0013 torch is not installed; LEG0002 for each operator that a program does not support.
     """
+    model = as_model(model)
     from graphport.formats.pytorch.pt2.exporting import loaded
 
     with TemporaryDirectory(prefix="graphport-") as folder:
@@ -97,12 +138,13 @@ def write_scales(model: Model, kind: formats.Format, path: Path) -> None:
                 file.write(found[1].encode())
 
 
-def to_onnx(model: Model) -> Any:
+def to_onnx(model: ModelSource) -> Any:
     """`model` as an `onnx.ModelProto`.
 
     Raises:
         DiagnosticError: LEG0001 for nodes that have no canonical form and belong to no ONNX domain.
     """
+    model = as_model(model)
     from graphport.formats.onnx import to_proto
 
     kind = formats.FORMATS["onnx"]

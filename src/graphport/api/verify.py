@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.load import load
-from graphport.api.model import Model
+from graphport.api.temporary_source import path_of
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
@@ -21,12 +21,13 @@ from graphport.proof.process import pool
 from graphport.proof.runners import process_key
 from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.side import Side
+from graphport.runtimes.inputs import named_inputs
 from graphport.runtimes.memory import size_of, weights
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from graphport.api.model import Shapes
+    from graphport.api.model import Inputs, Model, ModelSource, Shapes
     from graphport.proof.document import Proof
     from graphport.proof.interface import Aspect
 
@@ -34,9 +35,9 @@ _FULL_EFFORT = Effort(60.0, asks_reference=True)
 
 
 def verify(  # noqa: PLR0913  keywords, each documented
-    a: str | Path | Model,
-    b: str | Path | Model,
-    inputs: Mapping[str, Any] | None = None,
+    a: ModelSource,
+    b: ModelSource,
+    inputs: Inputs | None = None,
     *,
     shapes: Shapes | None = None,
     edition: str | None = None,
@@ -51,7 +52,7 @@ def verify(  # noqa: PLR0913  keywords, each documented
     Args:
         a: the source; a model in memory is computed by graphport, so that the verdict is at most `consistent`.
         b: the model that should compute the same.
-        inputs: by the names of `a`; random if `None`.
+        inputs: by the names of `a`, or as for `run`; random if `None`.
         shapes: binds open dims of inputs of both.
         edition: of NNEF.
         proof: a file to write the proof to, with all data to repeat it.
@@ -65,22 +66,22 @@ def verify(  # noqa: PLR0913  keywords, each documented
         DiagnosticError: a file has errors, or `inputs` do not fit.
         ValueError: unknown effort.
     """
-    kinds = [formats.recognize(each) for each in (a, b) if not isinstance(each, Model)]
+    paths = [path_of(each) for each in (a, b)]
+    kinds = [formats.recognize(path) for path in paths if path is not None]
     if len(kinds) == 2:
         expect(*kinds)
     asked: dict[str, Any] = {"shapes": shapes, "edition": edition, "program": program, "states": states}
-    first = a if isinstance(a, Model) else load(a, **asked)
-    second = b if isinstance(b, Model) else load(b, **asked)
+    first, second = load(a, **asked), load(b, **asked)
     found = _judged(
-        side("a", first, is_file=not isinstance(a, Model)),
-        side("b", second, is_file=not isinstance(b, Model)),
-        inputs,
+        side("a", first, is_file=paths[0] is not None),
+        side("b", second, is_file=paths[1] is not None),
+        None if inputs is None else named_inputs(first.graph, inputs),
         tolerance(first),
         effort,
         ASPECTS if any_interface else (),
     )
     if proof is not None:
-        files = {"a": None if isinstance(a, Model) else Path(a), "b": None if isinstance(b, Model) else Path(b)}
+        files = dict(zip("ab", paths, strict=True))
         write_document(Path(proof), found, files, {**asked, "effort": effort})
     return found
 

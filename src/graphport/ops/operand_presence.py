@@ -23,8 +23,10 @@ def require_operands(graph: Graph) -> None:
     for inner in walk(graph):
         for node in inner:
             if not node.dialect and node.word in pages and (name := _absent_operand(node)):
-                message = f"{node.op}: the operand {name} is absent"
-                found.append(Diagnostic("SHAPE0001", message, node.origin, "only optional operands can be"))
+                reason = f"the required operand {name} is absent"
+                found.append(
+                    Diagnostic("SHAPE0001", f"{node.op}: {reason}", node.origin, "only optional operands can be")
+                )
     if found:
         raise DiagnosticError(*found)
 

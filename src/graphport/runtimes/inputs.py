@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -21,7 +22,7 @@ from graphport.runtimes import memory
 from graphport.runtimes.relations import candidates, completed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from graphport.core.dims import Dim, Extents
     from graphport.core.facts import Fact
@@ -80,6 +81,22 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def named_inputs(graph: Graph, inputs: object) -> dict[str, Any]:
+    """Return inputs by name: a mapping, a list or tuple in the order of the graph's inputs, or the only array.
+
+    Raises:
+        DiagnosticError: RUN0006 there are more arrays than inputs.
+    """
+    if isinstance(inputs, Mapping):
+        return dict(cast("Mapping[str, Any]", inputs))
+    names = [value.name for value in graph.inputs]
+    arrays = list(cast("Sequence[Any]", inputs)) if isinstance(inputs, list | tuple) else [inputs]
+    if len(arrays) > len(names):
+        message = f"{len(arrays)} arrays for a model with {len(names)} inputs"
+        raise DiagnosticError(Diagnostic("RUN0006", message, None, f"inputs: {', '.join(names)}"))
+    return dict(zip(names, arrays, strict=False))
+
+
 class _Lengths(NamedTuple):
     extents: Extents
     sizes: dict[str, int]
@@ -100,7 +117,11 @@ def _fitted(value: Value, given: Any, known: _Lengths, findings: list[Diagnostic
 
 
 def _array(name: str, fact: Fact, given: Any, findings: list[Diagnostic]) -> Any:
-    array = np.asarray(given)
+    try:
+        array = _host_array(given)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        findings.append(Diagnostic("RUN0007", f"the input {name!r} is no array: {error}", None, f"pass {fact}"))
+        return np.zeros(0)
     if not isinstance(fact, TensorFact) or fact.dtype is None:
         return array
     if fact.dtype is DType.STRING:
@@ -113,6 +134,16 @@ def _array(name: str, fact: Fact, given: Any, findings: list[Diagnostic]) -> Any
         findings.append(Diagnostic("RUN0007", message, None, f"convert it to {fact.dtype} yourself"))
         return array
     return converted
+
+
+def _host_array(given: Any) -> Any:
+    """Return an array of any package as a NumPy array: `__array__`, else DLPack; a tensor of torch without gradient."""
+    if hasattr(given, "detach"):
+        tensor = given.detach().cpu()
+        given = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    if not hasattr(given, "__array__") and hasattr(given, "__dlpack__"):
+        return np.from_dlpack(given)
+    return np.asarray(given)
 
 
 def _converted(array: Any, dtype: DType) -> Any:
