@@ -69,7 +69,10 @@ def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
     if len(axes) != 1 or len(counts) != 1:
         message = "tiles and axis must be constants of one element"
         raise UnsupportedError(message)
-    place, times = axes[0], counts[0]
+    if any(not float(number).is_integer() or abs(number) >= 1 << 63 for number in (*axes, *counts)):
+        message = f"tiles is {counts[0]} and axis is {axes[0]}, both must be integers"
+        raise UnsupportedError(message)
+    place, times = int(axes[0]), int(counts[0])
     rank = len(b.dims(input))
     if not -rank <= place < rank:
         message = f"axis {place} of an input of rank {rank}"
