@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections import Counter
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
@@ -12,6 +15,7 @@ import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
+from tests.draws import times
 from tests.models import model, node
 
 HOSTILE = (
@@ -72,3 +76,47 @@ def test_names_add_no_element_attribute_or_reference(view):
         assert found.names <= usual, name
         assert found.scripts == plain.scripts, name
         assert all(each.startswith("#") for each in found.references), found.references
+
+
+PIECES = (
+    *HOSTILE,
+    "\x00",
+    "\x1b[2J",
+    "\u202e",
+    "\u009b",
+    "\ud800",
+    "\ufffe",
+    "&",
+    "<",
+    ">",
+    '"',
+    "'",
+    "-->",
+    "\n",
+    "\t",
+    "%s",
+)
+
+
+def drawing(name: str) -> str:
+    """A drawing of one node in which all names are `name`."""
+    graph = Graph(name)
+    x = graph.add_input(f"x{name}", TensorFact(DType.FLOAT32, (2,)))
+    y = Value(f"y{name}", x.fact)
+    graph.append(Node("Relu", [x], [y], name=name))
+    graph.add_output(y)
+    return gp.report(gp.Model(graph, format="onnx")).svg()
+
+
+def elements(text: str) -> Counter[tuple[str, tuple[str, ...]]]:
+    """How often each element occurs, with the names of its attributes."""
+    return Counter((each.tag, tuple(sorted(each.attrib))) for each in ET.fromstring(text).iter())  # noqa: S314
+
+
+def test_random_names_add_no_element_or_attribute_to_a_drawing():
+    draw = random.Random(40)
+    usual = elements(drawing("plain"))
+    for _ in range(times(100)):
+        name = "".join(draw.choices(PIECES, k=draw.randint(1, 5)))
+        name = re.sub("/", "|", name)  # a slash opens a scope, which is drawn
+        assert elements(drawing(name)) == usual, name
