@@ -84,6 +84,9 @@ def writers(given: Path) -> dict[str, Writer]:
 
         return Writer(target, arguments)
 
+    def checkpoint(target: str, *options: str) -> Writer:
+        return Writer(target, lambda k, path: ["convert", f"{given}/{k}-checkpoint", path, "--no-verify", *options])
+
     def shown(target: str) -> Writer:
         return Writer(target, lambda k, path: ["report", f"{given}/{k}.onnx", "-o", path])
 
@@ -100,6 +103,9 @@ def writers(given: Path) -> dict[str, Writer]:
         "convert .nnef.tgz": converted("m.nnef.tgz"),
         "convert .nnef.tar": converted("m.nnef.tar"),
         "convert NNEF folder": converted("folder"),
+        "convert .pt2": converted("m.pt2"),
+        "convert checkpoint genai": checkpoint("folder", "--layout", "genai"),
+        "convert checkpoint .xml": checkpoint("m.xml"),
         "convert tract .tgz": converted("t.nnef.tgz", "--flavour", "tract"),
         "simplify .xml": done("simplify", "m.xml"),
         "prepare": done("prepare", "m.onnx"),
@@ -136,6 +142,22 @@ def writers(given: Path) -> dict[str, Writer]:
     return found | {f"report {ending}": shown(f"r{ending}") for ending in (".html", ".svg", ".json", ".csv", ".md")}
 
 
+_CHECKPOINT = Path(__file__).parent.parent / "tests" / "formats" / "checkpoint" / "models" / "llama"
+
+
+def _copy_checkpoint(folder: Path, scale: float) -> None:
+    """Copy a checkpoint whose weights and tokens depend on `scale`, which is 1 or 2."""
+    folder.mkdir()
+    config = (_CHECKPOINT / "config.json").read_text(encoding="utf-8")
+    config = config.replace('"bos_token_id": 1', f'"bos_token_id": {round(scale)}')
+    (folder / "config.json").write_text(config, encoding="utf-8")
+    data = bytearray((_CHECKPOINT / "model.safetensors").read_bytes())
+    if scale > 1:
+        for place in range(8 + int.from_bytes(data[:8], "little") + 1, len(data), 2):
+            data[place] ^= 0x80  # the signs of bfloat16 weights
+    (folder / "model.safetensors").write_bytes(data)
+
+
 def _inputs(folder: Path) -> None:
     """Two networks that differ in all weights, samples of them, what they are merged with, and what they became."""
     import numpy as np
@@ -163,6 +185,7 @@ def _inputs(folder: Path) -> None:
         (folder / f"{name}2.onnx").write_bytes(second.SerializeToString())
         np.savez(folder / f"{name}.npz", x=np.linspace(-scale, scale, 2 * 192, dtype=np.float32).reshape(2, 3, 8, 8))
         gp.convert(folder / f"{name}.onnx", folder / f"{name}.xml", verify=False)
+        _copy_checkpoint(folder / f"{name}-checkpoint", scale)
         text = f"version 1.0;\ngraph g(x)->(y){{x=external(shape=[1]);y={name}lu(x);}}\n".replace("alu", "relu")
         (folder / f"{name}.nnef").write_text(text.replace("blu", "tanh"), encoding="utf-8")
 
