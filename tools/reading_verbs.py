@@ -34,6 +34,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzzing.checkpoints import GGUF, gguf_files
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -97,6 +99,7 @@ COPIED = {
     "torchscript": ("pytorch/torchscript/cases/network_frozen.pt", "m.pt"),
     "stablehlo": ("stablehlo/cases/network.mlir.bc", "m.mlir.bc"),
     "checkpoint": ("checkpoint/models/llama", "m"),
+    "pt2": ("pytorch/pt2/core_aten/part0.pt2", "m.pt2"),
 }
 """Models of formats that are only read: a file or folder of the tests, and its name."""
 FOREIGN = "import os; open(os.environ['AUDIT_OWNED'], 'a').write(__name__ + chr(10))\n"
@@ -132,13 +135,15 @@ def seeds(folder: Path) -> dict[str, str]:
         (folder / name).mkdir()
         copy = shutil.copytree if (TESTS / source).is_dir() else shutil.copyfile
         copy(TESTS / source, folder / name / graph)
+    (folder / "gguf").mkdir()
+    (folder / "gguf" / GGUF).write_bytes(gguf_files()[0])
     # What is read from it is computed by compiled kernels, if it is run so.
     text = model([node("Add", ["x", "x"], ["a"]), node("Exp", ["a"], ["y"])], [typed("x", [2])], [typed("y", [2])])
     fused = gp.from_onnx(text)
     (folder / "expression").mkdir()
     gp.save(fused, folder / "expression" / "m.graphport")
     copied = {name: graph for name, (_, graph) in COPIED.items()}
-    return {name: graph for name, (graph, _) in kinds.items()} | copied | {"expression": "m.graphport"}
+    return {name: graph for name, (graph, _) in kinds.items()} | copied | {"expression": "m.graphport", "gguf": GGUF}
 
 
 class Stranger:

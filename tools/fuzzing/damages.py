@@ -272,8 +272,33 @@ def is_text(data: bytes) -> bool:
     return not data[:2000].strip(bytes(range(32, 127)) + b"\n\r\t")
 
 
+_GGUF_HEADER = 4096
+"""Bytes at the front of a GGUF file that have its keys and the descriptions of its tensors."""
+
+
+def damaged_gguf(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
+    """The keys and tensor descriptions of a GGUF file, or its length."""
+    if chance.random() < 0.1:
+        return damaged_bytes(chance, data, others)
+    return damaged_bytes(chance, data[:_GGUF_HEADER], [each[:_GGUF_HEADER] for each in others]) + data[_GGUF_HEADER:]
+
+
+def damaged_safetensors(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
+    """The JSON header of a safetensors file, whose length is corrected most times, or any bytes."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    if chance.random() < 0.2:
+        return damaged_bytes(chance, data, others)
+    header = damaged_text(chance, data[8:end], [])
+    length = len(header) if chance.random() < 0.8 else chance.choice(EXTENTS)
+    return length.to_bytes(8, "little") + header + data[end:]
+
+
 def damage_of(data: bytes) -> Damage:
     """How to damage a file, by what it holds."""
+    if data[:4] == b"GGUF":
+        return damaged_gguf
+    if data[8:9] == b"{" and 8 + int.from_bytes(data[:8], "little") <= len(data):
+        return damaged_safetensors
     if data[:4] == b"PK\3\4":
         return damaged_zip
     if data[:2] == GZIP or data[257:262] == b"ustar":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzing.asked import EDITOR, OPTIONS, TEXTS, values, verbs_of_editor, verbs_of_options
+from fuzzing.checkpoints import GGUF, folders, gguf_files
 from fuzzing.damages import GZIP
 from fuzzing.peers import PEERS, verbs_of_peer
 from fuzzing.signatures import KINDS
@@ -132,6 +133,9 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
             except gp.DiagnosticError:
                 continue
             found[name].append(_seed(path))
+    found["checkpoint"] = [Seed(FOLDER, files) for files in folders()] + [
+        Seed(GGUF, {GGUF: data}) for data in gguf_files()
+    ]
     found[TRACT] = [seed for seed in found["nnef"] if _is_tract(seed)]
     found["nnef"] = [seed for seed in found["nnef"] if seed not in found[TRACT]]
     plain = [seed for seed in found["onnx"] if len(seed.files) == 1][:40]
