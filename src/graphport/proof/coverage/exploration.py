@@ -172,7 +172,7 @@ class Exploration:
     def _reaching_by_kind(self, sizes: dict[str, int]) -> Iterator[tuple[Candidate, bool]]:
         """Candidates of other kinds of values, masks first, for parts that nothing else reaches.
 
-        Integers and masks are ordinary inputs; whether floats of other magnitudes are is unknown.
+        Masks are ordinary inputs; whether integers and floats of other magnitudes are valid is unknown.
         """
         a = self.search.a
         if self.search.b is None or not any(subject.reach.missing for subject in self.search.subjects):
@@ -184,7 +184,8 @@ class Exploration:
             if not any(subject.reach.missing for subject in self.search.subjects):
                 return
             if self._reaches_more(candidate):
-                yield candidate, base is not None and _has_floats_of(candidate, base)
+                is_mask = all(kind.startswith("mask") for kind in candidate.label.split("; "))
+                yield candidate, is_mask and base is not None and _has_floats_of(candidate, base)
 
     def findings(self) -> Iterator[Finding]:
         """Inputs on which the readings of both files differ by more than rounding, until the time is spent."""
