@@ -106,6 +106,8 @@ class Legalizer:
             return
         rule = registry.lowering(node.dialect, node.word, version)
         if rule is None:
+            if registry.expansion(node.dialect, node.word) is not None:
+                self.inference.settle(node)
             is_older = node.dialect == "onnx" and node.word in registry.pages()
             self._opaque(node, f"no import rule exists for its opset {version}" if is_older else None)
             return
@@ -217,7 +219,9 @@ class Legalizer:
                 "LEG0001",
                 f"{node.op} is kept unchanged: {reason or 'no import rule exists'}",
                 node.origin,
-                "only its source format supports it",
+                "only its source format supports it"
+                if registry.expansion(node.dialect, node.word) is None
+                else "other formats get canonical operators instead",
                 Severity.WARNING,
             )
         )

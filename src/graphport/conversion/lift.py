@@ -238,6 +238,7 @@ def _export_copy(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]
         result = rewrite.copy(graph)
         rewrite.remove_dead(result)
         if dialect:
+            _expand_domains(result)
             drop_empty_operands(result)
         before_lifting(result, dialect)
         tried = _export_nodes(result, dialect)
@@ -246,6 +247,25 @@ def _export_copy(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]
         failed = _without_shape_arithmetic([each for each in tried if each.node.graph is not None])
         after_lifting(result, dialect)
     return result, [each for each in failed if each.node.graph is not None]
+
+
+def _expand_domains(graph: Graph) -> None:
+    """Replace the nodes of ONNX's other domains that have canonical operators for other formats."""
+    inference = Inference()
+    for inner in list(walk(graph)):
+        for node in list(inner):
+            rule = registry.expansion(node.dialect, node.word) if node.dialect else None
+            if rule is None:
+                continue
+            before, stem = node.previous, node.results[0].name
+            builder = Builder(inference, inner, node, count=len(node.outputs), origin=node.unasked_origin, stem=stem)
+            try:
+                answer = registry.lowered(rule, builder, node.inputs, node.attributes)
+            except (UnsupportedError, Unknown, Undecided, ShapeError) as error:
+                rewrite.take_back(inner, before, node)
+                opaque.mark(node, str(error) or "the rank of an operand is not known")
+                continue
+            _take_over(inner, node, tuple(answer))
 
 
 def _without_shape_arithmetic(failed: list[_Unsupported]) -> list[_Unsupported]:

@@ -268,6 +268,8 @@ LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
 LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
 MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
 """Functions of op types without a canonical form, by dialect and op type."""
+EXPANSIONS: dict[tuple[str, str], Lowering] = {}
+"""Canonical forms of op types that stay unchanged in their own format, by dialect and op type."""
 EXACT: dict[tuple[str, str], Exact] = {}
 """Bit-exact functions of op types whose canonical form is only approximately equal, by dialect and op type."""
 OWN: dict[tuple[str, str], Page] = {}
@@ -407,6 +409,19 @@ def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         MEANINGS[dialect, word] = function
+        return function
+
+    return register
+
+
+def expansion(dialect: str, word: str) -> Callable[[Lowering], Lowering]:
+    """Register canonical operators for an op type that stays unchanged where its format has it.
+
+    They give the facts of its results, and replace it in every other format.
+    """
+
+    def register(function: Lowering) -> Lowering:
+        EXPANSIONS[dialect, word] = function
         return function
 
     return register

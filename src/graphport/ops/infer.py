@@ -161,7 +161,7 @@ class Inference(OperatorFacts):
         same = self._handed.get(handed)
         if same is not None:
             return same[1]
-        rule = registry.lowering(dialect, word, version)
+        rule = registry.lowering(dialect, word, version) or registry.expansion(dialect, word)
         if rule is None:
             return (UNKNOWN,) * count
         alike = self.renaming.alike(operands, node.stated)

@@ -19,6 +19,7 @@ from graphport.ops import pattern
 from graphport.ops.attribute_types import is_of_type, type_name
 from graphport.ops.declare import (
     EXACT,
+    EXPANSIONS,
     FALLBACKS,
     LIFTINGS,
     LOWERINGS,
@@ -219,6 +220,12 @@ def meaning(node: Node) -> Callable[..., Any] | None:
         return pages().get(node.word)
     load(node.dialect)
     return MEANINGS.get((node.dialect, node.word)) or exact(node)
+
+
+def expansion(dialect: str, word: str) -> Lower | None:
+    """Return the rule that replaces an unchanged op type by canonical operators in other formats."""
+    load(dialect)
+    return EXPANSIONS.get((dialect, word))
 
 
 def exact(node: Node) -> Callable[..., Any] | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime
+import openvino
 import pytest
 from onnx import TensorProto, helper
 
@@ -209,3 +210,45 @@ def test_trees_that_classify(tmp_path, transform, is_positive):
         both(tmp_path, "TreeEnsembleClassifier", [x], 2, 1, classlabels_int64s=labels, post_transform=transform, **said)
     said = ensemble("class", 3, 2)
     both(tmp_path, "TreeEnsembleClassifier", [x], 2, 1, classlabels_strings=TEXTS[:3], post_transform=transform, **said)
+
+
+def trees(word: str, x: np.ndarray, folder: Path, **said: Any) -> None:
+    """A tree ensemble as IR computes what ONNX Runtime does."""
+    outputs = ["label", "scores"] if word.endswith("Classifier") else ["y"]
+    node = helper.make_node(word, ["x"], outputs, domain="ai.onnx.ml", **said)
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", x.shape[1]])]
+    graph = helper.make_graph([node], "net", given, [helper.make_empty_tensor_value_info(name) for name in outputs])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    content = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    (folder / "m.onnx").write_bytes(content)
+    expected: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    loaded = gp.load(folder / "m.onnx")
+    assert [each.word for each in loaded.graph] == [word]
+    for value, array in zip(loaded.graph.outputs, expected, strict=True):
+        if "classlabels_strings" in said:
+            break
+        assert value.fact.shape is not None
+        assert list(value.fact.shape[1:]) == list(np.shape(array)[1:])
+    gp.save(loaded, folder / "m.xml")
+    compiled = openvino.Core().compile_model(folder / "m.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found = compiled([x])
+    for port, array in zip(compiled.outputs, expected, strict=True):
+        np.testing.assert_allclose(found[port], np.asarray(array), rtol=2e-5, atol=1e-6)
+
+
+def test_trees_become_tables_in_other_formats(tmp_path):
+    x = floats(20, 4)
+    x[3, 1] = np.nan
+    for targets, function in ((1, "SUM"), (3, "AVERAGE")):
+        said = ensemble("target", targets, 4)
+        trees("TreeEnsembleRegressor", x, tmp_path, n_targets=targets, aggregate_function=function, **said)
+    for classes, labels, is_positive in ((3, [7, 8, 9], False), (1, [0, 1], True), (1, [4, 2], False)):
+        said = ensemble("class", classes, 4, is_positive=is_positive)
+        trees("TreeEnsembleClassifier", x, tmp_path, classlabels_int64s=labels, **said)
+        trees("TreeEnsembleClassifier", x, tmp_path, classlabels_int64s=labels, post_transform="LOGISTIC", **said)
+
+
+def test_trees_with_labels_that_are_strings_stay_in_onnx(tmp_path):
+    said = ensemble("class", 3, 2)
+    with pytest.raises(DiagnosticError, match="labels that are strings"):
+        trees("TreeEnsembleClassifier", floats(4, 4), tmp_path, classlabels_strings=TEXTS[:3], **said)

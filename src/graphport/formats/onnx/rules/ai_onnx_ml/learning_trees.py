@@ -1,4 +1,4 @@
-"""Tree ensembles of `ai.onnx.ml`, evaluated for all rows at once."""
+"""Tree ensembles of `ai.onnx.ml`: evaluated for all rows at once, and as tables that are walked level by level."""
 
 from __future__ import annotations
 
@@ -7,13 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.ai_onnx_ml.scores import labelled, transformed
-from graphport.ops.declare import meaning
+from graphport.ops.declare import UnsupportedError, expansion, meaning
+from graphport.ops.lowering.operands import cast, dtype_of, vector
+from graphport.ops.pages.activation import Sigmoid, Softmax
+from graphport.ops.pages.arithmetic import Add, Div, Neg, Sub
+from graphport.ops.pages.comparison import (
+    And,
+    Equal,
+    Greater,
+    IsNaN,
+    Less,
+    LessOrEqual,
+    Or,
+    Where,
+)
+from graphport.ops.pages.indexing import Gather, GatherElements
+from graphport.ops.pages.reduction import ArgMax, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Shape, Squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
 word = partial(meaning, "ai.onnx.ml")
+replaced = partial(expansion, "ai.onnx.ml")
+_MAX_DEPTH = 64
+"""Levels of a tree that are written out."""
 _HALF = 0.5
 
 _BRANCHES: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -137,3 +161,148 @@ def tree_ensemble_classifier(
     other = 1 - one if is_share and post_transform == "NONE" else -one
     y = transformed(np.stack([other, one], axis=1), post_transform)
     return labelled((one > (_HALF if is_share else 0)).astype(np.int64), labels), y
+
+
+# ── as tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_COMPARISONS: Mapping[str, tuple[Page, bool]] = {
+    "BRANCH_LEQ": (LessOrEqual, False),
+    "BRANCH_LT": (Less, False),
+    "BRANCH_GTE": (LessOrEqual, True),
+    "BRANCH_GT": (Less, True),
+    "BRANCH_EQ": (Equal, False),
+}
+"""The operator, and whether its operands are swapped: OpenVINO's Greater and GreaterEqual hold for NaN."""
+
+
+def _depth(roots: Any, yes: Any, no: Any, is_leaf: Any) -> int:
+    """Number of levels below the roots.
+
+    Raises:
+        UnsupportedError: there are too many.
+    """
+    level = np.unique(roots)
+    for depth in range(_MAX_DEPTH + 1):
+        if is_leaf[level].all():
+            return depth
+        level = np.unique(np.concatenate([yes[level], no[level]]))
+    message = f"trees of more than {_MAX_DEPTH} levels"
+    raise UnsupportedError(message)
+
+
+def _walked(b: Builder, x: Value, stated: Mapping[str, Any]) -> tuple[Value, list[tuple[int, int]]]:
+    """Emit the walk from the roots to the leaves; return the leaf of each row in each tree, and the node identifiers.
+
+    Level by level:  at = Where(x[:, feature[at]] <= bound[at], yes[at], no[at])
+    """
+    names = list(zip(stated["nodes_treeids"], stated["nodes_nodeids"], strict=True))
+    modes = np.asarray(stated["nodes_modes"], object)
+    used = sorted(set(modes.tolist()) - {"LEAF"})
+    if unknown := sorted(set(used) - set(_COMPARISONS)):
+        message = f"trees with {unknown[0]}"
+        raise UnsupportedError(message)
+    is_leaf = modes == "LEAF"
+    follow = np.asarray(stated.get("nodes_missing_value_tracks_true") or [0] * len(names), bool)
+    yes, no = (_targets(stated[f"nodes_{way}nodeids"], names, is_leaf) for way in ("true", "false"))
+    first: dict[int, int] = {}
+    for place, (tree, _) in enumerate(names):
+        first.setdefault(tree, place)
+    roots = np.array([first[tree] for tree in sorted(first)], np.int64)
+    features = b.constant(np.where(is_leaf, 0, np.asarray(stated["nodes_featureids"])).astype(np.int64))
+    bounds = b.constant(np.asarray(_either(stated, "nodes_values")).astype(dtype_of(x).numpy))
+    targets = [b.constant(each.astype(np.int64)) for each in (yes, no)]
+    masks = {mode: b.constant(modes == mode) for mode in used} if len(used) > 1 else {}
+    tracks = b.constant(follow & ~is_leaf) if (follow & ~is_leaf).any() else None
+    rows = b(Concat, b(Shape, x, start=0, end=1), vector(b, [len(roots)]), axis=0)
+    at = b(Expand, b.constant(roots[None]), rows)
+    for _ in range(_depth(roots, yes, no, is_leaf)):
+        value, bound = b(GatherElements, x, b(Gather, features, at), axis=1), b(Gather, bounds, at)
+        holds: Value | None = None
+        for mode in used:
+            page, is_swapped = _COMPARISONS[mode]
+            own = b(page, bound, value) if is_swapped else b(page, value, bound)
+            own = b(And, b(Gather, masks[mode], at), own) if masks else own
+            holds = own if holds is None else b(Or, holds, own)
+        if holds is None:
+            break
+        if tracks is not None:
+            holds = b(Or, holds, b(And, b(IsNaN, value), b(Gather, tracks, at)))
+        at = b(Where, holds, *(b(Gather, each, at) for each in targets))
+    return at, names
+
+
+def _scores(b: Builder, x: Value, stated: Mapping[str, Any], kind: str, count: int, function: str) -> Value:
+    """Emit the sums of the leaf weights by class or target.  Shapes: x [n, c] → [n, count]."""
+    if function not in ("SUM", "AVERAGE"):
+        message = f"trees that are put together by {function}"
+        raise UnsupportedError(message)
+    wide = DType.FLOAT64 if dtype_of(x) is DType.FLOAT64 else DType.FLOAT32
+    at, names = _walked(b, cast(b, x, wide), stated)
+    number = {name: place for place, name in enumerate(names)}
+    table = np.zeros((len(names), count), np.float64)
+    weights = _either(stated, f"{kind}_weights")
+    entries = zip(stated[f"{kind}_treeids"], stated[f"{kind}_nodeids"], stated[f"{kind}_ids"], weights, strict=True)
+    for tree, node, target, weight in entries:
+        table[number[tree, node], target] += weight
+    y = b(ReduceSum, b(Gather, b.constant(table.astype(np.float32)), at), vector(b, [1]), keepdims=0)
+    if function == "AVERAGE":
+        y = b(Div, y, b.like(y, len({tree for tree, _ in names})))
+    base = _either(stated, "base_values")
+    return y if base is None else b(Add, y, b.constant(base.astype(np.float32)))
+
+
+def _after(b: Builder, scores: Value, name: str) -> Value:
+    match name:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return b(Sigmoid, scores)
+        case "SOFTMAX":
+            return b(Softmax, scores, axis=1)
+        case _:
+            message = f"the transformation {name}"
+            raise UnsupportedError(message)
+
+
+@replaced("TreeEnsembleRegressor")
+def expand_regressor(
+    b: Builder,
+    x: Value,
+    *,
+    n_targets: int = 1,
+    aggregate_function: str = "SUM",
+    post_transform: str = "NONE",
+    **stated: Any,
+) -> Value:
+    return _after(b, _scores(b, x, stated, "target", n_targets, aggregate_function), post_transform)
+
+
+@replaced("TreeEnsembleClassifier")
+def expand_classifier(
+    b: Builder,
+    x: Value,
+    *,
+    classlabels_int64s: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    post_transform: str = "NONE",
+    **stated: Any,
+) -> tuple[Value, Value]:
+    if classlabels_strings:
+        message = "labels that are strings"
+        raise UnsupportedError(message)
+    labels = b.constant(np.array(classlabels_int64s, np.int64))
+    is_binary = len(classlabels_int64s) == 2 and len(set(stated["class_ids"])) == 1
+    base = _either(stated, "base_values")
+    if is_binary and base is not None and base.size == 1:
+        stated = {**stated, "base_values": (float(base[0]),) * 2}
+        stated.pop("base_values_as_tensor", None)
+    scores = _scores(b, x, stated, "class", len(classlabels_int64s), "SUM")
+    if not is_binary:
+        y = _after(b, scores, post_transform)
+        return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
+    one = b(Gather, scores, vector(b, [stated["class_ids"][0]]), axis=1)
+    is_share = min(_either(stated, "class_weights")) >= 0
+    other = b(Sub, b.like(one, 1), one) if is_share and post_transform == "NONE" else b(Neg, one)
+    is_second = b(Squeeze, b(Greater, one, b.like(one, _HALF if is_share else 0)), vector(b, [1]))
+    label = b(Where, is_second, *(b.constant(np.int64(classlabels_int64s[place])) for place in (1, 0)))
+    return label, _after(b, b(Concat, other, one, axis=1), post_transform)
