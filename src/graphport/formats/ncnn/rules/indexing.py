@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
 
 import numpy as np
 
 from graphport.core.budget import reserve
-from graphport.core.dims import Dim, bounds
-from graphport.core.facts import TensorFact
+from graphport.core.dims import Dim, bounds, ceil_div, maximum, minimum, product
+from graphport.core.facts import Fact, TensorFact
 from graphport.formats.ncnn.rules import indexing_gather
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import AXES, NONE, Layer, layer
@@ -174,7 +173,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
             continue
         found = _piece(start, end, dims[axis])
         if found is None:
-            return None
+            return _computed(b, op)
         pieces[blob_axis(axis, len(dims), batch)] = found
     if 0 in b.outcome.dims:
         return None
@@ -197,14 +196,32 @@ def _computed(b: Builder, op: SliceView) -> Value | None:
     if first is None or last is None or not b.outcome.shape:
         return None
     dims, batch, where = b.dims(op.data), batch_of(op.data), _axes(b, op)
-    if batch in where or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in [*first, *last]):
+    computed_indices = [place for place in [*first, *last] if not isinstance(place, int)]
+    if batch in where or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in computed_indices):
         return None
-    stops = [0 if isinstance(end, int) and end >= _LAST else end for end in last]
+    starts = [_index_within(start, dims[axis]) for start, axis in zip(first, where, strict=True)]
+    stops = [_index_within(end, dims[axis]) for end, axis in zip(last, where, strict=True)]
+    return settled(b, _crop_axes(b, op.data, (where, starts, stops), b.outcome), batch)
+
+
+def _index_within(index: Dim, extent: Dim) -> Dim:
+    """Return an index of a slice, counted from the start and limited to the axis."""
+    if not isinstance(index, int):
+        return index
+    if index >= _LAST:
+        return extent
+    return minimum(index, extent) if index >= 0 else maximum(extent + index, 0)
+
+
+def _crop_axes(b: Builder, x: Value, pieces: tuple[list[int], list[Dim], list[Dim]], fact: Fact) -> Value:
+    """Crop axes from starts to stops, which are expressions over blob sizes; 0 is the end of an axis."""
+    where, starts, stops = pieces
+    dims, batch = b.dims(x), batch_of(x)
     own = [blob_axis(axis, len(dims), batch) for axis in where]
-    begin, blobs = computed(b, first, op.data)
-    stop, blobs = computed(b, stops, *blobs)
-    texts = {"p19": begin, "p20": stop, "p21": computed(b, own)[0]}
-    return settled(b, emitted(b, "Crop", *blobs, fact=b.outcome, **texts), batch)
+    begin, blobs = computed(b, starts, x)
+    ends = [0 if stop == dims[axis] else stop for axis, stop in zip(where, stops, strict=True)]
+    stop, blobs = computed(b, ends, *blobs)
+    return placed(emitted(b, "Crop", *blobs, fact=fact, p19=begin, p20=stop, p21=computed(b, own)[0]), batch)
 
 
 def _piece(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
@@ -226,7 +243,10 @@ def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) ->
     refuse_constants(x)
     y, batch, rank = x, batch_of(x), len(b.dims(x))
     for axis, start, end, step in cuts:
-        lengths, extent = known(y, laid(b, y)), b.dims(y)[axis]
+        extent = b.dims(y)[axis]
+        if not isinstance(extent, int) and axis != batch:
+            y = _open_steps(b, y, axis, (start, end, step))
+            continue
         taken = range(*slice(start, end, step).indices(extent if isinstance(extent, int) else 1))
         if axis == batch:
             if list(taken) != [0]:
@@ -237,9 +257,35 @@ def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) ->
         if step < 0:
             own = blob_axis(axis, rank, batch)
             y = placed(emitted(b, "Flip", y, p0=(own,)), batch)
-            taken = range(lengths[own] - 1 - taken[0], lengths[own] - taken[-1], -step)
+            (last,) = known(y, [extent - 1])
+            taken = range(last - taken[0], last + 1 - taken[-1], -step)
         y = _every(b, y, axis, taken)
     return settled(b, y, batch)
+
+
+def _open_steps(b: Builder, x: Value, axis: int, cut: tuple[int, int, int]) -> Value:
+    """Slice an axis of open size with a step; a negative one selects from the reversed axis."""
+    start, end, step = cut
+    dims, batch = b.dims(x), batch_of(x)
+    if step < 0:
+        x = placed(emitted(b, "Flip", x, p0=(blob_axis(axis, len(dims), batch),)), batch)
+        start, end = -1 - start, -1 - end
+    begin, stop = _index_within(start, dims[axis]), _index_within(end, dims[axis])
+    if (begin, stop) != (0, dims[axis]):
+        fact = TensorFact(dtype_of(x), (*dims[:axis], stop - begin, *dims[axis + 1 :]))
+        x = _crop_axes(b, x, ([axis], [begin], [stop]), fact)
+    return x if abs(step) == 1 else _strided(b, x, axis, abs(step))
+
+
+def _strided(b: Builder, x: Value, axis: int, step: int) -> Value:
+    """Select each `step`-th element of an axis by a pooling layer with window size 1."""
+    dims, batch, lengths = b.dims(x), batch_of(x), laid(b, x)
+    own = blob_axis(axis, len(dims), batch)
+    outer, inner, count = product(lengths[:own]), product(lengths[own + 1 :]), ceil_div(dims[axis], step)
+    wide = reshaped(b, x, [outer, lengths[own], inner])
+    few = TensorFact(dtype_of(x), (1, outer, count, inner))
+    kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=step, p5=1)
+    return restored(b, kept, TensorFact(dtype_of(x), (*dims[:axis], count, *dims[axis + 1 :])), batch)
 
 
 def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
@@ -249,13 +295,7 @@ def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
         x = _cut(b, x, axis, begin, end)
     if taken.step == 1:
         return x
-    dims, batch, lengths = b.dims(x), batch_of(x), known(x, laid(b, x))
-    own = blob_axis(axis, len(dims), batch)
-    outer, inner = prod(lengths[:own]), prod(lengths[own + 1 :])
-    wide = reshaped(b, x, [outer, lengths[own], inner])
-    few = TensorFact(dtype_of(x), (1, outer, len(taken), inner))
-    kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=taken.step, p5=1)
-    return restored(b, kept, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])), batch)
+    return _strided(b, x, axis, taken.step)
 
 
 def _cut(b: Builder, x: Value, axis: int, start: int, end: int) -> Value:

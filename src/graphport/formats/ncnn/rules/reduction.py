@@ -283,10 +283,10 @@ def lift_top_k(
     """Export TopK by comparing all pairs: the rank of an element is the number of elements before it."""
     del sorted
     refuse_constants(x)
-    dims = sizes(b.dims(x), "what is sorted")
+    dims = b.dims(x)
     rank, at, (count,) = len(dims), axis % len(dims), needed(k, "how many there are")
-    n = dims[at]
-    affordable(prod(dims) * n)
+    (n,) = sizes(dims[at : at + 1], "what is sorted")
+    affordable(prod([size for size in dims if isinstance(size, int)]) * n)
     order = [*(each for each in range(rank) if each != at), at]
     moved = transposed(b, x, order)
     one, other = b(Unsqueeze, moved, vector(b, [rank])), b(Unsqueeze, moved, vector(b, [rank - 1]))

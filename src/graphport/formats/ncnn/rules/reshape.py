@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from graphport.core.dims import Dim, product, settle_equal
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import AXES, NONE, Layer, layer
@@ -14,6 +15,7 @@ from graphport.formats.ncnn.rules.emitting import (
     MOST_AXES,
     beside,
     blob_axis,
+    computed,
     emitted,
     known,
     laid,
@@ -386,8 +388,28 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     if len(rest) != len(lengths):
         message = f"{input.name} of rank {len(dims)} cannot be expanded to rank {rank} in a blob"
         raise UnsupportedError(message)
+    if not all(isinstance(n, int) for n, m in zip(rest, lengths, strict=True) if m == 1):
+        return restored(b, _repeat_single_elements(b, x, lengths, rest), b.outcome, batch)
     times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
     return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
+
+
+def _repeat_single_elements(b: Builder, x: Value, lengths: Sequence[Dim], target: Sequence[Dim]) -> Value:
+    """Repeat axes of length 1 to sizes that are computed: the nearest element of a resized axis is its only one."""
+    own, start = list(lengths), 0
+    while start < len(own):
+        stop = start
+        while stop < len(own) and own[stop] == 1 and target[stop] != 1:
+            stop += 1
+        if stop > start:
+            outer, count, inner = product(own[:start]), product(target[start:stop]), product(own[stop:])
+            wide = reshaped(b, x, [outer, 1, inner])
+            text, blobs = computed(b, [inner, count], wide)
+            fact = TensorFact(DType.FLOAT32, (1, outer, count, inner))
+            x = emitted(b, "Interp", *blobs, fact=fact, p0=1, p9=text)
+            own[start:stop] = target[start:stop]
+        start = stop + 1
+    return x
 
 
 ROWS.lift("""

@@ -135,7 +135,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Value:
     x = op.x
     is_item = batch_of(x) == 0 and len(b.dims(x)) > 1
     lengths = laid(b, x)
-    if not all(isinstance(n, int) for n in lengths):
+    if not all(isinstance(n, int) for n in [*lengths, *b.outcome.dims]):
         found = _open(b, op, lengths) if is_item else None
         if found is None:
             message = f"{x.name} is {x.fact}: points stand elsewhere, or how many there are is no number"
@@ -180,10 +180,31 @@ def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
     if is_whole and (is_fit or (mode == "nearest" and (way, rounding) in _BLOCKS)):
         return emitted(b, "Interp", x, p1=factors[2], p2=factors[3], **kind)
     target = op.sizes.fact.elements if op.sizes and isinstance(op.sizes.fact, TensorFact) else None
+    if target is None and not is_present(op.sizes):
+        target = b.outcome.shape
+        x = _crop_to_multiple(b, x, factors, target) if way != "align_corners" else x
+        # The layer's coordinates follow from the sizes, which have the ratio of the factors if they are multiples.
+        is_fit = is_fit and all(m % n == 0 or n % m == 0 for n, m in zip(b.dims(x), target or (), strict=False))
     if not is_fit or target is None or target[: len(target) - 2] != b.dims(x)[:2]:
         return None
+    if b.dims(x)[2:] == (1, 1):
+        kind = {"p0": 1}
     text, blobs = computed(b, target[:1:-1], x)
-    return emitted(b, "Interp", *blobs, p9=text, **kind)
+    return emitted(b, "Interp", *blobs, fact=b.outcome, p9=text, **kind)
+
+
+def _crop_to_multiple(b: Builder, x: Value, factors: Sequence[float], target: Sequence[Dim] | None) -> Value:
+    """Crop height and width to multiples of the integers that they are divided by; no sample is beyond them."""
+    dims, steps = b.dims(x), [round(1 / n) if n else 0 for n in factors]
+    if target is None or len(steps) != len(dims) or any(n * s != 1 for n, s in zip(factors, steps, strict=True)):
+        return x
+    stops = [n * s for n, s in zip(target[2:], steps[2:], strict=True)]
+    if stops == list(dims[2:]):
+        return x
+    text, blobs = computed(b, stops, x)
+    fact = TensorFact(DType.FLOAT32, (*dims[:2], *stops))
+    zeros, axes = (computed(b, numbers)[0] for numbers in ((0, 0), (1, 2)))
+    return emitted(b, "Crop", *blobs, fact=fact, p19=zeros, p20=text, p21=axes)
 
 
 def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
