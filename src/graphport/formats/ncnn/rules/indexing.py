@@ -201,7 +201,7 @@ def _computed(b: Builder, op: SliceView) -> Value | None:
         return None
     starts = [_index_within(start, dims[axis]) for start, axis in zip(first, where, strict=True)]
     stops = [_index_within(end, dims[axis]) for end, axis in zip(last, where, strict=True)]
-    return settled(b, _crop_axes(b, op.data, (where, starts, stops), b.outcome), batch)
+    return settled(b, crop_axes(b, op.data, (where, starts, stops), b.outcome), batch)
 
 
 def _index_within(index: Dim, extent: Dim) -> Dim:
@@ -213,7 +213,7 @@ def _index_within(index: Dim, extent: Dim) -> Dim:
     return minimum(index, extent) if index >= 0 else maximum(extent + index, 0)
 
 
-def _crop_axes(b: Builder, x: Value, pieces: tuple[list[int], list[Dim], list[Dim]], fact: Fact) -> Value:
+def crop_axes(b: Builder, x: Value, pieces: tuple[list[int], list[Dim], list[Dim]], fact: Fact) -> Value:
     """Crop axes from starts to stops, which are expressions over blob sizes; 0 is the end of an axis."""
     where, starts, stops = pieces
     dims, batch = b.dims(x), batch_of(x)
@@ -273,7 +273,7 @@ def _open_steps(b: Builder, x: Value, axis: int, cut: tuple[int, int, int]) -> V
     begin, stop = _index_within(start, dims[axis]), _index_within(end, dims[axis])
     if (begin, stop) != (0, dims[axis]):
         fact = TensorFact(dtype_of(x), (*dims[:axis], stop - begin, *dims[axis + 1 :]))
-        x = _crop_axes(b, x, ([axis], [begin], [stop]), fact)
+        x = crop_axes(b, x, ([axis], [begin], [stop]), fact)
     return x if abs(step) == 1 else _strided(b, x, axis, abs(step))
 
 

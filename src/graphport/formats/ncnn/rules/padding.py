@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import bounded, reserve
+from graphport.core.dims import bounds
+from graphport.core.facts import TensorFact
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import emitted, lengths_of
+from graphport.formats.ncnn.rules.indexing import crop_axes
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.operands import sizes, vector
 from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.padding import source_indices
+from graphport.ops.pages.padding import Pad, source_indices
 from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.padding import PadView
@@ -50,6 +53,8 @@ def lift_pad(b: Builder, op: PadView) -> Value:
     numbers = constant_numbers(op.pads)
     padded_axes = tuple(range(len(dims))) if op.axes is None else constant_numbers(op.axes)
     filler = (0,) if op.constant_value is None else constant_numbers(op.constant_value)
+    if numbers is None and padded_axes is not None and filler is not None:
+        return _pad_and_crop(b, op, [int(axis) % len(dims) for axis in padded_axes])
     if numbers is None or padded_axes is None or filler is None:
         message = "what is added, and how much, is computed"
         raise UnsupportedError(message)
@@ -68,6 +73,36 @@ def lift_pad(b: Builder, op: PadView) -> Value:
     return b(Identity, x) if x is data else x
 
 
+def _pad_and_crop(b: Builder, op: PadView, axes: list[int]) -> Value:
+    """Pad by the upper bounds of computed amounts, and crop to the amounts.
+
+    Raises:
+        UnsupportedError: an amount has no bounds, or a reflection may be longer than its axis.
+    """
+    data, amounts = op.data, op.pads.fact.elements if isinstance(op.pads.fact, TensorFact) else None
+    ranges = [bounds(amount) for amount in amounts or ()]
+    most = [high for low, high in ranges if low is not None and low >= 0 and high is not None and high <= _MAX_AMOUNT]
+    dims, count = b.dims(data), len(axes)
+    if not amounts or len(most) < len(amounts) or len(amounts) != 2 * count or not b.outcome.shape:
+        message = "what is added, and how much, is computed, and has no bounds"
+        raise UnsupportedError(message)
+    least = [bounds(dims[axis])[0] or 0 for axis in axes]
+    if op.mode == "wrap" or (op.mode == "reflect" and any(n >= m for n, m in zip(most, [*least, *least], strict=True))):
+        message = f"{data.name} is {data.fact}: an axis may be shorter than the elements that are added to it"
+        raise UnsupportedError(message)
+    wide = b(Pad, data, vector(b, most), op.constant_value, vector(b, axes), mode=op.mode)
+    starts = [high - amount for high, amount in zip(most[:count], amounts[:count], strict=True)]
+    stops = [start + b.outcome.dims[axis] for start, axis in zip(starts, axes, strict=True)]
+    own, batch = b.dims(wide), batch_of(wide)
+    cuts = [cut for cut in zip(axes, starts, stops, strict=True) if cut[0] != batch and cut[1:] != (0, own[cut[0]])]
+    if not cuts:
+        return b(Identity, wide)
+    where, begins, ends = (list(column) for column in zip(*cuts, strict=True))
+    return crop_axes(b, wide, (where, begins, ends), b.outcome)
+
+
+_MAX_AMOUNT = 256
+"""Maximum number of elements that are added to an axis and cropped again."""
 _KINDS = {"constant": 0, "edge": 1, "reflect": 2}
 
 
