@@ -1,4 +1,4 @@
-"""What the tests of the documentation have in common."""
+"""Fixtures of the tests of the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.turns import few_turns
 
 @pytest.fixture(scope="module", autouse=True)
 def one_runtime() -> Iterator[None]:
-    """`quantize` times in one runtime; that it takes all there are is shown in tests/quantization."""
+    """Measure latencies in one runtime only; tests/quantization covers all runtimes."""
     with few_turns() as patched:
         from graphport.cli import quantize
 

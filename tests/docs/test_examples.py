@@ -1,6 +1,6 @@
-"""Every command and every program in the README and the manual does what it is shown to do, with the files it names.
+"""Every command and program of the documentation runs on the files of docs/example-files.md.
 
-Pages that are read from top to bottom are in test_tutorials.py.
+README, landing page and tutorials, which run from top to bottom, are in test_tutorials.py.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ RECORDED = {
 }
 """Files of other frameworks that a page names, in tests/formats."""
 ELSEWHERE = re.compile(r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric)")
-"""What has tests of its own and takes long or hangs on the machine, needs a program of the user's, or is no command."""
+"""Commands with tests of their own that take long or depend on the machine, and placeholders."""
 
 IN_TABLE = re.compile(r"^\|.*\| `(graphport [^`]+)` \|$", re.MULTILINE)
-"""A command in the last column."""
+"""A command in the last column of a table."""
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -55,7 +55,7 @@ def blocks(page: Path, *languages: str) -> list[str]:
 
 
 (EXAMPLE_FILES,) = blocks(ROOT / "docs" / "example-files.md", "python")
-"""The program that writes the files that the pages name."""
+"""The program that writes the files of the examples."""
 
 
 def commands(code: str) -> list[str]:
@@ -64,7 +64,7 @@ def commands(code: str) -> list[str]:
 
 
 def listings(*languages: str) -> list[Any]:
-    """Every listing with the name of its page."""
+    """Return every listing with the name of its page."""
     return [
         pytest.param(page.name, code, id=f"{page.stem}-{index}")
         for page in PAGES
@@ -102,7 +102,7 @@ def given(extents: Sequence[int | str]) -> np.ndarray:
 
 
 def pictures(folder: str, count: int) -> None:
-    """Photographs of a kind, wider than high and higher than wide."""
+    """Write images in landscape and portrait format."""
     pillow = pytest.importorskip("PIL.Image")
     Path(folder).mkdir(exist_ok=True)
     for number in range(count):
@@ -113,7 +113,7 @@ def pictures(folder: str, count: int) -> None:
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Makes the files that a page names, all small, in the current folder."""
+    """Return a function that creates the files of a page in the current folder."""
     monkeypatch.chdir(tmp_path)
 
     def make(page: str) -> None:
@@ -150,7 +150,7 @@ def test_commands_work(page, code, files):
 
 @pytest.mark.parametrize("page", ["how-to.md", "from-other-tools.md"])
 def test_commands_in_tables_work(page, files):
-    """One behind the other, in one folder."""
+    """Run the commands of a page in order, in one folder."""
     files(page)
     gp.save(gp.load("net.onnx"), "net.xml")
     gp.save(gp.cut(gp.load("model.onnx"), inputs=["r"]), "tail.onnx")

@@ -1,4 +1,4 @@
-"""The table of limits in SECURITY.md is what the source does."""
+"""The table of limits in SECURITY.md equals the source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NO_BOUNDS_OF_FILES = {
     "formats.tensorflow.container.tensors.MAX_STORED_FILL": "a larger constant becomes an `Expand`",
     "formats.archive.container.layout.MOST_NESTED": "what is deeper is damaged",
 }
-"""Numbers of the readers that are not in the table; PyTorch's small ones are refused as what no program has."""
+"""Constants of readers that are not limits of a file, with the reason."""
 
 
 def rows() -> list[tuple[str, int, str, str, str]]:

@@ -1,4 +1,4 @@
-"""The page of requests: each has a command that prints what is shown, or the reason why there is none."""
+"""docs/requests.md: each request has a command with a line of its output, or a reason."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def products() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """All files that the commands begin with."""
+    """Create the input files of all commands."""
     top = tmp_path_factory.mktemp("requests")
     made = {
         "net": net("x", 1, 3, 8, 8),
@@ -125,7 +125,7 @@ def test_all_48_are_there():
 
 
 def test_each_command_prints_what_is_shown(folder, monkeypatch):
-    """One behind the other: some read what others write."""
+    """Run the commands in order: some read files that others write."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""The landing page and the tutorials run from top to bottom, and print what they show."""
+"""README, landing page and tutorials run from top to bottom and print the shown output."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TOURS = [
 PROGRAM = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"…|\d+\.\d+e-\d+|\d+\.\d{2,}")
-"""What is otherwise on another processor: anything, for …, or a figure with its digits."""
+"""Output that depends on the machine: `…`, or a number with digits."""
 EXIT_CODE = re.compile(r"exit code (\d)")
 
 
 def run(code: str) -> str:
-    """What the commands of a listing print; `# exit code 1` behind one is what it must end with."""
+    """Run the commands of a listing and return their output; `# exit code 1` after a command is the expected exit code."""
     printed = ""
     for line in code.splitlines():
         command, _, remark = line.partition("  #")
@@ -39,7 +39,7 @@ def run(code: str) -> str:
 
 
 def assert_printed(shown: str, printed: str) -> None:
-    """Lines of `shown` stand in `printed`, in that order; … is anything within a line, or lines that are left out."""
+    """Check that `printed` contains the lines of `shown` in order; `…` matches anything in a line, or omitted lines."""
     lines = iter([" ".join(line.split()) for line in printed.splitlines()])
     for line in filter(None, (" ".join(line.split()) for line in shown.splitlines())):
         between = FIGURE.split(line)
