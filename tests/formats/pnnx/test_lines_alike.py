@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import zipfile
 
+import numpy as np
+
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.storage import Storage
 from graphport.formats.pnnx import read, write
@@ -122,3 +124,17 @@ def test_what_was_read_is_written_as_it_was_from_a_copy_and_after_its_places_wer
         words = [line.split() for line in (tmp_path / "b.pnnx.param").read_text().splitlines()]
         assert [line[:5] for line in words] == [line.split()[:5] for line in stated.splitlines()]
     assert all(node.note("pnnx.line") is other.note("pnnx.line") for node, other in zip(graph, twin, strict=True))
+
+
+def test_the_only_weight_of_an_attribute_is_its_value_whatever_its_name(tmp_path):
+    place = tmp_path / "a.pnnx.param"
+    lines = ["pnnx.Input in 0 1 x #x=(1,4)f32", "pnnx.Attribute bn 0 1 w @running_var=(4)f32 #w=(4)f32"]
+    lines += ["pnnx.Expression s 2 1 x w a expr=add(@0,@1) #a=(1,4)f32", "pnnx.Output o 1 0 a"]
+    place.write_text(f"7767517\n{len(lines)} 3\n" + "\n".join(lines) + "\n")
+    with zipfile.ZipFile(tmp_path / "a.pnnx.bin", "w") as archive:
+        archive.writestr("bn.running_var", np.arange(4, dtype=np.float32).tobytes())
+    graph, findings = read(place)
+    assert not findings
+    (weight,) = graph.constants
+    assert weight.storage is not None
+    assert weight.storage.numpy().tolist() == [0, 1, 2, 3]

@@ -163,15 +163,45 @@ def test_gru_with_both_biases_of_the_candidate_is_said():
     )
 
 
-def test_peepholes_are_refused():
+VARIANTS = [
+    pytest.param("LSTM", "forward", {}, True, id="peepholes"),
+    pytest.param("LSTM", "bidirectional", {"input_forget": 1}, False, id="coupled gates"),
+    pytest.param("LSTM", "forward", {"activations": ("HardSigmoid", "Tanh", "Tanh")}, False, id="hard sigmoid"),
+    pytest.param("GRU", "reverse", {"activations": ("Sigmoid", "Softsign")}, False, id="softsign"),
+    pytest.param(
+        "GRU",
+        "bidirectional",
+        {"activations": ("Sigmoid", "Tanh", "HardSigmoid", "Relu"), "activation_alpha": (0.3,)},
+        False,
+        id="different activations of the directions",
+    ),
+    pytest.param("RNN", "bidirectional", {"activations": ("Elu", "Tanh")}, False, id="elu"),
+]
+
+
+@pytest.mark.parametrize(("kind", "direction", "attributes", "has_peepholes"), VARIANTS)
+def test_variants_that_openvino_lacks_are_unrolled(kind, direction, attributes, has_peepholes):
+    ways, gates = WAYS[direction], GATES[kind]
     operands = [
         numbers(STEPS, BATCH, WIDTH),
-        numbers(1, 4 * HIDDEN, WIDTH),
-        numbers(1, 4 * HIDDEN, HIDDEN),
-        *[None] * 4,
-        numbers(1, 3 * HIDDEN),
+        numbers(ways, gates * HIDDEN, WIDTH, seed=3),
+        numbers(ways, gates * HIDDEN, HIDDEN, seed=4),
+        numbers(ways, 2 * gates * HIDDEN, seed=5),
     ]
-    assert check_page(LSTM, operands, outputs=3, hidden_size=HIDDEN) is None
+    if has_peepholes:
+        operands += [None, None, None, numbers(ways, 3 * HIDDEN, seed=6)]
+    words = check_page(
+        PAGES[kind],
+        operands,
+        constants=(1, 2, 3),
+        outputs=3 if kind == "LSTM" else 2,
+        hidden_size=HIDDEN,
+        direction=direction,
+        tolerance=1e-4,
+        **attributes,
+    )
+    assert words
+    assert not any("Sequence" in word for word in words)
 
 
 @every("kind, direction", [(kind, direction) for kind in GATES for direction in WAYS])

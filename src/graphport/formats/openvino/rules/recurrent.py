@@ -17,6 +17,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.decompositions.recurrent_in_steps import gru_in_steps, lstm_in_steps, rnn_in_steps
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.extents import cut
 from graphport.ops.lowering.operands import index, vector
@@ -38,7 +39,8 @@ _ACTIVATION_NAMES = {
     name.lower(): name for name in ("Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu")
 } | {name.lower(): name for name in ("ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus")}
 """OpenVINO's activation names in ONNX's spelling."""
-_SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign", "Softplus"})
+_SHARED = frozenset({"Sigmoid", "Tanh", "Relu"})
+"""Activations that OpenVINO's recurrent layers compute."""
 _GATES, _ONNX_GATES = "fico", "iofc"
 _FARTHEST = 8
 """So many operators are looked through."""
@@ -277,10 +279,10 @@ def _only(value: Value) -> Dim | None:
 
 @LSTMView.lift("openvino")
 def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
-    if op.p is not None or op.input_forget:
-        message = "LSTMSequence has neither peepholes nor coupled gates"
-        raise UnsupportedError(message)
+    """One LSTMSequence; unrolled with peepholes, coupled gates or activations that it lacks."""
     layer = _Layer(b, op, ("Sigmoid", "Tanh", "Tanh"))
+    if op.p is not None or op.input_forget or not layer.has_native_activations():
+        return lstm_in_steps(b, op)
     weights = [_emitted_gates(b, each) for each in (op.w, op.r)]
     both = _emitted_gates(b, layer.bias(gates=4))
     states = [layer.state(each) for each in (op.initial_h, op.initial_c)]
@@ -291,6 +293,8 @@ def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
 @GRUView.lift("openvino")
 def lift_gru(b: Builder, op: GRUView) -> Lifted:
     layer = _Layer(b, op, ("Sigmoid", "Tanh"))
+    if not layer.has_native_activations():
+        return gru_in_steps(b, op)
     both = layer.reset_bias() if op.linear_before_reset else layer.bias(gates=3)
     operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, both)
     return layer.results(
@@ -301,6 +305,8 @@ def lift_gru(b: Builder, op: GRUView) -> Lifted:
 @RNNView.lift("openvino")
 def lift_rnn(b: Builder, op: RNNView) -> Lifted:
     layer = _Layer(b, op, ("Tanh",))
+    if not layer.has_native_activations():
+        return rnn_in_steps(b, op)
     operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, layer.bias(gates=1))
     return layer.results(layer.emit_layer("opset5.RNNSequence", *operands))
 
@@ -318,33 +324,26 @@ class _Layer:
         self._default = default
         self._hidden = op.hidden_size or _static_dim(b, op.r, 2)
 
+    def has_native_activations(self) -> bool:
+        """Whether OpenVINO has the activations, and the directions have the same."""
+        names = self._stated_activations()
+        is_same = names == names[: len(self._default)] * self._ways
+        return is_same and all(_ACTIVATION_NAMES.get(name) in _SHARED for name in names)
+
+    def _stated_activations(self) -> Names:
+        stated = (self._op.activations or self._default * self._ways)[: len(self._default) * self._ways]
+        return tuple(name.lower() for name in stated)
+
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of the operation."""
-        stated = (self._op.activations or self._default * self._ways)[: len(self._default) * self._ways]
-        names = stated[: len(self._default)]
-        if stated != names * self._ways:
-            message = "OpenVINO requires the same activations in both directions"
-            raise UnsupportedError(message)
-        lower = tuple(name.lower() for name in names)
-        if any(_ACTIVATION_NAMES.get(name) not in _SHARED for name in lower):
-            message = f"OpenVINO has no activation among {', '.join(names)}"
-            raise UnsupportedError(message)
         return {
             "hidden_size": self._hidden,
             "direction": self._direction,
-            "activations": lower,
-            "activations_alpha": self._values_of_direction(self._op.activation_alpha),
-            "activations_beta": self._values_of_direction(self._op.activation_beta),
+            "activations": self._stated_activations()[: len(self._default)],
+            "activations_alpha": (),
+            "activations_beta": (),
             "clip": self._op.clip or 0.0,
         }
-
-    def _values_of_direction(self, numbers: Numbers | None) -> Numbers:
-        found = tuple(numbers or ())
-        half = found[: len(found) // self._ways]
-        if found != half * self._ways:
-            message = "OpenVINO requires the same activations in both directions"
-            raise UnsupportedError(message)
-        return half
 
     def x(self) -> Value:
         """The sequences, batch first."""

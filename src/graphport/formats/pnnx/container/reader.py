@@ -216,7 +216,7 @@ class _Reader:
                 self.outputs.append(note)
                 for value in given:
                     self.made.add_output(value)
-            case "pnnx.Attribute" if not given and len(results) == 1 and list(entries.attributes) == ["@data"]:
+            case "pnnx.Attribute" if not given and len(results) == 1 and _is_weight(entries):
                 self._constant(results[0], entries, note)
             case _:
                 node = self._node(index, line, given, results, entries)
@@ -273,7 +273,7 @@ class _Reader:
         return self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
 
     def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
-        storage = entries.attributes["@data"]
+        (storage,) = entries.attributes.values()
         if storage is not None:
             value.storage = storage  # pyright: ignore[reportAttributeAccessIssue]  a weight is a storage or None
             value.fact = TensorFact.of(storage)  # pyright: ignore[reportArgumentType]
@@ -450,6 +450,11 @@ def _keys(words: list[str], first: int, stop: int) -> tuple[tuple[str, ...], int
 
 
 _NO_KEYS = ("", "")
+
+
+def _is_weight(entries: _Entries) -> bool:
+    """Whether the only attribute is a weight; pnnx of 2022 calls it like the buffer, later ones `data`."""
+    return len(entries.attributes) == 1 and next(iter(entries.attributes)).startswith("@")
 
 
 def _dtype(value: Value) -> DType | None:
