@@ -40,7 +40,7 @@ def drop_guards(graph: Graph) -> int:
 
 def _guarded_softmax(node: Node) -> Node | None:
     """The softmax whose NaN `node` replaces by 0."""
-    if node.op != "Where" or node.dialect or node.output.is_output:
+    if node.op != "Where" or node.dialect or node.output.is_output or len(node.operands) != 3:
         return None
     condition, zero, result = node.operands
     test, softmax = condition.producer, result.producer
