@@ -24,6 +24,7 @@ _LEAST_HALF, _MOST_HALF = np.float16(2.0**-24), np.finfo(np.float16).max
 """Least and largest float16 scale."""
 _NUM_REFITS, _NUM_QUICK_REFITS = 3, 2
 """Fractions of a block's range that are tried, and the numbers of refits of each scale to its codes."""
+_NUM_SAMPLED_BLOCKS = 64
 _SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
 """Fractions of the largest magnitude that are tried for narrow types, where outliers reduce the resolution."""
 
@@ -189,10 +190,9 @@ def least_squares(
 ) -> tuple[Array, Array]:
     """Return scale and zero point with nearly the least squared error per block: [..., blocks] each.
 
-    Symmetric ranges and fractions of them are tried, and with zero points those from minimum to maximum, and those with
-    the largest magnitude at the outermost code, which repeat the codes of a GGUF file (Q4_0). Each scale is then
-    refitted to its codes while that helps. `is_quick` tries one fraction, without the symmetric range if there are zero
-    points.
+    Symmetric ranges and fractions of them are tried, and with zero points those from minimum to maximum; each scale is
+    then refitted to its codes while that helps. `is_quick` tries one fraction. Blocks of a GGUF file (Q4_0) keep their
+    values.
     """
     least, most = limits(dtype)
     low, high = np.minimum(blocks.min(axis=-1), 0.0), np.maximum(blocks.max(axis=-1), 0.0)
@@ -200,16 +200,15 @@ def least_squares(
     best = np.full(bound.shape, np.inf)
     scales, zeros = np.ones(bound.shape, np.float32), np.zeros(bound.shape, np.int32)
     middle = float((least + most + 1) // 2)
-    starts = [_outermost(bound, low, middle, middle - least)] if has_zeros else []
+    starts = (
+        [_outermost(bound, low, middle, middle - least)] if has_zeros and _are_codes(blocks, middle - least) else []
+    )
     for fraction in (1.0,) if is_quick else _PARTS_OF_BLOCKS:
         around = np.maximum(bound * (2 * fraction / (most - least)), MIN_SCALE)
         wide = np.maximum((high - low) * (fraction / (most - least)), MIN_SCALE)
         # Both ends are clipped equally.
         offset = np.clip(np.rint(least - (low + (1 - fraction) / 2 * (high - low)) / wide), least, most)
-        if not (is_quick and has_zeros):
-            starts.append((around, np.full(bound.shape, middle, bound.dtype)))
-        if has_zeros:
-            starts.append((wide, offset))
+        starts += [(around, np.full(bound.shape, middle, bound.dtype)), *([(wide, offset)] if has_zeros else [])]
     gap = np.empty_like(blocks)
     for scale, zero in starts:
         for _ in range(_NUM_QUICK_REFITS if is_quick else _NUM_REFITS):
@@ -230,6 +229,13 @@ def least_squares(
             fitted: Array = np.einsum("...i,...i->...", counts, blocks) / np.maximum(squares, 1)
             scale = np.where((squares > 0) & (fitted > MIN_SCALE), fitted, scale)  # noqa: PLW2901
     return scales.astype(np.float32), zeros.astype(np.int32)
+
+
+def _are_codes(blocks: Array, half: float) -> bool:
+    """Whether the first blocks are integers times a scale with which the largest magnitude is `half`."""
+    sample = blocks.reshape(-1, blocks.shape[-1])[:_NUM_SAMPLED_BLOCKS]
+    scale = np.maximum(np.abs(sample).max(axis=-1, keepdims=True) / half, MIN_SCALE)
+    return bool(np.all(np.rint(sample / scale) * scale == sample))
 
 
 def _outermost(bound: Array, low: Array, middle: float, half: float) -> tuple[Array, Array]:
