@@ -20,7 +20,7 @@ except SystemExit as end:
     assert not end.code, end.code
 print(json.dumps(sorted(sys.modules)))
 """
-RUNTIMES = ("onnxruntime", "ncnn", "tract", "ai_edge_litert", "llvmlite", "torch", "tensorflow")
+RUNTIMES = ("onnxruntime", "ncnn", "tract", "ai_edge_litert", "llvmlite", "torch", "tensorflow", "keras", "jax")
 NOBODY = (*RUNTIMES, "rich", "openvino", "pygls", "lsprotocol", "graphport.lsp", "graphport.expression.fused")
 """Modules, with all below them, that no verb here has a use for."""
 OTHERS = [

@@ -142,5 +142,7 @@ RUNTIMES: dict[str, Runtime] = {
     "tensorflow": Runtime(
         "tensorflow", "TensorFlow", "tensorflow", "graphport.formats.tensorflow.runtime_process", takes_all=False
     ),
+    "keras": Runtime("keras", "Keras", "keras", "graphport.formats.keras.runtime_process", takes_all=False),
+    "stablehlo": Runtime("jax", "JAX", "jax", "graphport.formats.stablehlo.runtime_process", takes_all=False),
 }
 """By format."""
