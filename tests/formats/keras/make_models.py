@@ -75,6 +75,35 @@ def operations():
     return keras.Model(x, [keras.ops.softmax(y, axis=1), keras.ops.mean(keras.ops.transpose(y, (0, 2, 1)), axis=-1)])
 
 
+def statistics():
+    """Quantiles, diagonals and products of vectors."""
+    ops = keras.ops
+    x, y = keras.layers.Input((6, 4), name="x"), keras.layers.Input((6, 4), name="y")
+    near = ops.concatenate([x[:, :3], y[:, 3:]], axis=1)
+    return keras.Model(
+        [x, y],
+        [
+            ops.diff(x, n=2, axis=1),
+            ops.median(x, axis=1),
+            ops.median(x[:, :3], axis=(1, 2), keepdims=True),
+            ops.quantile(x, 0.3, axis=1),
+            ops.diagonal(x, offset=1, axis1=1, axis2=2),
+            ops.trace(x, axis1=1, axis2=2),
+            ops.vdot(x, y),
+            ops.inner(x, y[0]),
+            ops.cross(x[..., :3], y[..., :3]),
+            ops.kron(x[0], y[1]),
+            ops.searchsorted(ops.convert_to_tensor([-0.5, 0.0, 0.5]), x[0, 0], side="right"),
+            ops.isclose(x, near),
+            ops.rot90(x, axes=(1, 2)),
+            ops.rot90(x[:, :4], k=-2, axes=(2, 1)),
+            ops.rot90(x, k=4, axes=(1, 2)),
+            ops.rot90(x, k=3, axes=(1, 2)),
+            ops.signbit(x * 0.0),
+        ],
+    )
+
+
 def functions():
     x = tf_keras.layers.Input((5, 4), name="x")
     y = tf.nn.relu(x[:, 1:] * 2.0 - 0.5) + tf.reduce_mean(x, axis=1, keepdims=True)
@@ -214,6 +243,7 @@ def rare():
     save("merged_masks", merged_masks(keras), tokens, ".keras")
     save("merged_masks_keras2", merged_masks(tf_keras), tokens, ".h5")
     save("nested_masks", nested_masks(), tokens, ".keras")
+    save("statistics", statistics(), [normal(2, 6, 4), normal(2, 6, 4)[:, ::-1] - 0.1], ".keras")
     ids = [np.array([[1, 4, 2, 0, 0, 0], [3, 1, 0, 2, 5, 0]], "int32")]
     save("masked_encoder", masked_encoder(), ids, ".keras")
     save("masked_directions_keras2", masked_directions(tf_keras), ids, ".h5")
