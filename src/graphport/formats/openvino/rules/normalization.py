@@ -223,8 +223,12 @@ def lift_lrn(b: Builder, op: LRNView) -> Lifted:
     if op.size % 2 == 0 or op.bias <= 0:
         return None
     stated = {"alpha": op.alpha / op.bias, "beta": op.beta, "bias": 1.0, "size": op.size}
+    with np.errstate(all="ignore"):
+        factor = float(np.float64(op.bias) ** -op.beta)
+    if not np.isfinite(factor):
+        return None
     y = emit(b, "opset1.LRN", op.x, vector(b, [1]), **stated)
-    return (y,) if op.bias == 1 else b.word("opset1.Multiply", y, b.like(op.x, op.bias**-op.beta))
+    return (y,) if op.bias == 1 else b.word("opset1.Multiply", y, b.like(op.x, factor))
 
 
 @lower("openvino", "opset1.NormalizeL2")

@@ -9,6 +9,7 @@ import numpy as np
 from graphport.formats.nnef.rules import convolution as nnef
 from graphport.formats.nnef.rules.convolution_borders import Sliding
 from graphport.formats.nnef.rules.tract.binding import import_rule
+from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -28,9 +29,12 @@ def deconv(
     **attributes: Any,
 ) -> Value:
     """The standard's, of a filter [C_out, C_in / groups, …]; `output_shape` counts spatial axes alone."""
-    dims = b.dims(input)
+    dims = b.dims(input, at_least=2)
     count = groups or dims[1]
     group = count if isinstance(count, int) else 1
+    if group < 1:
+        message = f"{group} groups"
+        raise ShapeError(message, "at least 1 is needed")
     transposed = swapped(b, filter, group)
     shape: tuple[Any, ...] = ()
     if len(output_shape) == len(dims) - 2:

@@ -61,6 +61,9 @@ def _constant_array(value: Value, name: str) -> Any:
     if storage is None:
         message = f"{name} that only a run knows"
         raise UnsupportedError(message)
+    if not storage.dtype.is_integer:
+        message = f"{name} is {storage.dtype}"
+        raise ShapeError(message, "integers are needed")
     array = storage.numpy().astype(np.uint32)
     columns = _COLUMNS.get(name)
     if columns is not None and (array.ndim != 2 or array.shape[1] != columns):

@@ -13,7 +13,7 @@ from graphport.formats.nnef.rules.convolution_borders import Sliding, emitted_pa
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.matmul import matrix_equation
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError, lift
 from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.windows import window_options
@@ -83,14 +83,18 @@ def qconv(
     input: Value,
     filter: Value,
     bias: Value,
-    *numbers: Value,
+    *numbers: Value | None,
     output_dt: str = "i32",
     groups: int = 1,
     **attributes: Any,
 ) -> Value:
     """A convolution of codes; `a` is the filter, and `b` the input."""
     stated = Sliding(**attributes)
-    a0, a_scale, b0, b_scale, c0, c_scale = numbers
+    given = [number for number in numbers if number is not None]
+    if len(given) != len(numbers) or len(given) != 6:
+        message = f"{len(given)} zero points and scales of {len(numbers)} operands"
+        raise ShapeError(message, "filter, input and output have one each")
+    a0, a_scale, b0, b_scale, c0, c_scale = given
     target, space = datum(output_dt) or DType.INT32, len(b.dims(input)) - 2
     zeros = [_stored(b, zero, like) for zero, like in ((a0, filter), (b0, input))]
     if zeros[0] is not None and zeros[1] is not None:
