@@ -20,7 +20,7 @@ def note_functions(graph: Graph) -> int:
     """
     count = 0
     for node in graph:
-        if node.word != "Where" or node.dialect:
+        if node.word != "Where" or node.dialect or len(node.operands) != 3:
             continue
         number = _LOG1P if _is_log1p(node) else _EXPM1 if _is_expm1(node) else None
         if number is not None:
@@ -57,7 +57,9 @@ def _is_log1p(node: Node) -> bool:
     if logged != (near,) or len(ratio) != 2 or ratio[0] is not x:
         return False
     less = _made(ratio[1], "Sub")
-    return len(added) == 2 and added[0] is x and _is(added[1], 1) and less[:1] == (near,) and _is(less[1], 1)
+    if len(added) != 2 or len(less) != 2:
+        return False
+    return added[0] is x and _is(added[1], 1) and less[:1] == (near,) and _is(less[1], 1)
 
 
 def _is_of_positive(node: Node | None) -> bool:
@@ -73,7 +75,7 @@ def _is_expm1(node: Node) -> bool:
         return False
     grown, less, product = equal[0], inner[1], _made(inner[2], "Mul")
     taken = _made(less, "Sub")
-    if len(product) != 2 or product[0] is not less or taken[:1] != (grown,) or not _is(taken[1], 1):
+    if len(taken) != 2 or len(product) != 2 or product[0] is not less or taken[:1] != (grown,) or not _is(taken[1], 1):
         return False
     ratio = _made(product[1], "Div")
     return len(ratio) == 2 and ratio[0] is x and _made(ratio[1], "Log") == (grown,)
