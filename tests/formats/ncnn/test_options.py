@@ -277,3 +277,12 @@ def resized_open():
 )
 def test_open_lengths_are_expressions(tmp_path, proto, said):
     assert said in written(tmp_path, proto)
+
+
+@pytest.mark.parametrize("value", [0.5, -2.0])
+def test_an_input_of_one_number_is_a_blob(tmp_path, value):
+    proto = model([node("Add", ["x", "n"], ["y"])], [("x", [1, 3, 4]), ("n", [1])], [("y", None)])
+    assert " 13=233" in written(tmp_path, proto)
+    x, n = numbers(1, 3, 4), np.array([value], np.float32)
+    found = gp.run(gp.load(tmp_path / "net.param"), {"x": x, "n": n}, backend="ncnn")["y"]
+    np.testing.assert_allclose(found, x + n, rtol=1e-6)

@@ -182,10 +182,10 @@ def before_lifting(graph: Graph) -> None:
 
 
 def _whole_inputs(graph: Graph) -> None:
-    """An input whose first axis is no batch of 1 is a blob with all its axes."""
+    """Mark inputs whose first axis is no batch of 1, and those of one number, as blobs with all their axes."""
     for value in graph.inputs:
         dims = value.shape
-        if dims and len(dims) <= MOST_AXES and dims[0] != 1:
+        if dims and len(dims) <= MOST_AXES and (dims[0] != 1 or len(dims) == 1):
             value.notes[BATCH] = -1
 
 
