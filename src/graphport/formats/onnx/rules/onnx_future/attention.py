@@ -69,7 +69,7 @@ def linear_attention(
         # One per head, or one per row of the state.
         parts["decay"] = reshaped(b, b(Exp, fades), (0, 0, kv_num_heads, _width(b, fades, kv_num_heads, "decay"), 1))
     if rate is not None:
-        parts["beta"] = reshaped(b, rate, (0, 0, sizes(b.dims(rate)[2:], "beta")[0], 1, 1))
+        parts["beta"] = reshaped(b, rate, (0, 0, sizes(b.dims(rate, 3)[2:], "beta")[0], 1, 1))
     start = _nothing(b, q, (kv_num_heads, dk, dv)) if state is None else state
     last, every = _scanned(b, start, parts)
     y = cast(b, reshaped(b, every, (0, 0, q_num_heads * dv)), own)
