@@ -160,7 +160,7 @@ def test_inputs_must_have_as_many_samples():
 def test_numbers_that_are_none_are_refused(number):
     x = X.copy()
     x[4, 0, 0] = number
-    with pytest.raises(DiagnosticError, match=r"QUANT0003.*1 of 7 samples, the first is number 4"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0003.*1 of 7 samples, the first has index 4"):
         survey(gather(_graph(), {"x": x}))
 
 

@@ -54,12 +54,12 @@ def test_every_input_with_numbers_that_are_none_is_told_at_once():
     with pytest.raises(DiagnosticError) as error:
         survey(gather(graph, {"a": a, "b": b}))
     first, second = (finding.message for finding in error.value.diagnostics)
-    assert "a hold NaN or infinity: 2 of 5 samples, the first is number 3" in first
-    assert "b hold NaN or infinity: 1 of 5 samples, the first is number 1" in second
+    assert "a contain NaN or infinity: 2 of 5 samples, the first has index 3" in first
+    assert "b contain NaN or infinity: 1 of 5 samples, the first has index 1" in second
 
 
 def test_a_number_too_large_for_the_input_is_found():
-    with pytest.raises(DiagnosticError, match=r"QUANT0003.*the first is number 2"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0003.*the first has index 2"):
         survey(gather(_graph(), {"x": np.where(np.arange(9)[:, None] == 2, 1e300, X.astype(np.float64))}))
 
 

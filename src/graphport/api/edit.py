@@ -243,12 +243,12 @@ def _set_weight(names: Names, name: str, array: Any, findings: list[Diagnostic])
         findings.append(names.missing(name, "constant", constants))
         return
     storage, owner = held
-    numbers = np.asarray(array)
-    if tuple(numbers.shape) != tuple(storage.shape):
-        message = f"the constant {name} has shape {list(storage.shape)}, and the array has shape {list(numbers.shape)}"
+    values = np.asarray(array)
+    if tuple(values.shape) != tuple(storage.shape):
+        message = f"the constant {name} has shape {list(storage.shape)}, and the array has shape {list(values.shape)}"
         findings.append(Diagnostic("EDIT0009", message, value.origin, f"pass an array of shape {list(storage.shape)}"))
         return
-    made = ArrayStorage(numbers.astype(storage.dtype.numpy), storage.dtype)
+    made = ArrayStorage(values.astype(storage.dtype.numpy), storage.dtype)
     if isinstance(owner, tuple):
         owner[0].set_attribute(owner[1], made)
     else:
@@ -390,7 +390,7 @@ def _rename(graph: Graph, names: Mapping[str, str], findings: list[Diagnostic]) 
             findings.append(known.missing(old, "value or node", [*known.values, *known.nodes]))
         elif value is not None and new in known.values and new not in names:
             message = f"{old} cannot be renamed to {new}: the name is in use"
-            findings.append(Diagnostic("EDIT0008", message, value.origin, "rename the other value too"))
+            findings.append(Diagnostic("EDIT0008", message, value.origin, "rename the value that has this name, too"))
         elif value is not None:
             graph.rename(value, new)
         if node is not None:
@@ -482,5 +482,5 @@ def _concatenate_runs(runs: Iterable[Mapping[str, Any]], step: int, count: int) 
 
 
 def _unproven(reason: str) -> Diagnostic:
-    message = f"not checked whether a batch computes the same as its single samples: {reason}"
+    message = f"the results of a batch were not compared with the results of its single samples: {reason}"
     return Diagnostic("EDIT0012", message, None, None, Severity.WARNING)

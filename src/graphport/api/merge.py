@@ -244,7 +244,7 @@ def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> 
         found = limits.difference(name, alone, whole)
         if not found.passed:
             by = found.reason or f"by {found.max_abs:.3g}"
-            message = f"{name} of the merged model differs from running one model after the other: {by}"
+            message = f"{name} of the merged model differs from the models run in sequence: {by}"
             return [
                 Diagnostic(
                     "EDIT0014", message, None, "this is expected of a model with random operators", Severity.WARNING

@@ -226,7 +226,7 @@ def _warn_float64(graph: Graph, kind: Format) -> list[Diagnostic]:
     wide = results_of(graph, DType.FLOAT64)
     if not wide:
         return []
-    message = f"{wide[0].name} is float64 ({len(wide)} such values), a type that {kind.title} does not have"
+    message = f"{wide[0].name} is float64; {kind.title} does not have this type ({len(wide)} values of this type)"
     remedy = "readers compute in float32"
     return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]
 
@@ -238,7 +238,7 @@ def _find_fatal_nodes(graph: Graph, kind: Format) -> list[Diagnostic]:
         return []
     message = (
         f"ONNX Runtime 1.31 terminates its process when it loads this file: {nodes[0].output.name} moves axis 0 of "
-        f"a float16 tensor to a later axis before a matrix product with constants ({len(nodes)} such nodes)"
+        f"a float16 tensor to a later axis before a matrix product with constants ({len(nodes)} nodes)"
     )
     remedy = (
         "graphport cast --to float32, and the result --to float16, which leaves such nodes in float32; or load it with "

@@ -21,7 +21,7 @@ def _parse_numbers(ctx: click.Context, param: click.Parameter, value: str | None
     try:
         return tuple(float(part) for part in value.split(","))
     except ValueError:
-        message = f"{value!r} is not a list of numbers such as 0.485,0.456,0.406"
+        message = f"expected comma-separated floats, for example 0.485,0.456,0.406; found {value!r}"
         raise click.BadParameter(message, param=param) from None
 
 

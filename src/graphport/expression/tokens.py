@@ -184,81 +184,81 @@ def _gaps(text: str) -> Iterator[range]:
 def _scan(string: str, text: Text, offsets: list[int] | None = None) -> Iterator[tuple[Token, Diagnostic | None]]:
     """Return all tokens of `string` and their errors; `offsets` maps code points of `string` to `text`."""
     for found in _SCANNER.finditer(string):
-        word, (start, end) = found.group(), found.span()
-        mark = _MARKS.get(word)
+        run, (start, end) = found.group(), found.span()
+        mark = _MARKS.get(run)
         if mark is not None:
-            yield Token(mark, word, start, end), None
+            yield Token(mark, run, start, end), None
             continue
         kind = found.lastgroup
         if kind == "blank":
             continue
-        if kind == "reference" and word[1:].isdecimal() and end - start <= _LONGEST_REFERENCE:
-            yield Token(TokenKind.REFERENCE, word, start, end), None
+        if kind == "reference" and run[1:].isdecimal() and end - start <= _LONGEST_REFERENCE:
+            yield Token(TokenKind.REFERENCE, run, start, end), None
             continue
-        if kind == "run" and _NAME.fullmatch(word) and word not in _WORDS:
-            yield Token(TokenKind.NAME, word, start, end), None
+        if kind == "run" and _NAME.fullmatch(run) and run not in _WORDS:
+            yield Token(TokenKind.NAME, run, start, end), None
             continue
         span = text.span(start, end) if offsets is None else text.span(offsets[start], offsets[end - 1] + 1)
         if kind == "reference":
-            yield Token(TokenKind.REFERENCE, word, start, end), _reference_fault(word, span)
+            yield Token(TokenKind.REFERENCE, run, start, end), _reference_fault(run, span)
         elif kind == "run":
-            yield _run(word, start, span, lenient=offsets is not None)
+            yield _run(run, start, span, lenient=offsets is not None)
         else:
-            message = f"unexpected character {word!r} in an expression"
-            yield Token(TokenKind.NAME, word, start, end), Diagnostic("EXPR0002", message, span, _remedy(word))
+            message = f"unexpected character {run!r} in an expression"
+            yield Token(TokenKind.NAME, run, start, end), Diagnostic("EXPR0002", message, span, _remedy(run))
 
 
-def _run(word: str, start: int, span: Span, *, lenient: bool) -> tuple[Token, Diagnostic | None]:
-    end = start + len(word)
-    if word in _CONSTANTS:
-        return Token(TokenKind.CONSTANT, word, start, end), None
-    if FLOAT.fullmatch(word) or COMPLEX.fullmatch(word):
-        return Token(TokenKind.NUMBER, word, start, end), _size_fault(word, span)
-    two_signs = _TWO_SIGNS.fullmatch(word)
+def _run(run: str, start: int, span: Span, *, lenient: bool) -> tuple[Token, Diagnostic | None]:
+    end = start + len(run)
+    if run in _CONSTANTS:
+        return Token(TokenKind.CONSTANT, run, start, end), None
+    if FLOAT.fullmatch(run) or COMPLEX.fullmatch(run):
+        return Token(TokenKind.NUMBER, run, start, end), _size_fault(run, span)
+    two_signs = _TWO_SIGNS.fullmatch(run)
     if two_signs is not None:
         right = two_signs[1] + two_signs[2]
-        message = f"'{shown(word)}' has two signs before the imaginary part"
+        message = f"'{shown(run)}' has two signs before the imaginary part"
         severity = Severity.WARNING if lenient else Severity.ERROR
         return Token(TokenKind.NUMBER, right, start, end), Diagnostic(
             "EXPR0003", message, span, f"write {right}", severity
         )
-    if lenient and FLOAT.fullmatch(word.removeprefix("+")) and word.startswith("+"):
-        right = word[1:]
-        message = f"'{shown(word)}' has a redundant sign"
+    if lenient and FLOAT.fullmatch(run.removeprefix("+")) and run.startswith("+"):
+        right = run[1:]
+        message = f"'{shown(run)}' has a redundant sign"
         finding = Diagnostic("EXPR0003", message, span, f"write {shown(right)}", Severity.WARNING)
         return Token(TokenKind.NUMBER, right, start, end), _size_fault(right, span) or finding
-    what = "a name" if word[0].isalpha() or word[0] == "_" else "a number"
-    message = f"'{shown(word)}' is not {what}"
-    return Token(TokenKind.NUMBER, word, start, end), Diagnostic("EXPR0003", message, span, _number_remedy(word))
+    what = "a name" if run[0].isalpha() or run[0] == "_" else "a number"
+    message = f"'{shown(run)}' is not {what}"
+    return Token(TokenKind.NUMBER, run, start, end), Diagnostic("EXPR0003", message, span, _number_remedy(run))
 
 
-def _size_fault(word: str, span: Span) -> Diagnostic | None:
+def _size_fault(run: str, span: Span) -> Diagnostic | None:
     """Return the error if a well-formed number is out of range."""
-    if INTEGER.fullmatch(word):
+    if INTEGER.fullmatch(run):
         # Reading thousands of digits takes quadratic time; no integer of 64 bits has more than 19 after its zeros.
-        digits = word.lstrip("-").lstrip("0")
-        if len(digits) <= 19 and -(1 << 63) <= int(word) < 1 << 63:
+        digits = run.lstrip("-").lstrip("0")
+        if len(digits) <= 19 and -(1 << 63) <= int(run) < 1 << 63:
             return None
-        return Diagnostic("EXPR0006", f"{shown(word)} exceeds the int64 range", span, "write it as a float")
-    if "inf" in word:
+        return Diagnostic("EXPR0006", f"{shown(run)} exceeds the int64 range", span, "write it as a float")
+    if "inf" in run:
         return None
-    number = _number(word)
+    number = _number(run)
     parts = (number.real, number.imag)
     if any(abs(part) == float("inf") for part in parts):
-        return Diagnostic("EXPR0006", f"{shown(word)} exceeds the float64 range", span, "infinity is written inf")
+        return Diagnostic("EXPR0006", f"{shown(run)} exceeds the float64 range", span, "infinity is written inf")
     return None
 
 
-def _reference_fault(word: str, span: Span) -> Diagnostic | None:
-    digits = word[1:]
+def _reference_fault(run: str, span: Span) -> Diagnostic | None:
+    digits = run[1:]
     if digits.isdecimal():
         if len(digits.lstrip("0")) < _LONGEST_REFERENCE:
             return None
-        return Diagnostic("EXPR0004", f"operand {shown(word)} does not exist", span, "operands are counted from @0")
+        return Diagnostic("EXPR0004", f"operand {shown(run)} does not exist", span, "operands are counted from @0")
     bare = digits.lstrip()
     if bare != digits and bare.isdecimal():
         return Diagnostic("EXPR0005", f"there is a blank inside '@{bare}'", span, f"write @{bare}")
-    message = f"'{shown(word)}' is not an operand: expected digits after '@'"
+    message = f"'{shown(run)}' is not an operand: expected digits after '@'"
     return Diagnostic("EXPR0004", message, span, "operands are @0, @1, @2, …")
 
 
@@ -278,11 +278,11 @@ def _remedy(character: str) -> str | None:
             return None
 
 
-def _number_remedy(word: str) -> str | None:
-    if word.endswith("j"):
+def _number_remedy(run: str) -> str | None:
+    if run.endswith("j"):
         return "complex numbers have both parts: 0.0+2.0j"
-    if "_" in word:
+    if "_" in run:
         return "digits are not grouped"
-    if word.startswith("+"):
+    if run.startswith("+"):
         return "positive numbers have no sign"
     return None

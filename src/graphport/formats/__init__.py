@@ -221,7 +221,9 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
         if found is None and not Path(path).suffix:
             found = FORMATS["nnef"]
     if found is None:
-        raise DiagnosticError(Diagnostic("IO0003", f"the name {path} says no format", None, f"known: {_known()}"))
+        raise DiagnosticError(
+            Diagnostic("IO0003", f"cannot infer the format from the file name {path}", None, f"known: {_known()}")
+        )
     if not found.writes:
         message = f"{found.title}s are read, not written"
         raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))

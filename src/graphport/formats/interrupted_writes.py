@@ -42,7 +42,7 @@ def report_marker(path: str | Path) -> list[Diagnostic]:
     found = interruption(_graph_file(Path(path)))
     if found is None:
         return []
-    message = f"{found.marker.name} says that a write of this model was interrupted; it is not followed"
+    message = f"{found.marker.name} records an interrupted write of this model, and cannot be used to complete it"
     remedy = "the next write of this model removes it if this user's graphport left it; if not, remove it yourself"
     return [Diagnostic("IO0013", message, Span(Source(str(found.marker))), remedy, Severity.WARNING)]
 

@@ -445,17 +445,17 @@ def exact(
 def _register(
     registry: dict[tuple[str, str], list[Rule]],
     dialect: str,
-    word: str,
+    op_type: str,
     until: int | None,
     *,
     reads_facts_alone: bool = False,
 ) -> Callable[[Lowering], Lowering]:
     def register(function: Lowering) -> Lowering:
-        rules = registry.setdefault((dialect, word), [])
+        rules = registry.setdefault((dialect, op_type), [])
         if any(rule.until == until for rule in rules):
-            message = f"{dialect}.{word} already has a rule of this kind"
+            message = f"{dialect}.{op_type} already has a rule of this kind"
             raise ValueError(message)
-        rules.append(Rule(dialect, word, function, until, reads_facts_alone))
+        rules.append(Rule(dialect, op_type, function, until, reads_facts_alone))
         rules.sort(key=lambda rule: OPSET + 1 if rule.until is None else rule.until)
         return function
 

@@ -275,7 +275,7 @@ class OperatorFacts(ABC):
         for fact in facts:
             _check_extents(fact)
         if len(facts) < count:
-            message = f"{count} results, with these attributes it computes {len(facts)}"
+            message = f"the node has {count} results, the operator computes {len(facts)} with its attributes"
             raise ShapeError(message)
         if not any(callable(argument) for argument in arguments.values()):
             facts = with_elements(page, operands, attributes, facts)

@@ -149,7 +149,10 @@ def check(page: Page, pattern: Pattern) -> None:
         seen.add(term.value)
         crosses = (key is None) != (term.value in operands)
         if crosses and term.kind != "const":
-            message = f"{where} is an attribute on one side and an operand on the other side; write const({term.value})"
+            message = (
+                f"{where} is an attribute on the left and an operand on the right, or vice versa; write "
+                f"const({term.value})"
+            )
             raise PatternError(message)
 
 
@@ -264,7 +267,7 @@ def _plain_numbers(value: Value) -> Any:
     return tuple(array.reshape(-1).tolist()) if array.ndim else array.item()
 
 
-def _expect(word: str, key: str | None, expected: object, found: Any) -> None:
+def _expect(op_type: str, key: str | None, expected: object, found: Any) -> None:
     number = found
     storage = getattr(found, "storage", None)
     if storage is not None and storage.count == 1:
@@ -272,7 +275,7 @@ def _expect(word: str, key: str | None, expected: object, found: Any) -> None:
     if number is None and expected is None:
         return
     if number != expected:
-        message = f"{word}: {key or 'an operand'} is not {expected}"
+        message = f"{op_type}: {key or 'an operand'} is not {expected}"
         raise UnsupportedError(message)
 
 
@@ -283,11 +286,11 @@ def _operand(builder: Builder, types: Any, value: Any) -> Value | None:
     return builder.constant(value, dtype)
 
 
-def _attribute(builder: Builder, word: str, value: Any) -> Attribute:
+def _attribute(builder: Builder, op_type: str, value: Any) -> Attribute:
     if not hasattr(value, "fact"):
         return value
     found = _plain_numbers(value)
     if found is _CANNOT:
-        message = f"{word}: {value.name} must be a constant"
+        message = f"{op_type}: {value.name} must be a constant"
         raise ShapeError(message)
     return found

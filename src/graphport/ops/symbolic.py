@@ -50,7 +50,7 @@ def quotient(a: Tensor, b: Tensor) -> Tensor:
 def _truncated(a: Dim, b: Dim) -> Dim:
     negative = [decide_less(dim, 0) for dim in (a, b)]
     if b == 0 or None in negative:
-        message = f"whether {a} / {b} is negative is known at run time only"
+        message = f"the sign of {a} / {b} is undecided before run time"
         raise Undecided(message)
     size = (-a if negative[0] else a) // (-b if negative[1] else b)
     return size if negative[0] == negative[1] else -size

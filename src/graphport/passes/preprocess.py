@@ -48,9 +48,9 @@ def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
         message = f"the input {value.name} is {fact}, no picture of four axes"
         raise ValueError(message)
     batch, channels, height, width = fact.dims
-    for numbers in (steps.mean, steps.std):
-        if len(numbers) > 1 and len(numbers) != channels:
-            message = f"{len(numbers)} elements for {channels} channels of {value.name}"
+    for stats in (steps.mean, steps.std):
+        if len(stats) > 1 and len(stats) != channels:
+            message = f"{len(stats)} elements for {channels} channels of {value.name}"
             raise ValueError(message)
     if steps.size is not None and not (isinstance(height, int) and isinstance(width, int)):
         message = f"{value.name} has open spatial dims ({fact}): no target size to resize to"

@@ -177,11 +177,11 @@ def _size(value: Value, asked: int | tuple[int, int] | None, layout: Layout) -> 
     raise DiagnosticError(Diagnostic("QUANT0002", message, None, "set it: --image-size 224, or 480x640"))
 
 
-def _per_channel(numbers: tuple[float, ...], channels: int, name: str) -> Array:
-    if len(numbers) not in (1, channels):
-        message = f"{name} has {len(numbers)} elements for {channels} channels"
+def _per_channel(values: tuple[float, ...], channels: int, name: str) -> Array:
+    if len(values) not in (1, channels):
+        message = f"{name} has {len(values)} elements for {channels} channels"
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, "set one for all channels, or one per channel"))
-    return np.asarray(numbers, np.float32)
+    return np.asarray(values, np.float32)
 
 
 def _emitted(graph: Graph) -> str:

@@ -404,7 +404,8 @@ def _refuse_quantized(graph: Graph) -> None:
     found = [node for node, page in known if page is not None and page.quantizes]
     if found:
         message = (
-            f"the model is already quantized: it has {len(found)} nodes such as {found[0].op} {found[0].output.name}"
+            f"the model is already quantized: it has {len(found)} quantized nodes, for example {found[0].op} "
+            f"{found[0].output.name}"
         )
         raise DiagnosticError(Diagnostic("QUANT0006", message, found[0].origin, "quantize the float model"))
 
@@ -413,5 +414,5 @@ def _notes(graph: Graph) -> list[Diagnostic]:
     inside = inner_layers(graph)
     if not inside:
         return []
-    message = f"{inside} layers in bodies of If, Loop or Scan stay float"
+    message = f"{inside} layers in bodies of If, Loop or Scan remain float"
     return [Diagnostic("QUANT0008", message, None, None, Severity.NOTE)]

@@ -77,7 +77,7 @@ def _slower(target: str, how: str, remedy: str) -> Diagnostic:
 def _nothing(quantization: Quantization) -> list[Diagnostic]:
     if quantization.weights or quantization.tables or quantization.halves:
         return []
-    message = "nothing is quantized: all layers stay float"
+    message = "no layer is quantized"
     reasons = list(dict.fromkeys(quantization.placement.floating.values()))
     remedy = f"layers stay floating because: {'; '.join(reasons[:3])}" if reasons else None
     return [Diagnostic("QUANT0021", message, None, remedy, Severity.WARNING)]

@@ -89,10 +89,10 @@ class _Surveyor:
         findings = [
             Diagnostic(
                 "QUANT0003",
-                f"the calibration data of {name} hold NaN or infinity: {column.broken} of {count} samples, "
-                f"the first is number {column.first_broken} (counted from 0)",
+                f"the calibration data of {name} contain NaN or infinity: {column.broken} of {count} samples, "
+                f"the first has index {column.first_broken}",
                 None,
-                "remove these samples",
+                "remove the samples that contain NaN or infinity",
             )
             for name, column in self.columns.items()
             if column.broken

@@ -130,7 +130,10 @@ def _array(name: str, fact: Fact, given: Any, findings: list[Diagnostic]) -> Any
         return array
     converted = _converted(array, fact.dtype)
     if converted is None:
-        message = f"the input {name!r} is {array.dtype}, the model takes {fact.dtype}, and the numbers would change"
+        message = (
+            f"the input {name!r} is {array.dtype}, the model expects {fact.dtype}, and the conversion would "
+            "change values"
+        )
         findings.append(Diagnostic("RUN0007", message, None, f"convert it to {fact.dtype} yourself"))
         return array
     return converted

@@ -103,7 +103,7 @@ def test_a_file_of_ncnn_is_told_what_its_layers_are(source, tmp_path):
 
 @pytest.mark.parametrize(
     ("told", "said"),
-    [(["lefft=f32"], "is it left"), (["left=f8"], "NCNN0307"), (["left=int8"], "quantize --target ncnn")],
+    [(["lefft=f32"], "did you mean left"), (["left=f8"], "NCNN0307"), (["left=int8"], "quantize --target ncnn")],
 )
 def test_what_is_no_layer_or_type_is_told(source, told, said):
     with pytest.raises(DiagnosticError, match=said):

@@ -299,7 +299,7 @@ def test_normalizations_over_all_axes_are_computed_over_all(tmp_path, shape):
 
 def test_what_is_rounded_to_eight_bits_is_refused(tmp_path):
     ours = build(*chain({"x": PICTURE}, {}, ("Cast", "x", "h", {"to": 17}), ("Cast", "h", "y", {"to": 1})))
-    with pytest.raises(gp.DiagnosticError, match="rounded to float8_e4m3fn"):
+    with pytest.raises(gp.DiagnosticError, match="cast of x to float8_e4m3fn"):
         gp.save(ours, tmp_path / "net.ncnn.param")
 
 
@@ -370,7 +370,7 @@ def test_an_axis_that_ncnn_passes_over_is_refused(tmp_path, shape, axis):
     (tmp_path / "net.param").write_text(f"7767517\n2 2\nInput x 0 1 x\nExpandDims e 1 1 x y -23303=1,{axis}\n")
     (tmp_path / "net.bin").write_bytes(b"")
     loaded = gp.load(tmp_path / "net.param", shapes={"x": shape})
-    with pytest.raises(DiagnosticError, match="outside of a blob"):
+    with pytest.raises(DiagnosticError, match="out of range"):
         gp.run(loaded, {"x": np.ones(shape, np.float32)}, backend="reference")
 
 

@@ -282,7 +282,7 @@ def test_what_cannot_be_said_is_said(word, opset, operands, attributes, reason):
     assert finding.code == "ONNX0602"
     assert f"1 node {word} cannot be written in opset {opset}: " in finding.message
     assert reason in finding.message
-    assert "can say all nodes" in (finding.help or "")
+    assert "supports all nodes" in (finding.help or "")
 
 
 def test_without_a_wish_the_least_opset_from_17_on_is_taken():

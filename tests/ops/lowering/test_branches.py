@@ -85,7 +85,7 @@ UNEVEN = branching(doubled(), body([node("Concat", ["x", "x"], ["e"], axis=1)], 
 
 @pytest.mark.parametrize(
     ("proto", "reason"),
-    [(FAILING, "Gather can fail in the branch that is not taken"), (UNEVEN, r"\[1, 4\] and float32\[1, 8\]")],
+    [(FAILING, "Gather can fail in the branch that is not selected"), (UNEVEN, r"\[1, 4\] and float32\[1, 8\]")],
 )
 @pytest.mark.parametrize("suffix", ["ncnn.param", "pnnx.param"])
 def test_branches_that_are_no_choice_between_numbers_are_refused(tmp_path, proto, reason, suffix):

@@ -32,7 +32,7 @@ def settle_equal(a: Dim, b: Dim) -> bool:
     """
     answer = decide_equal(a, b)
     if answer is None:
-        message = f"the result depends on whether {a} equals {b}, which is known only at run time; bind the inputs"
+        message = f"the result depends on whether {a} equals {b}, which is undecided before run time; bind the inputs"
         raise Undecided(message)
     return answer
 

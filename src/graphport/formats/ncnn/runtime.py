@@ -125,7 +125,7 @@ def _of_items(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
         if isinstance(value.fact, TensorFact) and value.fact.shape:
             value.fact = value.fact.with_shape((1, *value.fact.shape[1:]))
     (batch,) = {shape[0] for shape in shapes.values() if shape}
-    message = "the items of the batch do not stay apart, and a blob is one of them"
+    message = "the graph mixes the samples of a batch, and ncnn computes one sample at a time"
     refusal = DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
     try:
         twin = bound(twin, ones)
@@ -174,7 +174,7 @@ def _joined(blobs: Sequence[Any], value: Value, declared: Mapping[str, Any]) -> 
     place = missing_axis(declared)
     items = [np.asarray(blob).reshape(dims if is_known else shape_of(declared, np.shape(blob))) for blob in blobs]
     if len(items) > 1 and not 0 <= place < items[0].ndim:
-        message = f"{value.name} has no axis for the items of a batch, and a blob is one of them"
+        message = f"{value.name} has no batch axis, and ncnn computes one sample at a time"
         raise DiagnosticError(Diagnostic("RUN0005", message, None, "choose another backend"))
     found = items[0] if len(items) == 1 else np.concatenate(items, axis=place)
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
@@ -243,7 +243,7 @@ def _load(path: str, threads: str, way: str, *names: str) -> Callable[[list[Any]
     for option in _NARROW if way == _CAREFUL else ():
         setattr(net.opt, option, False)
     if net.load_param(path) or net.load_model(path.removesuffix("param") + "bin"):
-        message = "there is a layer that it does not know, or a weight is missing"
+        message = "ncnn cannot load the model: a layer type is unknown to it, or a weight is missing"
         raise RefusedError(message)
     middle = names.index("--")
     return partial(_computed, runtime, net, names[:middle], names[middle + 1 :])
@@ -259,7 +259,7 @@ def _computed(runtime: Any, net: Any, inputs: Sequence[str], outputs: Sequence[s
     for name in outputs:
         failed, blob = extractor.extract(name)
         if failed:
-            message = f"it does not compute {name}"
+            message = f"ncnn does not compute {name}"
             raise RefusedError(message)
         found.append(np.array(blob))
     return found

@@ -32,7 +32,7 @@ class _Net:
         text, weights = _pair(path)
         load = self._net.load_param_bin if text.endswith(".param.bin") else self._net.load_param
         if load(text) or self._net.load_model(weights):
-            message = "there is a layer that it does not know, or a weight is missing"
+            message = "ncnn cannot load the model: a layer type is unknown to it, or a weight is missing"
             raise RefusedError(message)
         inputs, outputs = list(self._net.input_names()), list(self._net.output_names())
         # An input that no layer reads counts among the outputs.
@@ -46,14 +46,14 @@ class _Net:
         batched = [value for value, is_whole in zip(inputs, whole, strict=True) if value.ndim and not is_whole]
         count = max(map(len, batched), default=1)
         if any(len(value) != count for value in batched):
-            message = "a blob is an item of a batch, and the inputs have batches of several lengths"
+            message = "the inputs have different batch sizes"
             raise RefusedError(message)
         rows = [
             self._item([v if is_whole or not v.ndim else v[item] for v, is_whole in zip(inputs, whole, strict=True)])
             for item in range(count)
         ]
         if any(len({row[index].shape for row in rows}) > 1 for index in range(len(self.outputs))):
-            message = "the items of the batch have results of several shapes"
+            message = "the samples of the batch have results of different shapes"
             raise RefusedError(message)
         if len(rows) == 1:
             return [blob[None] for blob in rows[0]], states
@@ -71,7 +71,7 @@ class _Net:
         for port in self.outputs:
             failed, blob = extractor.extract(port.name)
             if failed:
-                message = f"it does not compute {port.name}"
+                message = f"ncnn does not compute {port.name}"
                 raise RefusedError(message)
             found.append(np.array(blob))
         return found

@@ -89,8 +89,8 @@ class Scanner:
             start = self.at
             name = self.name()
             if name in found:
-                message = f"{name_text(name)} is repeated"
-                self.findings.append(Diagnostic("IO0109", message, self.span(start), "keep one of them"))
+                message = f"{name_text(name)}is defined twice"
+                self.findings.append(Diagnostic("IO0109", message, self.span(start), "remove the duplicate"))
             self.demand("=")
             found[name] = item()
 
@@ -108,9 +108,9 @@ class Scanner:
     def fail(self, expected: str) -> NoReturn:
         """Raise a syntax error at the present position."""
         found = _FOUND.match(self.text, self.at)
-        word = found[0][:40] if found else ""
-        message = f"expected {expected}, found {string_text(word) if word else 'the end of the text'}"
-        self.stop(Diagnostic("IO0101", message, self.span(self.at, self.at + len(word)), REMEDY))
+        token = found[0][:40] if found else ""
+        message = f"expected {expected}, found {string_text(token) if token else 'the end of the text'}"
+        self.stop(Diagnostic("IO0101", message, self.span(self.at, self.at + len(token)), REMEDY))
 
     def stop(self, finding: Diagnostic) -> NoReturn:
         """Stop with all that was found."""

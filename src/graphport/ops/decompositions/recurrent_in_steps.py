@@ -138,10 +138,10 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
     if b.dialect in _SCANNING:
         return _emit_loop(layer, cell, kept, count)
     dims = b.dims(layer.x)
-    (steps,) = sizes(dims[layer.layout : layer.layout + 1], "the steps, which stand one behind the other,")
+    (length,) = sizes(dims[layer.layout : layer.layout + 1], "the steps, which stand one behind the other,")
     batch = dims[1 - layer.layout]
-    if not 0 < steps <= MAX_UNROLLED_STEPS:
-        message = f"{steps} steps cannot be unrolled: at most {MAX_UNROLLED_STEPS}"
+    if not 0 < length <= MAX_UNROLLED_STEPS:
+        message = f"a sequence of length {length} cannot be unrolled; at most {MAX_UNROLLED_STEPS} are supported"
         raise UnsupportedError(message)
     every: list[list[Value]] = []
     last: list[State] = []
@@ -150,7 +150,7 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
         step = cell(layer, way)
         state = tuple(_before(layer, value, way, batch) for value in layer.initial)
         found: list[Value] = []
-        for place in reversed(range(steps)) if backwards else range(steps):
+        for place in reversed(range(length)) if backwards else range(length):
             entry = b(Squeeze, _slice(b, entries, 0, place, place + 1), vector(b, [0]))
             state = step(entry, state)
             found.append(state[0])
@@ -215,11 +215,11 @@ def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> 
         return
     storage, extent = folded(lengths), b.dims(x)[layout]
     if storage is not None and not isinstance(extent, int):
-        message = "the number of steps is dynamic"
+        message = "the sequence length is dynamic"
         raise UnsupportedError(message)
     found, (steps,) = integers(lengths), sizes(b.dims(x)[layout : layout + 1], "the number of steps")
     if found is None or any(length != steps for length in found):
-        message = "sequence_lens is not supported: sequences of one batch end at different steps"
+        message = "unsupported: sequence_lens with values other than the sequence length"
         raise UnsupportedError(message)
 
 

@@ -40,7 +40,7 @@ def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     for body in (then_branch, else_branch):
         odd = next((node for inner in walk(body) for node in inner if not _is_total(node)), None)
         if odd is not None:
-            message = f"both branches would be computed, and {odd.word} can fail in the branch that is not taken"
+            message = f"both branches would be computed, and {odd.op} can fail in the branch that is not selected"
             raise UnsupportedError(message, help=_HELP)
     for one, other in zip(then_branch.outputs, else_branch.outputs, strict=True):
         if not _are_alike(one.fact, other.fact):

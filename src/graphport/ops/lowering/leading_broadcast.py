@@ -71,16 +71,16 @@ def emit_elementwise(b: Builder, word: str, *operands: Value, dtype: DType | Non
     return b.word(word, *prepend_axes(b, *operands), facts=[TensorFact(dtype or own, shape)])
 
 
-def emit_chain(b: Builder, word: str, *operands: Value) -> tuple[Value, ...]:
+def emit_chain(b: Builder, op_type: str, *operands: Value) -> tuple[Value, ...]:
     """Apply a binary op type to any number of operands from left to right; a single operand is copied."""
     if not operands:
-        message = f"{word} has no operands"
+        message = f"{op_type} has no operands"
         raise UnsupportedError(message)
     if len(operands) == 1:
         return b.word("copy", operands[0], facts=[operands[0].fact])
     total = operands[0]
     for operand in operands[1:]:
-        (total,) = emit_elementwise(b, word, total, operand)
+        (total,) = emit_elementwise(b, op_type, total, operand)
     return (total,)
 
 

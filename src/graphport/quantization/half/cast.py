@@ -128,10 +128,12 @@ def cast(
                 break
     if min_snr is not None and noise is not None and noise.snr < min_snr:
         message = f"the goal of {min_snr:g} dB is not reached: the best is {noise.snr:.2f} dB"
-        findings.append(Diagnostic("CAST0003", message, None, "ask for less, or keep --to float32", Severity.WARNING))
+        findings.append(
+            Diagnostic("CAST0003", message, None, "choose a larger error limit, or --to float32", Severity.WARNING)
+        )
     if decisions.wide and not keep_io:
         names = ", ".join(value.name for value in decisions.wide[:3])
-        message = f"{len(decisions.wide)} outputs stay float32, because they exceed the range of {to}: {names}"
+        message = f"{len(decisions.wide)} outputs remain float32, because they exceed the range of {to}: {names}"
         findings.append(Diagnostic("CAST0008", message, None, "scale them in the model", Severity.WARNING))
     return made, _report(graph, made, to, decisions, noise, samples, min_snr, findings)
 

@@ -449,20 +449,20 @@ def _layers(session: QuantizationSession, of: Candidate) -> dict[str, int]:
 
 def _missed(goals: Goals, best: FrontPoint, metric: Any) -> Diagnostic:
     worded: Callable[[float], str] = getattr(metric, "worded", "a metric of {:g}".format)
-    asked: list[str] = []
+    targets: list[str] = []
     if goals.snr is not None:
-        asked.append(f"{goals.snr:g} dB")
+        targets.append(f"{goals.snr:g} dB")
     if goals.latency is not None:
-        asked.append(f"{goals.latency:g} ms" if goals.is_absolute else f"{goals.latency:g} of the source's time")
+        targets.append(f"{goals.latency:g} ms" if goals.is_absolute else f"{goals.latency:g} of the source's time")
     if goals.bytes is not None:
-        asked.append(f"{goals.bytes} bytes")
+        targets.append(f"{goals.bytes} bytes")
     if goals.metric is not None:
-        asked.append(worded(goals.metric))
+        targets.append(worded(goals.metric))
     others = "" if goals.snr is None or goals.snr > best.snr_db else f" (on other samples maybe {best.least_db:.2f})"
     time = "" if best.latency is None else f", {best.latency:.3f} of the time ({best.latency_ms:.3f} ms)"
     own = "" if best.metric is None else f", {worded(best.metric)}"
     message = (
-        f"the goal of {' and '.join(asked)} is not reached: the nearest plan has {best.snr_db:.2f} dB{others}{time}, "
+        f"the goal of {' and '.join(targets)} is not reached: the nearest plan has {best.snr_db:.2f} dB{others}{time}, "
         f"{best.bytes} bytes{own}"
     )
     return Diagnostic("QUANT0022", message, None, "ask for less, or take another point (--point)", Severity.WARNING)

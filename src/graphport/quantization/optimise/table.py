@@ -149,7 +149,7 @@ def unknown_to(table: LatencyTable, missing: Sequence[str], target: str) -> list
     if not missing:
         return []
     names = ", ".join(missing[:3])
-    message = f"the latency table lacks {len(missing)} layers, such as {names}: their time is taken as 0"
+    message = f"the latency table lacks {len(missing)} layers, for example {names}; their latency counts as 0"
     return [Diagnostic("QUANT0029", message, None, "run graphport latency on this model", Severity.WARNING)]
 
 

@@ -75,11 +75,11 @@ def test_short_integers_that_are_given_are_computed_with(tmp_path, dtype):
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 def test_what_wraps_to_integers_that_single_precision_lacks_is_refused(tmp_path, dtype):
     constants = {"k": np.array(5, dtype), "five": np.array(5, np.int64)}
-    with pytest.raises(DiagnosticError, match=f"wrap to {dtype}"):
+    with pytest.raises(DiagnosticError, match=f"wrap around in {dtype}"):
         saved(tmp_path, of_places(node("Sub", ["i", "k"], ["r"]), dtype=dtype), FAR, constants)
     to = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     steps = [node("Sub", ["i", "five"], ["j"]), node("Cast", ["j"], ["r"], to=to)]
-    with pytest.raises(DiagnosticError, match=f"wrap to {dtype}"):
+    with pytest.raises(DiagnosticError, match=f"wrap around in {dtype}"):
         saved(tmp_path, of_places(*steps, dtype="int64"), FAR, constants)
 
 

@@ -106,14 +106,14 @@ def test_a_chain_of_layers_that_hand_integers_on(tmp_path):
 
 @pytest.mark.parametrize(("layer", "weights", "said"), [
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1, 1, 1), _f(0)],
-                 "the scale of a blob is 0.0", id="a scale of 0"),
+                 "the input scale is 0.0", id="a scale of 0"),
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1, 1, 1), _f(np.nan)],
-                 "the scale of a blob is nan", id="a scale that is no number"),
+                 "the input scale is nan", id="a scale that is no number"),
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1, 1, 1), _f(-3)],
-                 "the scale of a blob is -3.0", id="a negative scale"),
-    pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1)], "beyond the end", id="cut off"),
+                 "the input scale is -3.0", id="a negative scale"),
+    pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1)], "truncated file", id="cut off"),
     pytest.param("ConvolutionDepthWise c 1 1 x y 0=4 1=3 6=36 7=3 8=1", [(BYTES, CODES[:36]), _f(1, 1, 1), _f(1)],
-                 "3 scales for 4 results in 3 groups", id="groups that do not divide"),
+                 "3 scales for 4 output channels in 3 groups", id="groups that do not divide"),
 ])  # fmt: skip
 def test_what_is_no_such_layer_is_told(layer, weights, said, tmp_path):
     path = _written(tmp_path, [IMAGE, layer], *weights)
@@ -161,9 +161,9 @@ def test_a_layer_takes_codes_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(("layer", "weights", "said"), [
-    pytest.param("Quantize q 1 1 x y 0=1", [_f(0)], "the scale of a blob is 0", id="a scale of 0"),
-    pytest.param("Quantize q 1 1 x y 0=3", [_f(1, np.inf, 1)], "weight 0 has the number inf", id="an infinite scale"),
-    pytest.param("Quantize q 1 1 x y 0=2", [_f(1, 2)], "2 elements, and 1 or 3 are needed", id="another length"),
+    pytest.param("Quantize q 1 1 x y 0=1", [_f(0)], "the scale is 0", id="a scale of 0"),
+    pytest.param("Quantize q 1 1 x y 0=3", [_f(1, np.inf, 1)], "weight 0 contains inf", id="an infinite scale"),
+    pytest.param("Quantize q 1 1 x y 0=2", [_f(1, 2)], "2 elements, expected 1 or 3", id="another length"),
 ])  # fmt: skip
 def test_layers_that_cannot_round_are_told(layer, weights, said, tmp_path):
     path = _written(tmp_path, [IMAGE, layer], *weights)
@@ -172,11 +172,11 @@ def test_layers_that_cannot_round_are_told(layer, weights, said, tmp_path):
 
 
 @pytest.mark.parametrize(("layers", "said"), [
-    pytest.param(["Input x 0 1 x 0=2", "Quantize q 1 1 x y 0=2"], "one for a vector", id="scales of a vector"),
+    pytest.param(["Input x 0 1 x 0=2", "Quantize q 1 1 x y 0=2"], "if the input is a vector", id="scales of a vector"),
     pytest.param([IMAGE, "Quantize q 1 1 x h 0=1", "Dequantize d 1 1 h y 0=1"],
-                 "h is int8.*reads integers of 32 bits", id="codes that are no sums"),
+                 "h is int8.*requires int32", id="codes that are no sums"),
     pytest.param([IMAGE, "Quantize q 1 1 x h 0=1", "Quantize d 1 1 h y 0=1"],
-                 "h is int8.*reads real numbers", id="codes that are no reals"),
+                 "h is int8.*requires float32", id="codes that are no reals"),
 ])  # fmt: skip
 def test_layers_that_only_round_stay_where_there_is_no_rule(layers, said, tmp_path):
     path = _written(tmp_path, layers, _f(1, 2))

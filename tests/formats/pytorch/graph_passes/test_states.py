@@ -68,7 +68,10 @@ def test_buffers_that_change_are_told_or_kept():
         (finding,) = settle(net.graph)
         more = f" and {count - 8} more" if count > 8 else ""
         names = ", ".join(sorted(f"b{place}" for place in range(count))[:8])
-        assert finding.message == f"the program changes {names}{more}: every run begins with what the file has"
+        assert (
+            finding.message
+            == f"the program writes to {names}{more}: each run starts with the stored values, and the updates are discarded"
+        )
         assert (finding.code, finding.is_error, net.graph.inputs) == ("LEG0005", False, [net.x])
         assert not any(buffer.has_notes and WRITTEN in buffer.notes for buffer in (*buffers, net.x))
         net, buffers, last = changing(True, count)
@@ -170,7 +173,7 @@ def test_complex_numbers_are_pairs_and_those_that_are_given_or_returned_are_told
     net.graph.set_outputs([w, z, z])
     (finding,) = pair(net.graph)
     assert (finding.code, finding.is_error) == ("LEG0007", False)
-    assert finding.message.startswith(f"x, {z.name}: complex numbers are pairs")
+    assert finding.message.startswith(f"x, {z.name}: complex tensors are represented as")
     assert [value.fact for value in (net.x, z, y)] == [*[TensorFact(DType.FLOAT32, (2, 2))] * 2, FACT]
     assert [node.word for node in net.graph] == [
         f"{COMPLEX}aten.mul.Tensor",

@@ -95,7 +95,7 @@ def test_integers_meet_numbers_as_in_pytorch(tmp_path, expr):
 def test_an_argument_that_nobody_knows_leaves_the_node_as_it_is(tmp_path):
     model = load(tmp_path, "torch.sum s 1 1 x y dim=(1) keepdim=False frobnicate=3")
     assert [node.op for node in model.graph] == ["pnnx.torch.sum"]
-    assert "there is no rule for the argument frobnicate" in reasons(model)
+    assert "unsupported argument frobnicate" in reasons(model)
 
 
 @pytest.mark.parametrize(

@@ -240,8 +240,8 @@ IMAGE = fact(1, 2, 4, 6)
 @pytest.mark.parametrize(
     ("operands", "attributes", "message"),
     [
-        pytest.param([IMAGE], {}, "neither scales nor sizes", id="nothing"),
-        pytest.param([IMAGE, None, fact(4), sizes_fact(1, 2, 3, 4)], {}, "both there", id="both"),
+        pytest.param([IMAGE], {}, "both missing", id="nothing"),
+        pytest.param([IMAGE, None, fact(4), sizes_fact(1, 2, 3, 4)], {}, "both set", id="both"),
         pytest.param([IMAGE, None, scales_fact(1, 2)], {}, "2 entries for 4 axes", id="too few scales"),
         pytest.param([IMAGE, None, None, sizes_fact(1)], {"axes": (2, 3)}, "1 entries for 2 axes", id="too few sizes"),
         pytest.param([IMAGE, None, scales_fact(1, 1, 0, 1)], {}, "a scale is 0", id="scale 0"),

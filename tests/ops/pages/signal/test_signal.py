@@ -115,15 +115,15 @@ def test_shapes_of_transforms_are_formulas():
     [
         pytest.param(DFT, [fact(4)], {}, "rank 1", id="parts"),
         pytest.param(DFT, [fact(4, 3)], {}, "last axis", id="three parts"),
-        pytest.param(DFT, [fact(4, 2)], {"onesided": 1}, "half of the spectrum of complex", id="half of complex"),
+        pytest.param(DFT, [fact(4, 2)], {"onesided": 1}, "onesided=1 with complex", id="half of complex"),
         pytest.param(DFT, [fact(4, 1), None, scalar(1)], {}, "axis 1 of a tensor of rank 2", id="axis"),
         pytest.param(DFT, [fact(4, 1), scalar(0)], {}, "length 0", id="length"),
         pytest.param(STFT, [fact(4, 1), scalar(1)], {}, "signal length", id="rank"),
-        pytest.param(STFT, [fact(1, 4, 1), scalar(1), fact(5)], {}, "frames of 5", id="long frame"),
+        pytest.param(STFT, [fact(1, 4, 1), scalar(1), fact(5)], {}, "frame_length 5", id="long frame"),
         pytest.param(
             STFT, [fact(1, 4, 1), scalar(1), fact(3), scalar(2)], {}, "frame_length and the window", id="both"
         ),
-        pytest.param(HannWindow, [scalar(-1)], {}, "-1 places", id="window"),
+        pytest.param(HannWindow, [scalar(-1)], {}, "window size is -1", id="window"),
         pytest.param(HannWindow, [scalar(1)], {"output_datatype": DType.BOOL}, "is bool", id="type"),
     ],
 )

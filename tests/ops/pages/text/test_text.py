@@ -122,8 +122,12 @@ TEXT, NUMBERS = TensorFact(DType.STRING, (3,)), TensorFact(DType.INT64, (3,))
         pytest.param(StringNormalizer, TEXT, {"case_change_action": "SMALL"}, "'SMALL'", id="case"),
         pytest.param(StringNormalizer, TensorFact(DType.STRING, (2, 3)), {}, "one row", id="rows"),
         pytest.param(TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"mode": "TD"}, "mode is 'TD'", id="mode"),
-        pytest.param(TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"ngram_counts": (0, 9)}, "no grams of 2", id="pool"),
-        pytest.param(TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"ngram_indexes": (0,)}, "1 places for 7", id="places"),
+        pytest.param(
+            TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"ngram_counts": (0, 9)}, "no whole n-grams of length 2", id="pool"
+        ),
+        pytest.param(
+            TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"ngram_indexes": (0,)}, "1 elements for 7 n-grams", id="places"
+        ),
         pytest.param(TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"weights": (1.0,)}, "1 weights for 7", id="weights"),
         pytest.param(TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"min_gram_length": 0}, "grams of 0", id="length"),
         pytest.param(TfIdfVectorizer, TensorFact(DType.INT64, (1, 1, 3)), POOL | GRAMS, "rank 3", id="rank"),

@@ -26,21 +26,21 @@ def storage_of_blob(blob: Message, findings: Findings, what: str) -> Storage | N
     Blobs in the oldest form have four dims.
     """
     before = len(findings.diagnostics)
-    numbers = _read_elements(blob, findings, what)
-    shape = shape_of_blob(blob, numbers)
+    data = _read_elements(blob, findings, what)
+    shape = shape_of_blob(blob, data)
     if any(extent < 0 for extent in shape):
         findings.error("CAFFE0302", f"{what} has the shape {list(shape)}", blob.span, "the file is damaged")
         return None
-    if numbers is None:
+    if data is None:
         if prod(shape) and len(findings.diagnostics) == before:
-            findings.error("CAFFE0303", f"{what} has the shape {list(shape)} and no numbers", blob.span)
+            findings.error("CAFFE0303", f"{what} has the shape {list(shape)} and no elements", blob.span)
         return None
-    if prod(shape) != numbers.count:
-        message = f"{what} has {numbers.count} elements, its shape {list(shape)} takes {budget.shown(prod(shape))}"
+    if prod(shape) != data.count:
+        message = f"{what} has {data.count} elements, its shape {list(shape)} requires {budget.shown(prod(shape))}"
         findings.error("CAFFE0303", message, blob.span, "the file is damaged or cut short")
         return None
     # Networks are float32, although the file format has other types.
-    single = numbers if numbers.dtype is DType.FLOAT32 else storage_of(numbers.numpy().astype(np.float32))
+    single = data if data.dtype is DType.FLOAT32 else storage_of(data.numpy().astype(np.float32))
     return single.reshaped(shape)
 
 

@@ -48,5 +48,5 @@ class Findings:
         if not self.left_out:
             return self.diagnostics
         message = f"{self.left_out} further findings are not shown"
-        rest = Diagnostic("CAFFE0001", message, None, "fix these first", Severity.NOTE)
+        rest = Diagnostic("CAFFE0001", message, None, "fix the errors above first", Severity.NOTE)
         return [*self.diagnostics, rest]

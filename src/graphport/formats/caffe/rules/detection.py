@@ -83,7 +83,7 @@ class Priors:
         """One for each coordinate."""
         if len(self.variance) not in (0, 1, 4) or any(entry <= 0 for entry in self.variance):
             message = f"variance is {list(self.variance)}"
-            raise ShapeError(message, "1 or 4 positive numbers")
+            raise ShapeError(message, "expected 1 or 4 positive values")
         return list(self.variance) if len(self.variance) == 4 else [*(self.variance or (0.1,))] * 4
 
 
@@ -334,7 +334,7 @@ def proposal(
         raise ShapeError(message, "one picture; two scores and four offsets for each ratio and scale")
     if min(pre_nms_topn, post_nms_topn) < 1:
         message = f"pre_nms_topn is {pre_nms_topn}, post_nms_topn {post_nms_topn}"
-        raise ShapeError(message, "positive numbers")
+        raise ShapeError(message, "expected positive values")
     boxes, sizes = _inside(at, _moved(at, stated.on(rows, columns)), min_size)
     scores = at.b(Slice, at.bottoms[0], at.integers(kinds), at.integers(2 * kinds), at.integers(1))
     scores = at.b(Reshape, at.b(Transpose, scores, perm=(0, 2, 3, 1)), at.integers(count))

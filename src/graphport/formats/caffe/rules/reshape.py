@@ -110,7 +110,7 @@ def concat(at: Layer, *, axis: int | None = None, concat_dim: int | None = None)
 
 def _axis(axis: int | None, older: int | None) -> int:
     if axis is not None and older is not None:
-        message = "the axis is given twice, also by its older name"
+        message = "the axis is set twice, by its current and by its deprecated name"
         raise ShapeError(message)
     return older if older is not None else 1 if axis is None else axis
 
@@ -133,8 +133,8 @@ def slices(
     points: list[Dim] = [0, *slice_point, extent]
     lengths = [b - a for a, b in pairwise(points)]
     if any(isinstance(n, int) and n <= 0 for n in lengths):
-        message = f"the points {list(slice_point)} of {extent} entries"
-        raise ShapeError(message, "each larger than the one before")
+        message = f"slice_point is {list(slice_point)}, the axis has size {extent}"
+        raise ShapeError(message, "expected increasing points")
     return _slice_parts(at, place, lengths)
 
 

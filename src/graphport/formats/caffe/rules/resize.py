@@ -34,7 +34,7 @@ def interp(
     """Bilinear interpolation with aligned corners to a size given directly, by factors, or by the second bottom."""
     if pad_beg > 0 or pad_end > 0:
         message = f"pad_beg {pad_beg} and pad_end {pad_end}"
-        raise ShapeError(message, "negative numbers, which crop, or 0")
+        raise ShapeError(message, "expected 0, or negative values, which crop")
     if len(at.bottoms) not in (1, 2) or len(at.dims()) != 4:
         message = f"{len(at.bottoms)} bottoms, the first of {len(at.dims())} axes"
         raise ShapeError(message, "1 or 2 bottoms of 4 axes")

@@ -43,7 +43,7 @@ def weights_of(type_: str, parameters: Parameters) -> list[Weight]:
     found = list(rule(parameters)) if rule is not None else []
     for weight in found:
         if not 0 <= weight.length <= MOST:
-            message = f"a weight of {weight.length} elements"
+            message = f"a weight of {weight.length} elements, at most {MOST} are supported"
             raise ValueError(message)
     return found
 

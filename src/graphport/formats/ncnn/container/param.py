@@ -155,7 +155,7 @@ def parse_head(rows: Iterator[Row], findings: Findings) -> int:
 def check_count(count: int, layers: int, findings: Findings) -> None:
     """Compare the layer count of the header with the number of layers."""
     if count != layers:
-        message = f"the file announces {count} layers and has {layers}"
+        message = f"the header declares {count} layers, the file has {layers}"
         findings.error("NCNN0002", message, None, "it may have been cut off")
 
 
@@ -167,64 +167,66 @@ def rows_of(text: str) -> Iterator[Row]:
         stop = text.find("\n", start + _PIECE)
         piece = text[start:] if stop < 0 else text[start:stop]
         for line in piece.split("\n"):
-            words = line.split()
-            if words:
-                yield words, start + line.index(words[0])
+            fields = line.split()
+            if fields:
+                yield fields, start + line.index(fields[0])
             start += len(line) + 1
 
 
 class Known(NamedTuple):
     """Cache of parsed parameters."""
 
-    words: dict[str, tuple[str, Any]]
+    parameters: dict[str, tuple[str, Any]]
     """The key and value of each."""
     lists: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]]
     """Lists of parsed lines by keys, values and fields: equal layers share lists."""
 
 
-def parse_layer(words: list[str], start: int, known: Known, findings: Findings) -> Layer | None:
+def parse_layer(fields: list[str], start: int, known: Known, findings: Findings) -> Layer | None:
     """The layer of a line; `None` after a finding."""
-    stop = start + len(words[0])
-    layer = Layer(intern(words[0]), words[1] if len(words) > 1 else "", [], [], {}, {}, start, stop)
-    if len(words) < 4 or not all(_COUNT.fullmatch(word) for word in words[2:4]):
-        message = f"{words[0]!r} is not followed by a name and the numbers of inputs and outputs"
+    stop = start + len(fields[0])
+    layer = Layer(intern(fields[0]), fields[1] if len(fields) > 1 else "", [], [], {}, {}, start, stop)
+    if len(fields) < 4 or not all(_COUNT.fullmatch(field) for field in fields[2:4]):
+        message = f"expected a name, an input count and an output count after {fields[0]!r}"
         findings.error("NCNN0003", message, layer)
         return None
-    taken, given = int(words[2]), int(words[3])
-    if 4 + taken + given > len(words):
-        message = f"{layer.name} announces {taken} inputs and {given} outputs, {len(words) - 4} words follow"
-        findings.error("NCNN0003", message, layer, "the line breaks off, or its numbers are wrong")
+    taken, given = int(fields[2]), int(fields[3])
+    if 4 + taken + given > len(fields):
+        message = (
+            f"{layer.name} declares {taken} inputs and {given} outputs, the line has {len(fields) - 4} further fields"
+        )
+        findings.error("NCNN0003", message, layer, "the line is truncated, or its counts are wrong")
         return None
-    layer.inputs = words[4 : 4 + taken]
-    layer.outputs = words[4 + taken : 4 + taken + given]
-    stated = tuple(words[4 + taken + given :])
+    layer.inputs = fields[4 : 4 + taken]
+    layer.outputs = fields[4 + taken : 4 + taken + given]
+    stated = tuple(fields[4 + taken + given :])
     alike = known.lists.get(stated)
     if alike is not None:
         layer.parameters, layer.texts = alike
         return layer
     count = len(findings.found)
-    for word in stated:
-        parameter = known.words.get(word)
+    for assignment in stated:
+        parameter = known.parameters.get(assignment)
         if parameter is None:
-            parameter = _parameter(word, layer, findings)
+            parameter = _parameter(assignment, layer, findings)
             if parameter is None:
                 continue
-            known.words[word] = parameter
+            known.parameters[assignment] = parameter
         layer.parameters[parameter[0]] = parameter[1]
-        layer.texts[parameter[0]] = word
+        layer.texts[parameter[0]] = assignment
     if len(findings.found) == count:
         known.lists[stated] = layer.parameters, layer.texts
     return layer
 
 
-def _parameter(word: str, layer: Layer, findings: Findings) -> tuple[str, Any] | None:
+def _parameter(assignment: str, layer: Layer, findings: Findings) -> tuple[str, Any] | None:
     """The key and value of a parameter; `None` after a finding."""
-    key, sign, text = word.partition("=")
+    key, sign, text = assignment.partition("=")
     number = int(key) if re.fullmatch(r"-?\d{1,6}", key, re.ASCII) else MOST_KEYS
     is_array = number <= _ARRAY
     number = _ARRAY - number if is_array else number
     if not sign or not 0 <= number < MOST_KEYS:
-        findings.error("NCNN0004", f"{layer.name}: {word[:40]!r} is no parameter", layer, "0=… to 31=…")
+        findings.error("NCNN0004", f"{layer.name}: {assignment[:40]!r} is no parameter", layer, "0=… to 31=…")
         return None
     try:
         value = _array(text) if is_array else _value(text)
@@ -238,7 +240,7 @@ def _array(text: str) -> tuple[int | float, ...]:
     """`3,1,2,5`: the number of items and the items."""
     count, *items = text.split(",")
     if not _COUNT.fullmatch(count) or int(count) != len(items):
-        message = f"the array {text[:40]!r} has not the length that it announces"
+        message = f"the array {text[:40]!r} does not have the declared length"
         raise ValueError(message)
     return tuple(_number(item) for item in items)
 
@@ -253,13 +255,13 @@ def _value(text: str) -> int | float | str | tuple[int | float, ...]:
 
 def _number(text: str) -> int | float:
     if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
-        message = f"{text[:40]!r} is no number"
+        message = f"expected a number, found {text[:40]!r}"
         raise ValueError(message)
     if any(mark in text for mark in ".eE"):
         return float(text)
     number = int(text)
     if not -(1 << 63) <= number < 1 << 63:
-        message = f"{text[:40]} is no integer of 64 bits"
+        message = f"{text[:40]} exceeds the int64 range"
         raise ValueError(message)
     return number
 
@@ -273,23 +275,23 @@ def parse_binary(data: bytes, findings: Findings) -> list[Layer]:
     Raises:
         DiagnosticError: NCNN0001 to NCNN0005.
     """
-    words = _Words(data, findings)
-    if words.take() != MAGIC:
+    fields = _Words(data, findings)
+    if fields.take() != MAGIC:
         findings.error("NCNN0001", f"the file does not begin with {MAGIC}", None)
         findings.settle()
-    count, blobs = words.take(), words.take()
+    count, blobs = fields.take(), fields.take()
     if not 0 <= count <= len(data) // 16 or not 0 <= blobs <= len(data):
         findings.error("NCNN0002", f"{count} layers and {blobs} blobs in {len(data)} bytes", None)
         findings.settle()
     layers: list[Layer] = []
     for index in range(count):
-        number, taken, given = words.take(), words.take(), words.take()
+        number, taken, given = fields.take(), fields.take(), fields.take()
         if not 0 <= number < len(BINARY_TYPES):
             findings.error("NCNN0005", f"layer {index} has the type {number}, which is none", None)
             findings.settle()
-        inputs, outputs = words.many(taken), words.many(given)
+        inputs, outputs = fields.many(taken), fields.many(given)
         layer = Layer(BINARY_TYPES[number], f"layer_{index}", [str(i) for i in inputs], [str(i) for i in outputs], {})
-        words.parameters(layer)
+        fields.parameters(layer)
         layers.append(layer)
     return layers
 
@@ -307,7 +309,7 @@ class _Words:
     def many(self, count: int) -> tuple[int, ...]:
         """The next integers."""
         if count < 0 or self.position + 4 * count > len(self.data):
-            message = f"byte {self.position}: {count} numbers of 32 bits reach beyond the end of the file"
+            message = f"truncated file: {count} values of 32 bits expected at byte {self.position}"
             self.findings.error("NCNN0005", message, None)
             self.findings.settle()
         found = struct.unpack_from(f"<{count}i", self.data, self.position)
@@ -328,8 +330,8 @@ class _Words:
                 layer.parameters[str(number)] = _guessed(self.take())
 
 
-def _guessed(word: int) -> int | float:
+def _guessed(assignment: int) -> int | float:
     """A number of 32 bits: as an integer if it is a small one, else as a float, whose exponent makes it large."""
-    if -(1 << 23) < word < 1 << 23:
-        return word
-    return struct.unpack("<f", struct.pack("<i", word))[0]
+    if -(1 << 23) < assignment < 1 << 23:
+        return assignment
+    return struct.unpack("<f", struct.pack("<i", assignment))[0]

@@ -41,9 +41,9 @@ def parsed(stated: Iterable[str], path: str) -> dict[str, str]:
     found = {name: kind for name, _, kind in (text.rpartition("=") for text in texts)}
     for name, kind in found.items():
         if not name or kind not in _FORBIDDEN:
-            quantized = "int8 is what quantize --target ncnn --quantize LAYER makes"
-            remedy = quantized if kind == "int8" else "such as conv*=f32"
-            message = f"{name}={kind} is no layer and one of {', '.join(_FORBIDDEN)}"
+            quantized = "for int8 run: graphport quantize --target ncnn --quantize LAYER"
+            remedy = quantized if kind == "int8" else "for example: conv*=f32"
+            message = f"{name}={kind}: expected LAYER=TYPE with the type {' or '.join(_FORBIDDEN)}"
             raise DiagnosticError(Diagnostic("NCNN0307", message, Span(Source(path)), remedy))
     return found
 
@@ -62,8 +62,8 @@ def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, d
     for pattern in wanted:
         if not any(fnmatchcase(name, pattern) for name in names):
             near = get_close_matches(pattern, names, 3)
-            remedy = f"is it {' or '.join(near)}?" if near else "inspect lists the layers of a file of ncnn"
-            findings.append(Diagnostic("NCNN0307", f"no layer is called {pattern}", Span(Source(path)), remedy))
+            remedy = f"did you mean {' or '.join(near)}?" if near else "list the layers: graphport inspect FILE"
+            findings.append(Diagnostic("NCNN0307", f"no layer matches {pattern}", Span(Source(path)), remedy))
     kinds: dict[str, str] = {}
     masks: dict[Value, int] = {}
     for node in list(twin):
@@ -75,7 +75,7 @@ def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, d
         else:
             own = _FORBIDDEN[kind]
             if any(isinstance(value, Storage) and value.dtype is DType.INT8 for value in node.attributes.values()):
-                message = f"{name} has weights of 8 bits and cannot be {kind}"
+                message = f"{name} has int8 weights and cannot be {kind}"
                 remedy = "quantize --keep LAYER leaves it real"
                 findings.append(Diagnostic("NCNN0308", message, node.origin or Span(Source(path)), remedy))
                 continue

@@ -133,7 +133,7 @@ class _Reader:
         """The graph of all layers."""
         self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
         if self._reader is not None and self._reader.rest and not self.findings.found:
-            message = f"{self._reader.rest} bytes of {self.weights.name} belong to no layer"
+            message = f"{self._reader.rest} bytes at the end of {self.weights.name} belong to no layer"
             self.findings.warning("NCNN0103", message, None, "layers of unknown types may have weights")
         return self.made
 
@@ -188,7 +188,7 @@ class _Reader:
     def _operand(self, name: str, layer: Layer) -> Value | None:
         value = self.known.get(name)
         if value is None:
-            message = f"{layer.name} reads the blob {name!r}, which no layer above gives"
+            message = f"{layer.name} reads the blob {name!r}, which no earlier layer computes"
             self.findings.error("NCNN0006", message, layer, "layers stand in the order in which they run")
         return value
 

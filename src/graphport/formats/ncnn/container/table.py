@@ -52,29 +52,29 @@ def read_table(path: str | Path) -> list[Scales]:
     findings: list[Diagnostic] = []
     position = 0
     for row in text.splitlines(keepends=True):
-        words = row.replace("#", " ").split()
+        fields = row.replace("#", " ").split()
         span = Span(source, position, position + len(row.rstrip()))
         position += len(row)
-        if not words:
+        if not fields:
             continue
         try:
-            scales = tuple(_scale(word) for word in words[1:])
+            scales = tuple(_scale(field) for field in fields[1:])
         except ValueError as error:
-            findings.append(Diagnostic("NCNN0401", f"{words[0]}: {error}", span, "calibrate the model again"))
+            findings.append(Diagnostic("NCNN0401", f"{fields[0]}: {error}", span, "calibrate the model again"))
             continue
-        found.append(Scales(words[0], scales, row.lstrip().startswith("#")))
+        found.append(Scales(fields[0], scales, row.lstrip().startswith("#")))
     if findings:
         raise DiagnosticError(*findings)
     return found
 
 
-def _scale(word: str) -> float:
+def _scale(field: str) -> float:
     """A scale; other tools write an infinite one for a dead channel."""
-    scale = float(word)
+    scale = float(field)
     if math.isinf(scale) and scale > 0:
         return DEAD
     if not scale > 0:
-        message = f"{word} is no scale"
+        message = f"invalid scale {field}: expected a positive number"
         raise ValueError(message)
     return scale
 

@@ -50,7 +50,7 @@ class WeightReader:
 
     def _check(self, length: int) -> None:
         if self.position + length > self._file.size:
-            message = f"byte {self.position}: {length} bytes reach beyond the end of the file"
+            message = f"truncated file: {length} bytes expected at byte {self.position}"
             raise ValueError(message)
 
     def _plain(self, dtype: DType, count: int) -> Storage:

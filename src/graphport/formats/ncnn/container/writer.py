@@ -76,7 +76,7 @@ def write(
     """
     target = Path(path)
     if weights not in (None, "f32", *NARROW):
-        message = f"weights cannot be stored as {weights} for reals: ncnn's files have float32, float16 and bfloat16"
+        message = f"unsupported float type of weights: {weights}; ncnn files store float32, float16 and bfloat16"
         remedy = "one of f32, f16, bf16; weights of 8 bits are what quantize --target ncnn makes"
         raise DiagnosticError(Diagnostic("NCNN0306", message, Span(Source(str(path))), remedy))
     kinds: dict[str, str] = {}
@@ -124,7 +124,7 @@ class _Writer:
                 self._renamed[value] = name
         for value in graph.outputs:
             if value.is_constant:
-                message = f"the output {value.name} is a constant, and no blob has its numbers"
+                message = f"the output {value.name} is constant; ncnn has no blob for a constant output"
                 remedy = "take it out of the outputs"
                 self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))
         lines: list[str] = []
@@ -246,7 +246,7 @@ class _Writer:
         if [storage.count for storage in storages] != [weight.length for weight in wanted]:
             message = (
                 f"{node.name or node.op} has weights of {[storage.count for storage in storages]} elements, "
-                f"it loads {[weight.length for weight in wanted]}"
+                f"ncnn loads {[weight.length for weight in wanted]}"
             )
             self._error("NCNN0302", message, node)
             return

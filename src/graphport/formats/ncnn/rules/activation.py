@@ -57,7 +57,7 @@ def activated(at: Layer, y: Value) -> Value:
         case 6:
             return b(Mul, y, b(HardSigmoid, y, alpha=float(numbers[0]), beta=float(numbers[1])))
         case other:
-            message = f"there is no rule for the activation {other}"
+            message = f"unsupported activation_type {other}"
             raise UnsupportedError(message)
 
 

@@ -66,7 +66,7 @@ def binary_op(at: Layer) -> Value:
     elif len(at.inputs) == 2:
         operands = aligned(at.b, *at.inputs)
     else:
-        message = f"{len(at.inputs)} operands, 2 are needed"
+        message = f"{len(at.inputs)} operands, 2 expected"
         raise ShapeError(message)
     operands = operands[::-1] if name.startswith("-") else operands
     return _rest(at.b, *operands) if name.endswith("remainder") else kernel(at.b, name.removeprefix("-"), *operands)
@@ -96,7 +96,7 @@ def eltwise(at: Layer) -> Value:
         case 2:
             return b(Max, *at.inputs)
         case other:
-            message = f"there is no operation {other}"
+            message = f"unsupported op_type {other}"
             raise UnsupportedError(message)
 
 
@@ -183,7 +183,7 @@ def floating(x: Value) -> Value:
     """
     dtype = x.dtype
     if dtype is not None and not dtype.is_floating:
-        message = f"{x.name} is {x.fact}: of integers this is not what blobs of real numbers give"
+        message = f"{x.name} is {x.fact}: ncnn computes floats, and the integer result would differ"
         raise UnsupportedError(message)
     return x
 

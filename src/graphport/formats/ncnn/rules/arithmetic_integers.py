@@ -56,8 +56,8 @@ def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
     if low <= span[0] and span[1] <= high:
         return spanned(_typed(y, dtype), *span)
     if dtype.bits > NARROW:
-        message = f"integers from {span[0]} to {span[1]} wrap to {dtype}, and blobs of single precision lack those"
-        raise UnsupportedError(message, help="let the type be int32 or int64")
+        message = f"integers from {span[0]} to {span[1]} wrap around in {dtype}, and float32 blobs do not wrap"
+        raise UnsupportedError(message, help="use int32 or int64")
     width = float(1 << dtype.bits)
     shifted = by_number(b, "add", y, float(-low)) if low else y
     # A product with a power of two is exact.
@@ -94,9 +94,7 @@ def _exact(b: Builder, name: str, x: Value, y: Value) -> Value:
     first, second = span_of(x), span_of(y)
     span = None if first is None or second is None else _spans(name, first, second)
     if span is None or max(-span[0], span[1]) >= LIMIT:
-        message = (
-            f"arithmetic of integers that may be larger than {LIMIT}, which blobs of single precision have not all of"
-        )
+        message = f"integer arithmetic may exceed {LIMIT}, the largest range that float32 blobs represent exactly"
         raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
     return _fitted(b, both(b, name, x, y), dtype, span)
 
@@ -133,7 +131,7 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
     storage = folded(y)
     divisor = 0 if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
     if divisor < 1 or not 0 < size < _MOST_DIVIDED:
-        message = f"integers up to {_MOST_DIVIDED} are divided by positive ones that are known"
+        message = f"integer division requires a constant positive divisor and dividends below {_MOST_DIVIDED}"
         raise UnsupportedError(message)
     plus_half = by_number(b, "add", x, 0.5)
     return unary(b, "floor", by_number(b, "div", plus_half, float(divisor)))
@@ -146,7 +144,7 @@ def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     if fmod:
         return _without_divisor(b, both(b, "fmod", floating(a), floating(b_)), floating(b_))
     if dtype is None or dtype.is_floating:
-        message = "the remainder of reals takes its sign from the dividend (fmod=1)"
+        message = "ncnn supports the float remainder with the sign of the dividend only; expected fmod=1"
         raise UnsupportedError(message)
     a = real(b, a)
     whole = _quotient(b, a, b_, most(a))
@@ -181,18 +179,18 @@ def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Valu
     source = input.dtype
     if to.is_floating:
         if to.bits < _FEWEST_BITS:
-            message = f"{input.name} is rounded to {to}, which no blob has"
+            message = f"cast of {input.name} to {to}: ncnn has no blobs of this type"
             raise UnsupportedError(message)
         return emitted(b, "Noop", real(b, input))
     if to is DType.BOOL:
         return _is_true(b, input)
     if not to.is_integer or source is None:
-        message = f"{input.name} is made {to}, which no blob has"
+        message = f"cast of {input.name} to {to}: ncnn has no blobs of this type"
         raise UnsupportedError(message)
     if not source.is_floating:
         return _of_integers(b, input, source, to)
     if to.bits <= NARROW:
-        message = f"numbers are cut to the {to.bits} bits of {to}"
+        message = f"cast to {to}: ncnn cannot truncate values to {to.bits} bits"
         raise UnsupportedError(message)
     return counted(_typed(unary(b, "trunc", input), to))
 
@@ -203,11 +201,11 @@ def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
     if span is not None and not (is_bits(x) and source is to):
         return _fitted(b, emitted(b, "Noop", real(b, x)), to, span)
     if to.bits <= NARROW:
-        message = f"integers are cut to the {to.bits} bits of {to}"
+        message = f"cast to {to}: ncnn cannot truncate integers to {to.bits} bits"
         raise UnsupportedError(message)
     if source.kind == "i" and to.kind == "u":
-        message = f"integers below 0 wrap to {to}, and blobs of single precision lack those"
-        raise UnsupportedError(message, help="let the type be int32 or int64")
+        message = f"negative integers wrap around in {to}, and float32 blobs do not wrap"
+        raise UnsupportedError(message, help="use int32 or int64")
     if is_bits(x):
         return _typed(emitted(b, "Noop", x), to)
     x = real(b, x)

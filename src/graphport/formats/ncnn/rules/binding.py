@@ -68,7 +68,7 @@ class Layer:
     def _number(self, key: int, default: float) -> float:
         value = self.parameters.get(str(key), default)
         if not isinstance(value, int | float):
-            message = f"parameter {key} is {value!r}, a number is needed"
+            message = f"parameter {key} is {value!r}, expected an integer or a float"
             raise UnsupportedError(message)
         return value
 
@@ -81,7 +81,7 @@ class Layer:
         number = self.integer(key, default)
         found = choices if isinstance(choices, Mapping) else dict(enumerate(choices))
         if number not in found:
-            message = f"there is no rule for the {what} {number}"
+            message = f"unsupported {what} {number}"
             raise UnsupportedError(message)
         return found[number]
 
@@ -105,7 +105,7 @@ class Layer:
         try:
             value = self.b.constant(storage.reshaped(shape))
         except ValueError as error:
-            message = f"weight {index} has {storage.count} elements, and {list(shape)} is needed"
+            message = f"weight {index} has {storage.count} elements, expected shape {list(shape)}"
             raise ShapeError(message) from error
         return value if storage.dtype is DType.FLOAT32 else self.b(registry.pages()["Cast"], value, to=DType.FLOAT32)
 
@@ -134,7 +134,7 @@ class Layer:
         """Refuse parameters that are set and have no rule."""
         emitted = [key for key in keys if self.parameters.get(str(key), 0) not in (0, 0.0)]
         if emitted:
-            message = f"there is no rule for parameter {', '.join(map(str, emitted))}"
+            message = f"unsupported parameter {', '.join(map(str, emitted))}"
             raise UnsupportedError(message)
 
 
@@ -146,7 +146,7 @@ def axis_of(b: Builder, axis: int, x: Value) -> int:
     """
     rank = len(b.dims(x)) - 1
     if not -rank <= axis < rank:
-        message = f"axis {axis} is outside of a blob of {rank} axes"
+        message = f"axis {axis} is out of range for a blob of rank {rank}"
         raise ShapeError(message)
     return axis % rank + 1
 
@@ -155,7 +155,7 @@ def _complete(b: Builder, answer: Answer) -> Answer:
     """Return the results of a rule, if it has as many as the file uses."""
     found = registry.results(answer)
     if any(b.wants(place) for place in range(len(found), b.count)):
-        message = f"the layer gives {len(found)} blobs, {b.count} are read"
+        message = f"the layer has {b.count} output blobs, its type computes {len(found)}"
         raise ShapeError(message)
     return answer
 
@@ -171,7 +171,7 @@ def layer(*types: str) -> Callable[[F], F]:
                 raise
             except _MISMATCHES as error:
                 # Truncated arrays or sizes of 0: files may contain them, writers never produce them.
-                message = f"its parameters do not go together: {error}"
+                message = f"inconsistent parameters: {error}"
                 raise ShapeError(message) from error
 
         vars(lowered)["__wrapped__"] = getattr(function, "__wrapped__", function)

@@ -75,13 +75,13 @@ def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     if x.dtype in (None, DType.BOOL) or dtype_of(x).is_floating:
         return x, y
     if dtype_of(x) is DType.STRING:
-        message = f"{x.name} is {x.fact}: a blob must be numeric"
+        message = f"{x.name} is {x.fact}: ncnn blobs are numeric"
         raise UnsupportedError(message)
     for each, other in ((x, y), (y, x)):
         if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):
             return x, y
     if not (is_number(x) and is_number(y)) or is_rounded(x) or is_rounded(y):
-        message = f"{x.name} is {x.fact}: integers of any size are compared with numbers that are known alone"
+        message = f"{x.name} is {x.fact}: comparison of integers of unknown range requires a constant operand"
         raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
     return x, y
 
@@ -169,7 +169,10 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     x, y = real(b, x), real(b, y)
     tells = condition.notes.get(_FINITE) if condition.has_notes else None
     if tells == _LOSES:
-        message = "a choice by IsNaN or IsInf of what is computed: exp, a softmax or a quotient loses what is no number"
+        message = (
+            "IsNaN or IsInf of a computed value selects elements, and ncnn's exp, softmax and division do not "
+            "preserve NaN"
+        )
         raise UnsupportedError(message)
     if folded(condition) is None and (_is_nan(x) or _is_nan(y)):
         return _nan_where(b, condition, y) if _is_nan(x) else _nan_where(b, _inverted(b, condition), x)
@@ -266,7 +269,10 @@ def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bo
     wanted = reduce(broadcast, [b.dims(each) for each in (condition, x, y)])
     if b.dims(found) == wanted:
         return found
-    message = f"{condition.name} and constants give the result its shape"
+    message = (
+        f"the result shape is determined by {condition.name} and constants; ncnn requires an operand with the "
+        "result shape"
+    )
     raise UnsupportedError(message)
 
 

@@ -100,7 +100,7 @@ def _given(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
     """Return weight and bias blobs, and the kernel shape, which is the weight's."""
     b, wanted = at.b, 2 + bool(at.integer(5))
     if len(at.inputs) != wanted or len(b.dims(at.inputs[1])) != count + 3:
-        message = f"{len(at.inputs)} blobs, and {wanted} with a weight of {count + 2} axes are needed"
+        message = f"{len(at.inputs)} input blobs; expected {wanted}, the second a weight of rank {count + 2}"
         raise ShapeError(message)
     dims = b.dims(at.inputs[1])
     weight = b(Squeeze, at.inputs[1], vector(b, [0]))
@@ -114,7 +114,7 @@ def _refuse_taken_away(dims: Sequence[Dim], slid: Window) -> None:
     rest = [(k - 1) * d + 1 + (n - 1) // s * s - n for n, k, s, d in numbers]
     adds = any(isinstance(n, int) and n > 0 for pair in slid.pads for n in pair)
     if adds and any(isinstance(n, int) and n < 0 for n in rest):
-        message = "padding that takes away along one axis and adds along another"
+        message = "negative padding on one axis and positive padding on another"
         raise UnsupportedError(message)
 
 
@@ -168,20 +168,20 @@ def _cut(
         lengths.append(at.integer(key, lengths[0] if lengths else 0))
     if any(n > 0 for n in (*begin, *end)):
         if min(*begin, *end) < 0:
-            message = "padding that is given along one axis and found along another"
+            message = "explicit padding on one axis and automatic padding on another"
             raise UnsupportedError(message)
         return begin, end
     if not all(n > 0 for n in lengths):
         return (0,) * count, (0,) * count
     if begin[0] not in _SAME:
-        message = "lengths of the result without a rule for what is cut off"
+        message = "an output size is set without an automatic padding mode that selects the elements to crop"
         raise UnsupportedError(message)
     dims = [length(at.b.dims(at.x), axis) for axis in range(2, 2 + count)]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     whole = [(n - 1) * s + r + m for n, s, r, m in zip(dims, strides, reach, extra, strict=True)]
     rest = [n - m for n, m in zip(whole, reversed(lengths), strict=True)]
     if min(rest) < 0:
-        message = f"lengths of the result beyond {whole}"
+        message = f"the requested output size exceeds {whole}"
         raise UnsupportedError(message)
     small, large = [n // 2 for n in rest], [n - n // 2 for n in rest]
     return (small, large) if _SAME[begin[0]] == "SAME_UPPER" else (large, small)
@@ -217,7 +217,7 @@ def _checked(b: Builder, x: Value, w: Value) -> int:
     """The number of axes that are slid over."""
     count = len(lengths_of(b, x)) - 1
     if count not in ENDINGS or len(b.dims(w)) != count + 2:
-        message = f"a convolution over {count} axes"
+        message = f"convolution over {count} spatial axes"
         raise UnsupportedError(message)
     return count
 

@@ -48,7 +48,7 @@ def lacking(b: Builder, x: Value, axis: int) -> Value:
 
 def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
     """Return the error for a batch other than 1, naming the graph inputs that cause it."""
-    message = what or f"{x.name} is {x.fact}: a blob stands for a batch of 1"
+    message = what or f"{x.name} is {x.fact}: an ncnn blob represents a batch of size 1"
     given = [] if b.graph is None else [(each.name, each.fact) for each in b.graph.root.inputs]
     facts = {name: fact for name, fact in given if isinstance(fact, TensorFact)}
     batches = {name: str(fact) for name, fact in facts.items() if fact.shape and fact.shape[0] != 1}
@@ -57,7 +57,7 @@ def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
     name, fact = next(iter(batches.items()))
     more = f", and {len(batches) - 1} inputs more are so" if len(batches) > 1 else ""
     cause = f"a blob is one item of a batch, and the input {name} is {fact}{more}"
-    return UnsupportedError(message, cause=cause, help="--batch 1 writes the model of one item")
+    return UnsupportedError(message, cause=cause, help="set the batch size to 1: --batch 1")
 
 
 def laid(b: Builder, x: Value) -> list[Dim]:
@@ -73,15 +73,15 @@ def laid(b: Builder, x: Value) -> list[Dim]:
         raise _no_item(b, x)
     rest = [dim for axis, dim in enumerate(dims) if axis != batch]
     if not rest and x.is_input:
-        message = f"the input {x.name} is {x.fact}: ncnn is given arrays of an axis at least behind the batch"
-        raise UnsupportedError(message, help="give it an axis more")
+        message = f"the input {x.name} is {x.fact}: an ncnn input has at least one axis besides the batch"
+        raise UnsupportedError(message, help="add an axis to the input")
     if len(rest) > MOST_AXES:
         raise _too_many(x)
     return rest or [1]
 
 
 def _too_many(x: Value) -> UnsupportedError:
-    return UnsupportedError(f"{x.name} is {x.fact}: a blob has four axes at most, without one of length 1")
+    return UnsupportedError(f"{x.name} is {x.fact}: an ncnn blob has at most four axes besides the batch")
 
 
 def lengths_of(b: Builder, x: Value) -> list[Dim]:
@@ -108,7 +108,7 @@ def known(x: Value, lengths: Sequence[Dim]) -> list[int]:
 
 
 def _open_lengths(what: str) -> UnsupportedError:
-    return UnsupportedError(f"{what}: a layer has its lengths as numbers", cause="a layer has lengths that are open")
+    return UnsupportedError(f"{what}: ncnn requires constant sizes", cause="ncnn requires constant sizes")
 
 
 def numbers_of(value: Value) -> Storage:
@@ -119,7 +119,7 @@ def numbers_of(value: Value) -> Storage:
     """
     storage = folded(value)
     if storage is None:
-        message = f"{value.name} is computed, and a layer has its weights in the file"
+        message = f"{value.name} is not constant; ncnn requires constant weights"
         raise UnsupportedError(message)
     if storage.dtype is DType.FLOAT32:
         return storage
@@ -138,7 +138,7 @@ def refuse_constants(*blobs: Value) -> None:
         UnsupportedError: all blobs are constants.
     """
     if blobs and all(folded(each) is not None for each in blobs):
-        message = f"{blobs[0].name} is a constant"
+        message = f"{blobs[0].name} is constant; the layer requires a computed blob"
         raise UnsupportedError(message, is_secondary=True)
 
 
@@ -160,7 +160,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
         raise _open_lengths(f"a layer {type_}")
     if any(isinstance(n, float) and not isfinite(n) for n in named.values()):
-        message = f"a layer {type_} with a parameter that is not finite, which the text of ncnn has no word for"
+        message = f"a parameter of {type_} is infinite or NaN; .param files represent finite numbers only"
         raise UnsupportedError(message)
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
     if fact is None and type_ not in MOVING and isinstance(own, TensorFact):
@@ -184,7 +184,7 @@ def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
     """Reshape a blob; open sizes are computed from those of blobs."""
     lengths = lengths or [1]
     if len(lengths) > MOST_AXES:
-        message = f"{len(lengths)} axes, a blob has one to four"
+        message = f"rank {len(lengths)}: an ncnn blob has one to four axes"
         raise UnsupportedError(message)
     fact = TensorFact(x.dtype, (1, *lengths))
     numbers = [n for n in lengths if isinstance(n, int)]
@@ -273,7 +273,7 @@ def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -
     own = [dim for axis, dim in enumerate(dims) if axis != batch] or [1]
     target = [dim for dim in own if isinstance(dim, int | Symbolic)]
     if len(target) < len(own):
-        message = f"{x.name} is {x.fact}: its batch is not that of the other operand"
+        message = f"{x.name} is {x.fact}: the batch axes of the operands differ"
         raise UnsupportedError(message)
     return x if target == lengths else reshaped(b, x, target)
 
@@ -325,6 +325,6 @@ def blob_axis(axis: int, rank: int, batch: int | None = 0) -> int:
     """
     found = axis % rank if rank else batch
     if found is None or found == batch:
-        message = "it works along the batch, which a blob does not have"
+        message = "the operator works along the batch axis, which an ncnn blob does not have"
         raise UnsupportedError(message)
     return found - (batch is not None and found > batch)

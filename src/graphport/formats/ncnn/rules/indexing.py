@@ -58,7 +58,7 @@ def crop(at: Layer) -> Value:
         axes = [] if along is None else list_of(at, along)
         return _slice(at, lengths_of_text(at, first), lengths_of_text(at, last), axes)
     if len(at.inputs) != 1:
-        message = "the piece depends on another blob"
+        message = "the slice bounds depend on another blob"
         raise UnsupportedError(message)
     starts, ends = at.array(9), at.array(10)
     if starts or ends:
@@ -66,7 +66,7 @@ def crop(at: Layer) -> Value:
     names = AXES[at.rank]
     keys = {"w": (0, 3, 6), "h": (1, 4, 7), "d": (13, 14, 15), "c": (2, 5, 8)}
     if not any(at.integer(key) for name in names for key in keys[name][1:]):
-        message = "lengths that are not given"
+        message = "the crop sizes are missing"
         raise ShapeError(message)
     for axis, name in enumerate(names, 1):
         offset, size, rest = (at.integer(key) for key in keys[name])
@@ -123,7 +123,7 @@ def embed(at: Layer) -> Value:
     """Embed: rows of a table; indices are integers in float storage."""
     at.refuse(18)
     if not dtype_of(at.x).is_integer:
-        message = "places that are not declared as integers"
+        message = "the indices are not declared as integers"
         raise UnsupportedError(message)
     rows = at.b(Gather, at.weight(0, [at.integer(1), at.integer(0)]), at.x)
     return at.b(Add, rows, at.weight(1, [at.integer(0)])) if at.integer(2) else rows
@@ -143,7 +143,7 @@ def diag(at: Layer) -> Value:
     first = np.arange(max(-place, 0), rows)
     chosen = (first * columns + first + place)[first + place < columns]
     if at.rank != 2 or not chosen.size:
-        message = f"there is no diagonal {place} of {rows} rows and {columns} columns"
+        message = f"diagonal {place} does not exist in a {rows} x {columns} matrix"
         raise ShapeError(message)
     return b(Gather, b(Flatten, x), vector(b, chosen.tolist()), axis=1)
 
@@ -329,12 +329,12 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     laid(b, data)
     extent = dims[place]
     if not isinstance(extent, int):
-        message = f"{data.name} is {data.fact}: places are counted in an axis whose length is known"
+        message = f"{data.name} is {data.fact}: gather requires a constant size of the indexed axis"
         raise UnsupportedError(message)
     rows = [n % extent for n in found]
     runs = _runs(rows)
     if not runs:
-        message = "no place is chosen"
+        message = "the indices are empty; ncnn has no blobs of size 0"
         raise UnsupportedError(message)
     if len(runs) > _MOST_PIECES and place != batch:
         return indexing_gather.chosen(b, data, rows, place)
@@ -352,7 +352,7 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
 def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Value:
     """The only item of the batch: the blob is that already."""
     if count != 1:
-        message = f"the one item of a batch is taken {count} times"
+        message = f"the batch of size 1 is gathered {count} times"
         raise UnsupportedError(message)
     y = emitted(b, "Noop", x, fact=b.outcome)
     return settled(b, y, None if is_scalar else batch_of(x))

@@ -68,7 +68,7 @@ def _sliced(b: Builder, data: Value, indices: Value, wanted: Sequence[int], axis
 def _real_table(data: Value) -> None:
     dtype = data.dtype
     if dtype is not None and not dtype.is_floating:
-        message = f"{data.name} is {data.fact}: a choice by computed places is one of real numbers"
+        message = f"{data.name} is {data.fact}: gather with computed indices requires float data"
         raise UnsupportedError(message)
 
 
@@ -91,7 +91,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
     if folded(indices) is not None:
         return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
     if batch_dims:
-        message = f"the places {indices.name} are computed, and are those of a batch"
+        message = f"batch_dims requires constant indices; {indices.name} is computed"
         raise UnsupportedError(message)
     _real_table(data)
     dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
@@ -150,7 +150,10 @@ def lift_scatter_elements(
     dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
     rank, at = len(dims), axis % len(dims)
     if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
-        message = f"the places {indices.name} are computed, and fewer than there are elements"
+        message = (
+            f"{indices.name} is computed; with computed indices its shape must equal the data shape except on the "
+            "scatter axis"
+        )
         raise UnsupportedError(message)
     affordable(prod(dims) * wanted[at])
     order = [*(each for each in range(rank) if each != at), at]
@@ -171,7 +174,7 @@ def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
     shapes = [sizes(b.dims(x), "what is moved") for x in values]
     starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
     if starts[-1] >= MOST_ENTRIES:
-        message = f"{starts[-1]} elements that are moved one by one"
+        message = f"{starts[-1]} elements would be moved one by one"
         raise UnsupportedError(message)
     return [np.arange(start, start + prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
 
@@ -192,14 +195,14 @@ def _meant(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarr
     try:
         return page.function(*arrays, **stated)
     except IndexError as error:
-        message = f"a place that is not there: {error}"
+        message = f"an index is out of range: {error}"
         raise UnsupportedError(message) from error
 
 
 def _array(value: Value) -> np.ndarray[Any, Any]:
     storage = folded(value)
     if storage is None:
-        message = f"the places {value.name} are computed"
+        message = f"the indices {value.name} are not constant"
         raise UnsupportedError(message)
     return storage.numpy()
 
@@ -208,7 +211,7 @@ def _written(
     b: Builder, page: Page, data: Value, indices: Value, updates: Value, reduction: str, **stated: Any
 ) -> Value:
     if reduction not in ("none", "add"):
-        message = f"elements that are combined by {reduction!r}"
+        message = f"unsupported reduction {reduction!r}"
         raise UnsupportedError(message)
     known_indices = _array(indices)
     refuse_constants(data, updates)
@@ -232,7 +235,7 @@ def _written(
 def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
     """Select elements of values by number: rectangular regions are concatenated, else row by row."""
     if not wanted.size:
-        message = "no element is left"
+        message = "the result is empty; ncnn has no blobs of size 0"
         raise UnsupportedError(message)
     whole = _boxed(b, sources, wanted)
     if whole is not None:
@@ -302,7 +305,7 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")
     offset = (0,) if k is None else integers(k)
     if not offset:
-        message = "the diagonal is computed"
+        message = "k, the index of the diagonal, is not constant"
         raise UnsupportedError(message)
     affordable(rows * columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]

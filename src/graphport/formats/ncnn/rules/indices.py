@@ -33,7 +33,7 @@ MOST_ENTRIES = 1 << 22
 def affordable(count: int) -> None:
     """Refuse what would take too much memory."""
     if count > MOST_ENTRIES:
-        message = f"a choice among rows of {count} entries in all would be too large"
+        message = f"gather by matrix product would need {count} elements, at most {MOST_ENTRIES} are supported"
         raise UnsupportedError(message)
 
 
@@ -60,7 +60,7 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
         message = "a choice among no entries"
         raise UnsupportedError(message)
     if rows * n > MOST_PIXELS:
-        message = f"a choice among {rows * n} entries, whose places single precision lacks"
+        message = f"gather among {rows * n} elements: float32 does not represent all indices exactly"
         raise UnsupportedError(message)
     below = b(Cast, b(Greater, b.like(indices, 0.0), indices), to=DType.FLOAT32)
     whole = b(Add, indices, b(Mul, below, b.like(below, float(n))))

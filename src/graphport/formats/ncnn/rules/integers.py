@@ -130,7 +130,7 @@ def real(b: Builder, x: Value) -> Value:
         span = span_of(x)
         return counted(y, ROUNDED) if span is None else spanned(y, *span)
     if not is_number(x):
-        message = f"{x.name} is {x.fact}: blobs have real numbers"
+        message = f"{x.name} is {x.fact}: ncnn blobs are numeric"
         raise UnsupportedError(message, is_secondary=is_left(x))
     if x.has_notes and x.notes.get(MOST) == ROUNDED:
         refuse_rounded(b, x)
@@ -153,8 +153,8 @@ def refuse_rounded(b: Builder, x: Value) -> None:
     results = () if b.before is None else b.before.results
     if span_of(x) is not None or not any(y.is_output and _is_integer(y) for y in results):
         return
-    message = f"{x.name} is {x.fact}: its integers may be larger than {LIMIT}, which single precision rounds"
-    raise UnsupportedError(message, help="let the input be real, or only be compared or converted")
+    message = f"{x.name} is {x.fact}: its integers may exceed {LIMIT}, and float32 rounds larger integers"
+    raise UnsupportedError(message, help="use a float input, or use the integers in comparisons and casts only")
 
 
 def _is_integer(x: Value) -> bool:
@@ -169,6 +169,6 @@ def bounded(what: str, *sizes: int, is_secondary: bool = False) -> int:
         UnsupportedError: it is not known, or single precision lacks integers of that size.
     """
     if not all(sizes) or sum(sizes) >= LIMIT:
-        message = f"{what} of integers that may be larger than {LIMIT}, which blobs of single precision have not all of"
+        message = f"{what} of integers may exceed {LIMIT}, the largest range that float32 blobs represent exactly"
         raise UnsupportedError(message, is_secondary=is_secondary)
     return sum(sizes)

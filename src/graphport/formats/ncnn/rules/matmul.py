@@ -110,7 +110,7 @@ def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int, result: t
         if kind == -1:
             return None
         if kind not in shapes:
-            message = f"there is no rule for the broadcast {kind}"
+            message = f"unsupported constant_broadcast_type_C {kind}"
             raise UnsupportedError(message)
         return at.weight(index, shapes[kind])
     return _beside(at, blobs[0], *result) if blobs else None

@@ -84,7 +84,7 @@ def _normalized(at: Layer) -> list[int]:
     if found is None and not at.integer(2, 1):
         return choices[-1]
     if found is None:
-        message = f"{size} elements are not those of the last axes"
+        message = f"affine_size is {size}, which is not the size of the last axes"
         raise UnsupportedError(message)
     return found
 
@@ -154,7 +154,7 @@ def normalize(at: Layer) -> Value:
     count = at.integer(3)
     shape = [1] if at.integer(1) or count == 1 else [count, *[1] * (at.rank - 1)]
     if len(shape) > 1 and not channels:
-        message = "factors of channels of a blob that is one channel"
+        message = "per-channel scales for a blob without a channel axis"
         raise UnsupportedError(message)
     return b(Mul, b(Div, x, size), at.weight(0, shape))
 

@@ -37,7 +37,7 @@ def padding(at: Layer) -> Value:
     pairs = [(at.integer(7), at.integer(8)), (at.integer(0), at.integer(1)), (at.integer(2), at.integer(3))]
     used = pairs[-min(at.rank, 3) :]
     if any(pair != (0, 0) for pair in pairs[: 3 - len(used)]):
-        message = "padding of axes that are not there"
+        message = "padding of axes that the blob does not have"
         raise UnsupportedError(message)
     return padded(at.b, at.x, used, mode, at.real(5))
 
@@ -56,7 +56,7 @@ def lift_pad(b: Builder, op: PadView) -> Value:
     if numbers is None and padded_axes is not None and filler is not None:
         return _pad_and_crop(b, op, [int(axis) % len(dims) for axis in padded_axes])
     if numbers is None or padded_axes is None or filler is None:
-        message = "what is added, and how much, is computed"
+        message = "pads, axes and constant_value must be constant"
         raise UnsupportedError(message)
     pairs = [(0, 0)] * len(dims)
     for index, place in enumerate(padded_axes):

@@ -67,7 +67,7 @@ def _windows(at: Layer, count: int, *, is_maximum: bool) -> Value:
         case 2 | 3:
             pads = _same(at, kernel, strides)
         case _:
-            message = f"there is no rule for the padding mode {mode}"
+            message = f"unsupported pad_mode {mode}"
             raise UnsupportedError(message)
     attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     if is_maximum:
@@ -88,7 +88,7 @@ def _same(at: Layer, kernel: Axes, strides: Axes) -> Axes:
     count = len(kernel)
     total = [k + (n - 1) // s * s - n for k, n, s in zip(kernel, at.lengths(2), strides, strict=True)]
     if any(n > 0 for n in total) and min(total) < 0:
-        message = "padding that takes away along one axis and adds along another"
+        message = "negative padding on one axis and positive padding on another"
         raise UnsupportedError(message)
     small, large = ([max(n, 0) // 2 for n in total], [max(n, 0) - max(n, 0) // 2 for n in total])
     is_lower = [at.integer(5) == _LOWER and axis != count - _SPATIAL for axis in range(count)]
@@ -122,10 +122,10 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
     x = op.x
     count = len(lengths_of(b, x)) - 1
     if b.count > 1:
-        message = "the places of maxima, which no layer gives"
+        message = "ncnn's pooling does not return the indices of the maxima"
         raise UnsupportedError(message)
     if count not in ENDINGS:
-        message = f"windows over {count} axes"
+        message = f"pooling over {count} spatial axes"
         raise UnsupportedError(message)
     slid = window_of(op)
     pairs = known_padding(x, slid)
@@ -157,8 +157,10 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
     lengths = [n for n in (*dims, *slid.lengths) if isinstance(n, int)]
     if len(lengths) < 2 * len(dims):
         if any(q + stride > k for k, stride, (_, q) in zip(kernel, slid.strides, known_padding(x, slid), strict=True)):
-            message = f"{x.name} is {x.fact}: whether the last window begins behind its end is open"
-            raise UnsupportedError(message, cause="a layer has lengths that are open")
+            message = (
+                f"{x.name} is {x.fact}: with an open size it is unknown whether the last window starts beyond the input"
+            )
+            raise UnsupportedError(message, cause="ncnn requires constant sizes")
         return None
     return [
         (n - 1) * stride + (k - 1) * gap + 1 - extent - p
@@ -208,7 +210,7 @@ def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padd
     """Dilated pooling: a strided slice for each window element."""
     kernel = sizes(slid.kernel)
     if prod(kernel) > _MOST_ENTRIES:
-        message = f"windows with gaps of {prod(kernel)} entries"
+        message = f"dilated windows of {prod(kernel)} elements"
         raise UnsupportedError(message)
     extended = _padded(b, x, slid, float(np.finfo(np.float32).min) if is_maximum else 0.0)
     axes = vector(b, list(range(2, 2 + len(kernel))))
@@ -238,7 +240,7 @@ def _root(b: Builder, x: Value, p: float) -> Value:
 def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
     """Means of powers, times how many there are."""
     if op.ceil_mode:
-        message = "norms of windows that reach beyond the end"
+        message = "LpPool with ceil_mode=1"
         raise UnsupportedError(message)
     stated = {name: value for name, value in op.stated().items() if name != "p"}
     size = b(AveragePool, _powered(b, op.x, op.p), count_include_pad=1, **stated)

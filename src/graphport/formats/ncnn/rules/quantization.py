@@ -61,7 +61,7 @@ def rounded_operands(
     scales, results = at.stored(place), shape[0]
     wanted = groups or results
     if scales.count != wanted or results % max(wanted, 1):
-        message = f"{scales.count} scales for {results} results in {wanted} groups"
+        message = f"{scales.count} scales for {results} output channels in {wanted} groups"
         raise ShapeError(message)
     share = results // max(wanted, 1)
     steps = Computed(lambda array: np.repeat(_inverse(array), share), (scales,), DType.FLOAT32, (results,))
@@ -95,12 +95,12 @@ def _codes(weight: Array, scales: Array) -> Array:
 def _on_grid(b: Builder, x: Value, stored: Storage) -> Value:
     """Quantize and dequantize `x` with codes from -127 to 127."""
     if stored.count != 1:
-        message = f"{stored.count} scales for a blob"
+        message = f"{stored.count} input scales, expected 1"
         raise UnsupportedError(message)
     scale = float(stored.numpy().reshape(-1)[0])
     if not (np.isfinite(scale) and scale > 0):
-        message = f"the scale of a blob is {scale}"
-        raise ShapeError(message, "a positive number")
+        message = f"the input scale is {scale}"
+        raise ShapeError(message, "expected a positive finite scale")
     step, zero = b.constant(np.float32(1 / scale)), b.constant(np.int8(0))
     if dtype_of(x) is DType.INT8:
         # A previous layer has quantized already; the scale gives the meaning of the integers.
@@ -132,7 +132,7 @@ def _real(at: Layer, scale: int, bias: int) -> Value:
     """Dequantize 32-bit sums; index 0 means no bias."""
     x, dtype = at.x, dtype_of(at.x)
     if dtype.is_floating or dtype is DType.INT8:
-        message = f"{at.x.name} is {at.x.fact}, and the layer reads integers of 32 bits"
+        message = f"{at.x.name} is {at.x.fact}; the layer requires int32"
         raise UnsupportedError(message)
     x = x if dtype is DType.INT32 else at.b(Cast, x, to=DType.INT32)
     y = at.b(DequantizeLinear, x, at.b.constant(_along(at, scale)), axis=1)
@@ -142,12 +142,12 @@ def _real(at: Layer, scale: int, bias: int) -> Value:
 def _rounded(at: Layer, y: Value, place: int) -> Value:
     """`y`, a real value laid out as the input is, as integers of 8 bits."""
     if dtype_of(y) is not DType.FLOAT32:
-        message = f"{y.name} is {y.fact}, and the layer reads real numbers"
+        message = f"{y.name} is {y.fact}; the layer requires float32"
         raise UnsupportedError(message)
     b, scale = at.b, _along(at, place)
     if not (scale > 0).all():
-        message = f"the scale of a blob is {scale.min():g}"
-        raise ShapeError(message, "a positive number")
+        message = f"the scale is {scale.min():g}"
+        raise ShapeError(message, "expected a positive finite scale")
     kept = b(Max, y, b.constant(_beside(at, -_MOST / scale)))
     return b(QuantizeLinear, kept, b.constant(1 / scale), b.constant(np.zeros(scale.shape, np.int8)), axis=1)
 
@@ -156,16 +156,16 @@ def _along(at: Layer, place: int) -> Array:
     """Numbers of axis 0 of the blob, or one for all as a scalar; they are finite."""
     found = at.stored(place).numpy().astype(np.float32).reshape(-1)
     if not np.isfinite(found).all():
-        message = f"weight {place} has the number {found[~np.isfinite(found)][0]:g}"
-        raise ShapeError(message, "finite numbers")
+        message = f"weight {place} contains {found[~np.isfinite(found)][0]:g}"
+        raise ShapeError(message, "expected finite elements")
     if found.size == 1:
         return found.reshape(())
     if at.rank == 1:
-        message = f"weight {place} has {found.size} elements, and the runtime reads one for a vector"
+        message = f"weight {place} has {found.size} elements; ncnn reads one element if the input is a vector"
         raise UnsupportedError(message)
     wanted = at.b.dims(at.x, at_least=2)[1]
     if isinstance(wanted, int) and found.size != wanted:
-        message = f"weight {place} has {found.size} elements, and 1 or {wanted} are needed"
+        message = f"weight {place} has {found.size} elements, expected 1 or {wanted}"
         raise ShapeError(message)
     return found
 
@@ -203,11 +203,11 @@ class Integers:
         """
         results, depth = self.codes.shape[0] // groups, self.codes.shape[1]
         if results % GROUPED == 0 and (results, depth) != (1, 1):
-            message = f"the runtime has no sound kernel for integers in groups of {results} results"
+            message = f"ncnn's int8 kernel computes wrong results for groups of {results} output channels"
             raise UnsupportedError(message)
         scales = self.scales.numpy().reshape(groups, -1)
         if (scales != scales[:, :1]).any():
-            message = "results of one group have different scales"
+            message = "the output channels of one group have different scales"
             raise UnsupportedError(message)
         kept = Computed(lambda array: array.reshape(groups, -1)[:, 0], (self.scales,), DType.FLOAT32, (groups,))
         return Integers(self.x, self.codes, kept, self.input_scale)

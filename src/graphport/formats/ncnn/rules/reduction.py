@@ -85,12 +85,12 @@ def einsum(at: Layer) -> Value:
     left, _, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(at.inputs) or not right or not set(text) <= {*_LETTERS, ",", "-", ">"}:
-        message = f"the equation {text!r}"
+        message = f"unsupported einsum equation {text!r}"
         raise UnsupportedError(message)
     for term, x in zip(terms, at.inputs, strict=True):
         # ncnn takes the first letters for the axes that there are, and computes something else.
         if len(at.b.dims(x)) - 1 != len(term):
-            message = f"{term!r} has {len(term)} letters, the blob has {len(at.b.dims(x)) - 1} axes"
+            message = f"the einsum term {term!r} has {len(term)} letters, the blob has rank {len(at.b.dims(x)) - 1}"
             raise ShapeError(message)
     equation = f"{','.join(f'a{term}' for term in terms)}->a{right}"
     return at.b(Einsum, *at.inputs, equation=equation)
@@ -198,7 +198,7 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
         return
     lengths = [dim for dim in dims if isinstance(dim, int)]
     if number not in (_SUM, _L1) or len(lengths) < len(dims):
-        message = f"{x.name} is {x.fact}: of integers there are sums and extremes of axes that are known"
+        message = f"{x.name} is {x.fact}: an integer reduction must be a sum over axes of constant size"
         raise UnsupportedError(message)
     counted(y, bounded("a sum", most(x) * prod(lengths)))
 
@@ -241,7 +241,7 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     # The indices of the result come first, in order.
     names = dict(zip(dict.fromkeys([*bare[-1], *lengths]), _LETTERS, strict=False))
     if len(names) < len(lengths):
-        message = f"{len(lengths)} letters, of which ncnn has {len(_LETTERS)}"
+        message = f"the equation uses {len(lengths)} letters, ncnn supports {len(_LETTERS)}"
         raise UnsupportedError(message)
     bare_equation = "".join(names.get(c, c) for c in f"{','.join(bare[:-1])}->{bare[-1]}")
     return emitted(b, "Einsum", *inputs, p0=tuple(map(ord, bare_equation)))

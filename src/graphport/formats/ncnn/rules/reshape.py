@@ -81,7 +81,7 @@ def reshape(at: Layer) -> Value:
     if axes != [_NO_BATCH, _NO_BATCH]:
         return _with_batch(at, found, *axes)
     if len(found) not in AXES:
-        message = f"{len(found)} lengths"
+        message = f"the target shape has {len(found)} dims, expected 1 to 4"
         raise UnsupportedError(message)
     copied = [length_of(at, 0, name) if n == 0 else n for name, n in zip(AXES[len(found)], found, strict=True)]
     return at.b(Reshape, at.x, joined(at, [1, *copied]))
@@ -99,16 +99,16 @@ def _with_batch(at: Layer, target: Sequence[Length], before: int, behind: int) -
     if before != _NO_BATCH:
         own.insert(before % (rank + 1), 1)
     if any(n == 0 and place >= len(own) for place, n in enumerate(target)):
-        message = "a length that is copied from an axis that is not there"
+        message = "the target shape copies the size of an axis that the blob does not have"
         raise ShapeError(message)
     lengths = [own[place] if n == 0 else n for place, n in enumerate(target)]
     if behind != _NO_BATCH:
         taken = lengths.pop(behind % len(lengths))
         if taken not in (1, -1):
-            message = "a batch of more than one"
+            message = "the target shape has a batch size other than 1"
             raise UnsupportedError(message)
     if not 1 <= len(lengths) <= MOST_AXES:
-        message = f"{len(lengths)} lengths behind the batch"
+        message = f"the target shape has {len(lengths)} dims besides the batch"
         raise ShapeError(message)
     return at.b(Reshape, at.x, joined(at, [1, *lengths]))
 
@@ -150,7 +150,7 @@ def slice_(at: Layer) -> Sequence[Value]:
     else:
         parts = _shared([int(n) for n in at.array(0)], extent)
     if len(parts) != count or sum(parts) != extent or min(parts) < 0:
-        message = f"the pieces {parts} are not {count} of an axis of length {extent}"
+        message = f"the slice sizes {parts} are not {count} sizes with the sum {extent}"
         raise ShapeError(message)
     return (at.x,) if count == 1 else at.b.results(Split, count, at.x, vector(at.b, parts), axis=axis)
 
@@ -179,13 +179,13 @@ def squeeze(at: Layer) -> Value:
 def expand_dims(at: Layer) -> Value:
     axes = at.array(3)
     if not axes:
-        message = "the axes are flags"
+        message = "ExpandDims without the parameter `axes`"
         raise UnsupportedError(message)
     rank = at.rank + len(axes)
     outside = [int(axis) for axis in axes if not -rank <= axis < rank]
     if outside or rank > MOST_AXES:
         # ncnn ignores them, and the next layer reads a blob with other axes than expected.
-        message = f"axis {outside[0] if outside else int(axes[-1])} is outside of a blob of {min(rank, MOST_AXES)} axes"
+        message = f"axis {outside[0] if outside else int(axes[-1])} is out of range for rank {min(rank, MOST_AXES)}"
         raise UnsupportedError(message)
     return at.b(Unsqueeze, at.x, vector(at.b, sorted(int(axis) % rank + 1 for axis in axes)))
 
@@ -243,7 +243,7 @@ def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None)
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if numbers is None:
-        message = "the shape is computed"
+        message = "the shape operand is not constant"
         raise UnsupportedError(message)
     target = target_of(b.dims(data), numbers, copies_zero=not allowzero)
     return _into(b, data, target, _followed(b, data, target))
@@ -286,7 +286,7 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     rank = len(b.dims(data)) + len(known_axes)
     new = {axis % rank for axis in known_axes}
     if len(new) != len(known_axes):
-        message = f"axes {list(known_axes)} repeat one another"
+        message = f"axes {list(known_axes)} contain duplicates"
         raise UnsupportedError(message)
     old = [axis for axis in range(rank) if axis not in new]
     rest = iter(b.dims(data))
@@ -306,7 +306,7 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
         return settled(b, emitted(b, "Noop", data, fact=b.outcome), place)
     number = order_of((0, *(axis + 1 for axis in own)))
     if number is None:
-        message = f"the order {order} of axes"
+        message = f"unsupported permutation {order}"
         raise UnsupportedError(message)
     return settled(b, emitted(b, "Permute", data, fact=b.outcome, p0=number), place)
 
@@ -334,7 +334,7 @@ def lift_split(
         size = max(-(-extent // (num_outputs or b.count)), 1)
         parts = tuple(min(size, extent - start) for start in range(0, extent, size))
     if parts is None or len(parts) != b.count:
-        message = "the lengths of pieces are computed"
+        message = "the split sizes are not constant"
         raise UnsupportedError(message)
     along = axis % len(dims)
     facts = [TensorFact(dtype_of(input), (*dims[:along], int(n), *dims[along + 1 :])) for n in parts]
@@ -350,7 +350,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     laid(b, input)
     times, batch = needed(repeats, "how often it is repeated"), batch_of(input)
     if 0 in times:
-        message = f"the result has no elements: {input.name} is repeated 0 times"
+        message = f"the result is empty: {input.name} is repeated 0 times"
         raise UnsupportedError(message)
     if batch is not None and times[batch] != 1:
         return emitted(b, "Tile", _whole(b, input), p2=times)
@@ -360,7 +360,9 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
 def _whole(b: Builder, x: Value) -> Value:
     """`x` as a blob with all its axes, that of the batch among them."""
     if len(b.dims(x)) > MOST_AXES:
-        message = f"{x.name} is {x.fact}: it is repeated along the batch, and has four axes behind it"
+        message = (
+            f"{x.name} is {x.fact}: repetition along the batch requires at most {MOST_AXES} axes including the batch"
+        )
         raise UnsupportedError(message)
     return restored(b, x, x.fact, None)
 
@@ -370,7 +372,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     """Copies along the axes of length 1."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if wanted is None:
-        message = "the shape is computed"
+        message = "the shape operand is not constant"
         raise UnsupportedError(message)
     dims = b.dims(input)
     rank = max(len(dims), len(wanted))
@@ -424,7 +426,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
     picture, kernel = needed(op.image_shape, "the lengths of a picture"), needed(op.block_shape, "those of a piece")
     lengths = lengths_of(b, op.input)
     if len(picture) != 2 or len(lengths) != 2:
-        message = "pieces of what is no picture"
+        message = "Col2Im over axes other than height and width"
         raise UnsupportedError(message)
     height, width = picture
     pads = op.pads or (0, 0, 0, 0)

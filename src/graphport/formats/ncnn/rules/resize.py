@@ -51,7 +51,7 @@ def interp(at: Layer) -> Value:
     if rank == 1:
         return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), joined(at, [1, 1, rows, columns]))
     if rank > _PICTURE:
-        message = f"the interpolation of {rank} axes"
+        message = f"interpolation of a blob of rank {rank}"
         raise UnsupportedError(message)
     if not isinstance(rows, int) or not isinstance(columns, int):
         return _resized_open(at, mode, rows, columns)
@@ -61,7 +61,7 @@ def interp(at: Layer) -> Value:
         return at.x
     moved = lengths[1 - rank :] if rank == _PICTURE else lengths[-1:]
     if mode == "cubic" and min(moved) < _FEWEST:
-        message = f"a cubic interpolation of {min(moved)} points, which reads beyond them"
+        message = f"cubic interpolation of an axis of size {min(moved)}, at least {_FEWEST} required"
         raise UnsupportedError(message)
     return _resized(at, mode, target)
 
@@ -76,7 +76,7 @@ def _placing(at: Layer, mode: str) -> dict[str, Any]:
 def _resized_open(at: Layer, mode: str, rows: Length, columns: Length) -> Value:
     """A picture, to lengths that are computed."""
     if at.rank != _PICTURE or mode == "cubic":
-        message = "an interpolation of open lengths that is no linear one of a picture"
+        message = "interpolation to computed sizes supports linear and nearest modes of images only"
         raise UnsupportedError(message)
     target = joined(at, [1, length_of(at, 0, "c"), rows, columns])
     return at.b(Resize, at.x, None, None, target, **_placing(at, mode))
@@ -90,7 +90,7 @@ def _sizes(at: Layer) -> tuple[Length, Length]:
         return (1, found[0]) if len(found) == 1 else (found[1], found[0])
     if at.integer(5):
         if len(at.inputs) != 2:
-            message = "the size depends on another blob, which is not there"
+            message = "the size depends on a second input blob, which is missing"
             raise ShapeError(message)
         other = at.b.dims(at.inputs[1])
         return length(other, len(other) - 2) if len(other) > _PICTURE - 1 else 1, length(other, len(other) - 1)
@@ -107,7 +107,7 @@ def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
     if not isinstance(extent, Value):
         return int(np.float32(extent) * factor)
     if factor != int(factor):
-        message = f"an open length times {factor}"
+        message = f"an open size cannot be multiplied by {factor}; expected an integer factor"
         raise UnsupportedError(message)
     return at.b(Mul, extent, vector(at.b, [int(factor)]))
 
@@ -138,7 +138,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Value:
     if not all(isinstance(n, int) for n in [*lengths, *b.outcome.dims]):
         found = _open(b, op, lengths) if is_item else None
         if found is None:
-            message = f"{x.name} is {x.fact}: points stand elsewhere, or how many there are is no number"
+            message = f"{x.name} is {x.fact}: unsupported sampling coordinates, or sizes that are not constant"
             raise UnsupportedError(message)
         return found
     found = _known(b, op, known(x, lengths)) if is_item else None
@@ -146,12 +146,12 @@ def lift_resize(b: Builder, op: ResizeView) -> Value:
         return found
     way = op.coordinate_transformation_mode
     if way == "tf_crop_and_resize" and (op.extrapolation_value or not is_present(op.roi)):
-        message = "a region of a picture with something beyond its ends"
+        message = "tf_crop_and_resize with an extrapolation value or without a constant roi"
         raise UnsupportedError(message)
     stated = Sampling(way, op.mode, op.nearest_mode, op.cubic_coeff_a, bool(op.exclude_outside), bool(op.antialias))
     given = op.scales if is_present(op.scales) else op.sizes
     if given is None or float_elements(given) is None:
-        message = "how many points there are is computed"
+        message = "scales and sizes are not constant"
         raise UnsupportedError(message)
     y = resized_by_axes(b, x, (op.roi, op.scales, op.sizes), stated, op.axes, op.keep_aspect_ratio_policy)
     return b(Identity, y) if y is x else y

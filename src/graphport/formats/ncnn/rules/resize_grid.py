@@ -32,7 +32,7 @@ _ROUNDS, _ROUNDED = frozenset({"Floor", "Round"}), (2, 18)
 @layer("GridSample")
 def grid_sample(at: Layer) -> Value:
     if at.rank != 3 or len(at.inputs) != 2:
-        message = "sampling of a volume"
+        message = "GridSample of a volume (3 spatial axes)"
         raise UnsupportedError(message)
     b, grid = at.b, at.inputs[1]
     if at.integer(3):

@@ -94,18 +94,18 @@ def lengths_of_text(at: Layer, text: str) -> list[Length]:
     Raises:
         UnsupportedError: an unknown token, missing operands, or a function without an integer form for open sizes.
     """
-    words = [word for word in re.split(r"[(),]", text.strip('"')) if word]
+    tokens = [token for token in re.split(r"[(),]", text.strip('"')) if token]
     stack: list[Length] = []
-    if len(words) > _MOST_WORDS:
-        message = f"a list of lengths of {len(words)} words"
+    if len(tokens) > _MOST_WORDS:
+        message = f"the size expression has {len(tokens)} tokens, at most {_MOST_WORDS} are supported"
         raise UnsupportedError(message)
-    for word in reversed(words):
-        count = 2 if word in _OF_TWO else 1 if word in _OF_ONE else 0
+    for token in reversed(tokens):
+        count = 2 if token in _OF_TWO else 1 if token in _OF_ONE else 0
         if len(stack) < count:
-            message = f"{word!r} in {text!r} has no operands"
+            message = f"{token!r} lacks operands in the size expression {text!r}"
             raise UnsupportedError(message)
         operands = [stack.pop() for _ in range(count)]
-        stack.append(_computed(at, word, operands) if count else _read(at, word, text))
+        stack.append(_computed(at, token, operands) if count else _read(at, token, text))
     return [length if isinstance(length, Value) else math.trunc(length) for length in reversed(stack)]
 
 
@@ -114,27 +114,27 @@ def list_of(at: Layer, text: str) -> list[int]:
     found = lengths_of_text(at, text)
     known = [length for length in found if isinstance(length, int)]
     if len(known) < len(found) or not found:
-        message = f"the lengths {text!r} are not known"
+        message = f"the size expression {text!r} is not constant"
         raise UnsupportedError(message)
     return known
 
 
-def _read(at: Layer, word: str, text: str) -> Length:
-    named = _LENGTH.fullmatch(word)
+def _read(at: Layer, token: str, text: str) -> Length:
+    named = _LENGTH.fullmatch(token)
     if named is not None:
         return length_of(at, int(named.group(1)), named.group(2))
-    if _INTEGER.fullmatch(word):
-        return int(word)
-    if not _REAL.fullmatch(word):
-        message = f"there is no rule for {word!r} in the lengths {text!r}"
+    if _INTEGER.fullmatch(token):
+        return int(token)
+    if not _REAL.fullmatch(token):
+        message = f"unsupported token {token!r} in the size expression {text!r}"
         raise UnsupportedError(message)
-    return float(word)
+    return float(token)
 
 
 def length_of(at: Layer, place: int, name: str) -> Length:
     """The length of an axis of a blob; 1 of one that it does not have."""
     if place >= len(at.inputs):
-        message = f"the lengths name blob {place} of {len(at.inputs)}"
+        message = f"the size expression refers to input {place}, the layer has {len(at.inputs)} inputs"
         raise UnsupportedError(message)
     x = at.inputs[place]
     dims = at.b.dims(x)
@@ -149,13 +149,13 @@ def length_of(at: Layer, place: int, name: str) -> Length:
     return at.b(pages["Shape"], x, start=axis, end=axis + 1)
 
 
-def _computed(at: Layer, word: str, operands: Sequence[Length]) -> Length:
+def _computed(at: Layer, token: str, operands: Sequence[Length]) -> Length:
     if not any(isinstance(each, Value) for each in operands):
-        return (_OF_TWO if len(operands) == 2 else _OF_ONE)[word](*operands)
-    if word not in _OF_VALUES or any(isinstance(each, float) for each in operands):
-        message = f"{word!r} of lengths that are not known"
+        return (_OF_TWO if len(operands) == 2 else _OF_ONE)[token](*operands)
+    if token not in _OF_VALUES or any(isinstance(each, float) for each in operands):
+        message = f"{token!r} of sizes that are not constant"
         raise UnsupportedError(message)
-    return at.b(registry.pages()[_OF_VALUES[word]], *(_vector(at, each) for each in operands))
+    return at.b(registry.pages()[_OF_VALUES[token]], *(_vector(at, each) for each in operands))
 
 
 def _vector(at: Layer, length: Length) -> Value:

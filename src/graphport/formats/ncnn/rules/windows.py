@@ -68,6 +68,6 @@ def known_padding(x: Value, slid: Window) -> tuple[tuple[int, int], ...]:
     """
     pairs = slid.padding
     if pairs is None or any(p < 0 or q < 0 for p, q in pairs):
-        message = f"{x.name} is {x.fact}: what is added to it is no number, or below 0"
+        message = f"{x.name} is {x.fact}: its padding is negative or not constant"
         raise UnsupportedError(message)
     return pairs

@@ -28,7 +28,7 @@ class Budget:
         """An expression is evaluated."""
         self.steps -= 1
         if self.steps < 0:
-            message = f"evaluation takes more than {self._limits.steps} steps in addition to the length of the text"
+            message = f"the evaluation exceeds {self._limits.steps} operations in addition to the text size"
             self._reporter.error("NNEF0508", message, node, frame, "GRAPHPORT_LIMITS=nnef.steps=N allows more")
             raise Exhausted
 

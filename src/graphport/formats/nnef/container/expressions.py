@@ -247,7 +247,7 @@ class Expressions:
         if words.word in words.keywords:
             message = f"'{words.word}' is a keyword, not an identifier"
             return Fault(
-                Diagnostic("NNEF0202", message, words.here(), f"use a different name, such as '{words.word}_'")
+                Diagnostic("NNEF0202", message, words.here(), f"use a different name, for example '{words.word}_'")
             )
         remedy = "there is one comma too many" if self._open and words.word in (")", "]") else None
         return words.fault("an expression", remedy)

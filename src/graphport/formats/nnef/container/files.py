@@ -65,7 +65,7 @@ class Files:
         """All files; raises `DiagnosticError` where something is wrong."""
         is_text = self._path.suffix == ".nnef" and not self.data
         if self._absent and not is_text:
-            message = f"no data for {len(self._absent)} variables, such as '{self._absent[0]}'"
+            message = f"no data for {len(self._absent)} variables, for example '{self._absent[0]}'"
             self.error("NNEF0769", message, None, "read the model with its numbers; a text alone ends in .nnef")
         if self.found:
             raise DiagnosticError(*self.found)

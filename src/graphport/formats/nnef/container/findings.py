@@ -56,5 +56,5 @@ class Findings:
         found = sorted(self._found, key=lambda each: each.span.start or 0 if each.span else 0)
         if self.suppressed:
             message = f"{self.suppressed} further findings are not shown"
-            found.append(Diagnostic("NNEF0001", message, None, "fix these first", Severity.NOTE))
+            found.append(Diagnostic("NNEF0001", message, None, "fix the errors above first", Severity.NOTE))
         return found

@@ -356,9 +356,9 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _refuse_quantization(path: Path, *, is_written: bool) -> None:
-    beside = path.with_suffix(QUANTIZATION_SUFFIX)
-    if not is_written and beside.exists():
-        message = f"the existing {beside.name} would be read as its quantization"
+    existing = path.with_suffix(QUANTIZATION_SUFFIX)
+    if not is_written and existing.exists():
+        message = f"the existing {existing.name} would be read as the quantization of the new file"
         raise _fault("NNEF0745", message, str(path), "remove it, or choose another name")
 
 

@@ -353,7 +353,10 @@ class _Parser:
             span = self._span(culprit)
             raise Fault(
                 Diagnostic(
-                    "NNEF0209", "a default value must consist of literals", span, "numbers, strings, true and false"
+                    "NNEF0209",
+                    "a default value must consist of literals",
+                    span,
+                    "use numeric, string and logical literals",
                 )
             )
         return value
@@ -413,10 +416,12 @@ class _Parser:
             raise Fault(Diagnostic("NNEF0208", message, span, "leave them out around a single one"))
         if culprit := _first_not_target(target):
             if isinstance(culprit, Logical):
-                word = "true" if culprit.value else "false"
-                message = f"'{word}' is a keyword, not an identifier"
+                keyword = "true" if culprit.value else "false"
+                message = f"'{keyword}' is a keyword, not an identifier"
                 raise Fault(
-                    Diagnostic("NNEF0202", message, self._span(culprit), f"use a different name, such as '{word}_'")
+                    Diagnostic(
+                        "NNEF0202", message, self._span(culprit), f"use a different name, for example '{keyword}_'"
+                    )
                 )
             span = self._span(culprit)
             raise Fault(

@@ -108,7 +108,7 @@ class Words(Stream):
             return Name(word, start, self.last)
         if word in self.keywords:
             message = f"'{word}' is a keyword, not {what}"
-            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"use a different name, such as '{word}_'"))
+            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"use a different name, for example '{word}_'"))
         raise self.fault(what)
 
     def fault(self, expected: str, help: str | None = None) -> Fault:

@@ -342,7 +342,7 @@ class _Flat(Files):
         try:
             word, operands, attributes = primitives.fragment_of(node)
         except Unspellable as reason:
-            message = f"{node.word} cannot be a fragment: {reason}"
+            message = f"{node.op} cannot be written as a fragment: {reason}"
             self.error("NNEF0766", message, node.origin, "choose another format")
             return
         arguments = [
@@ -354,16 +354,16 @@ class _Flat(Files):
         targets = ", ".join(names)
         self._add_line(f"{targets} = {word}({', '.join([*arguments, *attributes])})", node.outputs)
 
-    def _declaration(self, node: Node, word: str) -> Declaration | None:
+    def _declaration(self, node: Node, op_type: str) -> Declaration | None:
         """Return the declaration of an operation; a primitive declared by the document is declared again."""
-        own = None if self._original is None else self._original.checked.operations.own.get(word)
+        own = None if self._original is None else self._original.checked.operations.own.get(op_type)
         if own is not None and not own.is_expanded:
-            self._primitives[word] = own.fragment
+            self._primitives[op_type] = own.fragment
             return own
-        if word in self._library:
-            return self._library[word]
+        if op_type in self._library:
+            return self._library[op_type]
         if call_form(node) is None:
-            message = f"the {self.edition} edition has no operation '{word}'"
+            message = f"the {self.edition} edition has no operation '{op_type}'"
             self.error("NNEF0767", message, node.origin, "operations of vendors come from documents that name them")
         return None
 

@@ -57,22 +57,25 @@ def slice_(
 ) -> Value:
     """Ranges of entries; with unit strides an end of 0 is that of the axis."""
     dims = b.dims(input)
-    steps = stride or (1,) * len(axes)
-    if not len(axes) == len(begin) == len(end) == len(steps):
-        message = f"axes, begin, end and stride have {len(axes)}, {len(begin)}, {len(end)} and {len(steps)} entries"
+    strides = stride or (1,) * len(axes)
+    if not len(axes) == len(begin) == len(end) == len(strides):
+        message = (
+            f"axes, begin, end and stride have {len(axes)}, {len(begin)}, {len(end)} and {len(strides)} elements, "
+            "expected equal counts"
+        )
         raise ShapeError(message, "one each for every axis")
     if any(not 0 <= axis < len(dims) for axis in axes):
         message = f"axes {list(axes)} of a tensor of rank {len(dims)}"
         raise ShapeError(message)
-    is_plain = all(step == 1 for step in steps)
+    is_plain = all(step == 1 for step in strides)
     ends = [
         _position(FAR if is_plain and stop == 0 else stop, dims[axis]) for stop, axis in zip(end, axes, strict=True)
     ]
     starts = [_position(start, dims[axis]) for start, axis in zip(begin, axes, strict=True)]
-    for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
+    for axis, start, stop, step in zip(axes, starts, ends, strides, strict=True):
         _check_range(dims[axis], start, stop, step)
     operands = [np.array(numbers, np.int64) for numbers in (starts, ends, axes)]
-    return b(Slice, input, *map(b.constant, operands), None if is_plain else b.constant(np.array(steps, np.int64)))
+    return b(Slice, input, *map(b.constant, operands), None if is_plain else b.constant(np.array(strides, np.int64)))
 
 
 def _position(given: Dim, extent: Dim) -> int:
@@ -93,7 +96,7 @@ def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
         return
     first, last = (min(max(p + extent if p < 0 else p, -1), extent) for p in (start, end))
     if not (0 <= first <= last if step > 0 else last <= first < extent):
-        message = f"there is no range from {start} to {end} by {step} in {extent} entries"
+        message = f"there is no range from {start} to {end} by {step} in {extent}elements, expected equal counts"
         raise ShapeError(message, "begin is below end with a negative stride")
 
 

@@ -64,7 +64,7 @@ def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
     length = b.dims(x)[axis]
     if min(begin, end) < 0 or not max(begin, end):
         if min(begin, end) < 0 < max(begin, end):
-            message = "circular padding at one end and cropping at the other"
+            message = "circular padding at one end of an axis and cropping at its other end"
             raise UnsupportedError(message)
         return _cut(b, x, axis, -begin, -end) if begin or end else x
     if isinstance(length, int) and length:

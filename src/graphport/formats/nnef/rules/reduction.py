@@ -228,14 +228,14 @@ def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutr
     return b(Concat, *((rest, begun) if reverse else (begun, rest)), axis=axis)
 
 
-def _register_arg(page: Page, word: str) -> None:
-    @lower("nnef", word)
+def _register_arg(page: Page, op_type: str) -> None:
+    @lower("nnef", op_type)
     def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
         rank = len(b.dims(input))
         if len(axes) == 1:
             return b(page, input, axis=axes[0], keepdims=1)
         if not axes:
-            message = f"{word} without axes"
+            message = f"{op_type} without axes"
             raise UnsupportedError(message)
         # Several axes count as one, in row-major order.
         order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))
@@ -251,7 +251,7 @@ def _register_arg(page: Page, word: str) -> None:
         dims = b.dims(data)
         place = axis % len(dims)
         fact = TensorFact(DType.INT64, (*dims[:place], 1, *dims[place + 1 :]))
-        found = b.word(word, data, facts=[fact], axes=(place,))
+        found = b.word(op_type, data, facts=[fact], axes=(place,))
         return found if keepdims else b.word("squeeze", *found, axes=(place,))
 
 

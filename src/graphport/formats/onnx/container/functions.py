@@ -217,9 +217,9 @@ def _check_versions(function: Function, graph: Graph, findings: Findings) -> Non
     own = function.body.opsets.get(domains.DEFAULT)
     if imported is None or own is None or imported == own:
         return
-    words = {node.word for body in walk(function.body) for node in body if domains.is_default(node.dialect)}
-    for word in sorted(words):
-        first, last = schema.versions(word, own)
+    op_types = {node.word for body in walk(function.body) for node in body if domains.is_default(node.dialect)}
+    for op_type in sorted(op_types):
+        first, last = schema.versions(op_type, own)
         if not first <= imported <= last:
-            message = f"{word} of opset {own} differs in opset {imported}, which the model imports"
+            message = f"{op_type} of opset {own} differs in opset {imported}, which the model imports"
             findings.error("ONNX0502", message, f'functions "{function.name}"', "export the function at that opset")

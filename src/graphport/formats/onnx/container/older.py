@@ -64,18 +64,18 @@ def _convert_to(
         remedy = f"the newest that is known here is {schema.newest()}"
         findings.error("ONNX0602", f"there is no opset {wanted}", "graph", remedy)
         return graph, wanted
-    for (_, word), (first, last) in spans.items():
+    for (_, op_type), (first, last) in spans.items():
         if not first <= wanted <= last:
-            message = f"{word} is valid in opsets {first} to {last} only, not in opset {wanted}"
+            message = f"{op_type} is valid in opsets {first} to {last} only, not in opset {wanted}"
             findings.error("ONNX0602", message, "graph", "choose one of these opsets")
     emitter = _Emitter(wanted)
     found = emitter.emit(graph)
     if found is not None:
         return found, wanted
     able = next((n for n in range(wanted + 1, OPSET + 1) if _Emitter(n).emit(graph) is not None), None)
-    remedy = None if able is None else f"opset {able} can say all nodes"
-    for (word, reason), count in emitter.reasons.items():
-        message = f"{count} node{'s' * (count > 1)} {word} cannot be written in opset {wanted}: {reason}"
+    remedy = None if able is None else f"opset {able} supports all nodes"
+    for (op_type, reason), count in emitter.reasons.items():
+        message = f"{count} node{'s' * (count > 1)} {op_type} cannot be written in opset {wanted}: {reason}"
         findings.error("ONNX0602", message, "graph", remedy)
     return graph, wanted
 

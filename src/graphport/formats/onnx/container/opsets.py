@@ -45,9 +45,9 @@ def choose_opset(graph: Graph, used: Words, wanted: int | None, findings: Findin
     if wanted is None and low <= high:
         return origin if origin is not None and low <= origin <= high else min(max(low, LEAST), high)
     target = wanted or origin or low
-    for (_, word), (first, last) in found.items():
+    for (_, op_type), (first, last) in found.items():
         if not first <= target <= last:
-            message = f"{word} is valid in opsets {first} to {last} only, not in opset {target}"
+            message = f"{op_type} is valid in opsets {first} to {last} only, not in opset {target}"
             remedy = None if wanted is None else f"opsets {low} to {high} can say all nodes" if low <= high else None
             findings.error("ONNX0602", message, "graph", remedy)
     return target
@@ -66,12 +66,15 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
             found[domains.DEFAULT] = opset
         elif domains.domain_of(dialect) is not None:
             found[dialect] = version
-    for (dialect, word), count in used.items():
+    for (dialect, op_type), count in used.items():
         if not domains.keeps(dialect) or (
-            dialect == domains.CANONICAL and not schema.operator("", word, OPSET).is_known
+            dialect == domains.CANONICAL and not schema.operator("", op_type, OPSET).is_known
         ):
-            op = f"{dialect}.{word}" if dialect else word
-            message = f"{count} node{'s' * (count > 1)} {op}: ONNX has no such operator{_reasons(graph, dialect, word)}"
+            op = f"{dialect}.{op_type}" if dialect else op_type
+            message = (
+                f"{count} node{'s' * (count > 1)} {op}: the operator does not exist in "
+                f"ONNX{_reasons(graph, dialect, op_type)}"
+            )
             findings.error("ONNX0601", message, "graph", "nothing says it in ONNX yet")
         elif domains.is_default(dialect):
             found.setdefault(domains.DEFAULT, opset)

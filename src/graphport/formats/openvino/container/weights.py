@@ -142,11 +142,11 @@ class Texts(Storage):
         if self.length < head * _FIELD:
             message = f"{self.length} bytes cannot hold {self.count} texts"
             raise CorruptFileError(message)
-        numbers = struct.unpack(f"<{head}i", self.file.view(self.start, head * _FIELD))
-        if numbers[0] != self.count:
-            message = f"it has {numbers[0]} strings, the shape {list(self.shape)} has {self.count}"
+        header = struct.unpack(f"<{head}i", self.file.view(self.start, head * _FIELD))
+        if header[0] != self.count:
+            message = f"the data have {header[0]} strings, the shape {list(self.shape)} requires {self.count}"
             raise CorruptFileError(message)
-        ends = numbers[1:]
+        ends = header[1:]
         if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):
             message = "the ends of its texts are out of order"
             raise CorruptFileError(message)

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _MOST_SEEN = 64
 
 
-def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
+def _folded(b: Builder, op_type: str, operands: tuple[Value, ...]) -> Value:
     """Fold a variadic operator into a chain of binary ones.
 
     Raises:
         UnsupportedError: there are no operands.
     """
     if not operands:
-        message = f"{word} has no operands"
+        message = f"{op_type} has no operands"
         raise UnsupportedError(message)
-    return renamed(b, operands[0]) if len(operands) == 1 else reduce(partial(emit, b, word), operands)
+    return renamed(b, operands[0]) if len(operands) == 1 else reduce(partial(emit, b, op_type), operands)
 
 
 def _is_decided(_b: Builder, x: Value) -> bool:

@@ -60,7 +60,7 @@ class Anchors(Attributes):
         ratios = np.array(self.ratio, np.float32)
         if not (ratios > 0).all():
             message = f"ratio is {list(self.ratio)}"
-            raise ShapeError(message, "positive numbers")
+            raise ShapeError(message, "expected positive values")
         w = np.sqrt(np.float32(self.base_size * self.base_size) / ratios)
         if not self.is_tensorflow:
             w = np.floor(w + np.float32(0.5))

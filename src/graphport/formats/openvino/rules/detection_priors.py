@@ -63,7 +63,7 @@ class Priors(Attributes):
         for ratio in map(float, np.array(self.aspect_ratio, np.float32)):
             if ratio <= 0:
                 message = f"aspect_ratio is {ratio}"
-                raise ShapeError(message, "positive numbers")
+                raise ShapeError(message, "expected positive values")
             if not any(abs(ratio - each) < _ALIKE for each in found):
                 found += [ratio, 1 / ratio] if self.flip else [ratio]
         return found
@@ -205,7 +205,7 @@ def _prior_boxes(
     """Compute prior boxes of a feature map [2] with steps [2] over an image [2]; sizes are (height, width)."""
     if len(variance) not in (0, 1, 4):
         message = f"variance is {list(variance)}"
-        raise ShapeError(message, "1 or 4 numbers")
+        raise ShapeError(message, "expected 1 or 4 values")
     map_ = as_int64(b, output_size)
     low: list[Value] = []
     high: list[Value] = []

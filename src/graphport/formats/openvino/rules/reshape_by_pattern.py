@@ -104,20 +104,20 @@ def _inferred_dim(
 @lower("openvino", "opset1.Reshape")
 def reshape(b: Builder, data: Value, shape: Value, *, special_zero: bool = False) -> Value:
     """The elements of `data` in another shape."""
-    fact, asked = data.fact, shape.fact
-    if not isinstance(fact, TensorFact) or not isinstance(asked, TensorFact):
+    fact, shape_fact = data.fact, shape.fact
+    if not isinstance(fact, TensorFact) or not isinstance(shape_fact, TensorFact):
         message = "Reshape takes tensors"
         raise ShapeError(message)
-    if asked.shape is not None and len(asked.shape) != 1:
-        message = f"the shape operand has rank {len(asked.shape)}"
+    if shape_fact.shape is not None and len(shape_fact.shape) != 1:
+        message = f"the shape operand has rank {len(shape_fact.shape)}"
         raise ShapeError(message, "it must have rank 1")
-    if asked.dtype is not None and not asked.dtype.is_integer:
-        message = f"the shape operand has type {asked.dtype}"
+    if shape_fact.dtype is not None and not shape_fact.dtype.is_integer:
+        message = f"the shape operand has type {shape_fact.dtype}"
         raise ShapeError(message, "it must be of integers")
-    if asked.elements is None:
+    if shape_fact.elements is None:
         return _computed(b, data, shape, special_zero=special_zero)
-    found = target(fact.shape, asked.elements, special_zero=special_zero)
-    result = _reshape_statically(b, data, shape, asked.elements, found, special_zero=special_zero)
+    found = target(fact.shape, shape_fact.elements, special_zero=special_zero)
+    result = _reshape_statically(b, data, shape, shape_fact.elements, found, special_zero=special_zero)
     if not any(dim == OPEN for dim in found.dims):
         made = result.fact
         result.fact = TensorFact(fact.dtype, found.dims, made.elements if isinstance(made, TensorFact) else None)
@@ -221,7 +221,7 @@ def _without_quotient_of_zero(b: Builder, pattern: Value) -> Value:
 
 
 def _compute_dims(b: Builder, data: Value, pattern: Value) -> Value:
-    """Compute the target dims of a pattern with copying zeros; -2 if invalid.
+    """Compute the shape_fact dims of a pattern with copying zeros; -2 if invalid.
 
     copied = pattern == 0;  dims = copied ? shape : pattern, and -2 after the last axis
     shared = product of the dims that are not copied;  fixed = product of the entries above 0

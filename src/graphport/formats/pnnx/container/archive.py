@@ -83,13 +83,13 @@ def _member(file: MappedFile, position: int, source: Source) -> tuple[str, Membe
         raise _corrupt_error("PNNX0102", "the file ends within a header", position, source)
     name = file.view(position + _HEAD.size, name_length).tobytes().decode("utf-8", "backslashreplace")
     if compression or flags & ~0x0800:
-        message = f"the member {name!r} is compressed, encrypted, or has its length behind it"
+        message = f"the member {name!r} is compressed or encrypted, or its size follows its data"
         raise _corrupt_error("PNNX0103", message, position, source)
     is_wide = _WIDE in (packed, length)
     if is_wide:
         length = _wide_length(file.view(start - extra_length, extra_length).tobytes())
     if length is None or start + length > file.size or (not is_wide and packed != length):
-        message = f"the member {name!r} of {length} bytes reaches beyond the end of the file"
+        message = f"truncated file: the member {name!r} of {length} bytes exceeds the end of the file"
         raise _corrupt_error("PNNX0102", message, position, source)
     return name, Member(start, length), is_wide
 
@@ -107,7 +107,7 @@ def _wide_length(extra: bytes) -> int | None:
 
 def _corrupt_error(code: str, message: str, position: int, source: Source) -> DiagnosticError:
     span = Span(source, place=f"byte {position}")
-    return DiagnosticError(Diagnostic(code, message, span, "pnnx writes zip files of stored members"))
+    return DiagnosticError(Diagnostic(code, message, span, "expected a zip file with uncompressed members"))
 
 
 def write_archive(file: BinaryIO, weights: Sequence[tuple[str, Storage]], layout: Layout) -> None:

@@ -215,50 +215,50 @@ class _Coder:
     # ── operators ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _node(self, node: Node) -> None:
-        word = node.word
-        if word == _TUPLE or not node.results:
+        op_type = node.word
+        if op_type == _TUPLE or not node.results:
             return
-        if word == "prim::Constant":
+        if op_type == "prim::Constant":
             self._prim_constant(node)
-        elif word == "Expression":
+        elif op_type == "Expression":
             self._expression(node)
-        elif word in _STATES:
+        elif op_type in _STATES:
             self._recurrent(node)
-        elif word == _ATTENTION:
+        elif op_type == _ATTENTION:
             self._attention(node)
         else:
             self._assign(node, self._value(node))
 
     def _value(self, node: Node) -> ast.expr:
         """The expression of an operator with plain results."""
-        word = node.word
+        op_type = node.word
         operands = self._operands(node)
-        if word == "nn.Identity":
+        if op_type == "nn.Identity":
             return _first(operands.values)
-        if word.startswith("nn."):
+        if op_type.startswith("nn."):
             x, states = operands.values[:1], operands.values[1:]
-            given = [ast.Tuple(states)] if word == _CELL and states else states
+            given = [ast.Tuple(states)] if op_type == _CELL and states else states
             return call(self.modules[node], *x, *given)
-        if word.startswith("Tensor."):
+        if op_type.startswith("Tensor."):
             return self._method(node, operands)
-        if word == "torch.einsum":
+        if op_type == "torch.einsum":
             return call("torch.einsum", literal(_needed(node.attributes, "equation")), *operands.values)
-        if word in _LIST_FUNCTIONS:
+        if op_type in _LIST_FUNCTIONS:
             tensors = operands.named.pop("tensors", None) or ast.List(operands.unnamed)
             return call(_function(node), tensors, **merged(operands.named, _values(_parameters(node))))
-        if word in _FUNCTIONS:
-            name, first = _FUNCTIONS[word]
+        if op_type in _FUNCTIONS:
+            name, first = _FUNCTIONS[op_type]
             return call(name, **merged({first: _first(operands.values)}, _values(_parameters(node))))
-        if word == "torch.arange":
+        if op_type == "torch.arange":
             return _arange(node, operands)
-        if not word.startswith(("torch.", "F.")):
-            message = f"{node.name or word} is {word}"
+        if not op_type.startswith(("torch.", "F.")):
+            message = f"unsupported: {node.name or op_type} has the op type {op_type}"
             raise CodeError(message)
         if operands.named and operands.unnamed:
-            message = f"{node.name or word} has operands with and without a name"
+            message = f"unsupported: {node.name or op_type} has operands with and without a name"
             raise CodeError(message)
         arguments = merged(operands.named, _values(_parameters(node)))
-        first = [arguments.pop(name) for name in _POSITIONAL.get(word, ()) if name in arguments]
+        first = [arguments.pop(name) for name in _POSITIONAL.get(op_type, ()) if name in arguments]
         return call(_function(node), *operands.unnamed, *first, **arguments)
 
     def _operands(self, node: Node) -> _Operands:
@@ -272,7 +272,7 @@ class _Coder:
             elif name.endswith(ITEM):
                 items = found.named.setdefault(name.removesuffix(ITEM), ast.List([]))
                 if not isinstance(items, ast.List):
-                    message = f"the argument {name!r} is there twice"
+                    message = f"the argument {name!r} is set twice"
                     raise CodeError(message)
                 items.elts.append(value)
             else:
@@ -294,7 +294,7 @@ class _Coder:
         operands = self._operands(node).values
         x, states = _first(operands), operands[1:]
         if states and len(states) != count:
-            message = f"{node.word} with {len(states)} states"
+            message = f"unsupported: {node.op} with {len(states)} initial states"
             raise CodeError(message)
         given = [ast.Tuple(states)] if len(states) > 1 else states
         names = [self._variable(value) for value in node.results]
@@ -314,7 +314,7 @@ class _Coder:
             inputs = [*([] if mask is None else [mask]), *(x for x in inputs if x is not logical)]
             mask = logical
         if not 1 <= len(inputs) <= 3:
-            message = f"{_ATTENTION} of {len(inputs)} tensors"
+            message = f"unsupported: {_ATTENTION} with {len(inputs)} tensors, expected 1 to 3"
             raise CodeError(message)
         inputs += [inputs[-1]] * (3 - len(inputs))
         named = {} if mask is None else {_mask_name(node, inputs, mask): self._variable(mask)}
@@ -330,7 +330,7 @@ class _Coder:
         try:
             tree = parse(text, ARITIES, lenient=True).tree
         except DiagnosticError as error:
-            message = f"the expression {text}"
+            message = f"unsupported expression {text}"
             raise CodeError(message) from error
         numbers = [value in self.numbers for value in node.operands]
         operands = [self._variable(value) for value in node.operands]
@@ -346,7 +346,7 @@ class _Coder:
         name = node.word.removeprefix("Tensor.")
         _function(node)
         if name not in _METHODS:
-            message = f"the method {name}"
+            message = f"unsupported method {name}"
             raise CodeError(message)
         named = {key: value for key, value in operands.named.items() if value is not operands.values[0]}
         return _METHODS[name](x, _Arguments(node.attributes, named))
@@ -395,10 +395,10 @@ def _indices(expr: Any) -> list[ast.expr]:
     try:
         tree = parse(str(expr), ARITIES).tree
     except DiagnosticError as error:
-        message = f"the index {expr}"
+        message = f"unsupported index {expr}"
         raise CodeError(message) from error
     if not isinstance(tree, List):
-        message = f"the index {expr}"
+        message = f"unsupported index {expr}"
         raise CodeError(message)
     done: dict[int, ast.expr] = {}
     for node in postorder(tree):
@@ -407,7 +407,7 @@ def _indices(expr: Any) -> list[ast.expr]:
         elif isinstance(node, Literal) and not isinstance(node.value, str):
             done[id(node)] = literal(node.value)
         else:
-            message = f"the index {expr}"
+            message = f"unsupported index {expr}"
             raise CodeError(message)
     items = [done[id(part)] for part in tree.arguments]
     return [whole if isinstance(item, ast.Constant) and item.value is None else item for item in items]
@@ -423,7 +423,7 @@ def _slice(x: ast.expr, arguments: _Arguments) -> ast.expr:
     """One axis with a slice of Python."""
     dim = arguments.attributes.get("dim")
     if not isinstance(dim, int) or not -_MAX_RANK <= dim < _MAX_RANK:
-        message = "a slice of several axes or of a computed axis"
+        message = "unsupported: a slice of several axes, or of an axis that is not constant"
         raise CodeError(message)
     cut = ast.Slice(*(_bound(arguments, name, default) for name, default in _BOUNDS.items()))
     before: list[ast.expr] = [ast.Slice()] * dim if dim >= 0 else [ast.Constant(...)]
@@ -479,11 +479,13 @@ def _function(node: Node) -> ast.expr:
     Raises:
         CodeError: no rule of the dialect reads this operator.
     """
-    word = node.word
-    if registry.lowering(DIALECT, word) is None and registry.lowering(DIALECT, f"{COMPLEX}{word}") is None:
-        message = f"{node.name or word} is {word}, which is not a known operator of PyTorch"
+    op_type = node.word
+    if registry.lowering(DIALECT, op_type) is None and registry.lowering(DIALECT, f"{COMPLEX}{op_type}") is None:
+        message = (
+            f"unsupported: {node.name or op_type} has the op type {op_type}, which is not a known operator of PyTorch"
+        )
         raise CodeError(message)
-    return path(word)
+    return path(op_type)
 
 
 def _parameters(node: Node) -> dict[str, Any]:
@@ -519,7 +521,7 @@ def _value_of(value: Any) -> ast.expr:
     """A value of a file: a literal, or a constant of PyTorch."""
     if isinstance(value, str) and value.startswith("torch."):
         if value not in _CONSTANTS:
-            message = f"the value {value!r}"
+            message = f"unsupported value {value!r}"
             raise CodeError(message)
         return path(value)
     return literal(value)
@@ -560,7 +562,7 @@ def _missing(name: str) -> CodeError:
 
 def _stored(name: str, storage: Storage) -> ast.expr:
     if storage.dtype not in _TYPES:
-        message = f"{name} is {storage.dtype}"
+        message = f"unsupported: {name} has the element type {storage.dtype}"
         raise CodeError(message)
     lengths = [literal(length) for length in storage.shape]
     return call("weight", ast.Name("archive"), literal(name), path(_TYPES[storage.dtype]), *lengths)

@@ -99,7 +99,7 @@ def _piece(node: Node, parts: Sequence[Code], operands: Sequence[ast.expr], numb
     match node:
         case Reference():
             if node.index >= len(operands):
-                message = f"operand @{node.index} of {len(operands)}"
+                message = f"operand @{node.index} does not exist; the expression has {len(operands)} operands"
                 raise CodeError(message)
             return Code(operands[node.index], Number.NUMBER if numbers[node.index] else Number.TENSOR)
         case Literal():
@@ -109,7 +109,7 @@ def _piece(node: Node, parts: Sequence[Code], operands: Sequence[ast.expr], numb
         case Call():
             return _call(node.text, parts)._replace(depth=depth)
         case _:
-            message = f"the expression {node.text}"
+            message = f"unsupported expression {node.text}"
             raise CodeError(message)
 
 
@@ -117,7 +117,7 @@ def _literal(value: object) -> ast.expr:
     if not isinstance(value, str):
         return literal(value)
     if value not in DTYPES:
-        message = f"the constant {value!r}"
+        message = f"unsupported constant {value!r}"
         raise CodeError(message)
     return path(value)
 
@@ -141,7 +141,7 @@ def _call(name: str, parts: Sequence[Code]) -> Code:
         return Code(call(attribute(trees[0], "to"), path(_CASTS[name])), kind)
     if is_known:
         return Code(call(f"torch.{name}", *_tensors(parts)), kind)
-    message = f"the function {name} of {len(parts)}"
+    message = f"unsupported function {name} of {len(parts)} arguments"
     raise CodeError(message)
 
 
@@ -149,7 +149,7 @@ def _tensors(parts: Sequence[Code]) -> list[ast.expr]:
     """Convert all operands to tensors: numbers get the element type of the first tensor."""
     first = next((part.tree for part in parts if part.kind is Number.TENSOR), None)
     if first is None:
-        message = "a function of lists"
+        message = "unsupported: a function whose arguments are all lists"
         raise CodeError(message)
     dtype = attribute(first, "dtype")
     return [

@@ -36,48 +36,48 @@ def doubts_of_expression(
     given = [dtype for value in operands if (dtype := value.dtype) is not None]
     made = results[0].dtype if len(results) == 1 else None
     if any(dtype.is_floating for dtype in given) and any(_divides(node) for node in nodes):
-        message = "floor_divide of real numbers stands for div(rounding_mode='trunc'), too"
+        message = "floor_divide of floats is ambiguous: pnnx writes it for div(rounding_mode='trunc'), too"
         help_ = "quotients below 0 are one less if that was meant"
         yield Diagnostic("PNNX0201", message, place(), help_, Severity.WARNING)
     if "div" in names and made is not None and made.is_integer:
-        message = f"the result is declared as {made}, and div gives real numbers: a rounding_mode was dropped"
+        message = f"the result is declared as {made}, but div returns floats: pnnx dropped a rounding_mode"
         help_ = "write what is meant: floor_divide, or trunc of the quotient"
         yield Diagnostic("PNNX0201", message, place(), help_, Severity.WARNING)
     if given and made is not None and made.is_floating and not names & {*_CASTS}:
         wide = {dtype for dtype in given if dtype.is_floating}
         if wide and len(wide) == len(set(given)) and made not in wide:
-            message = f"the result is {made} and made of {_listed(wide)}: a change of element type was dropped"
+            message = f"the result is {made}, the operands are {_listed(wide)}: pnnx dropped a cast"
             help_ = "numbers are not rounded where they were"
             yield Diagnostic("PNNX0202", message, place(), help_, Severity.WARNING)
     for node in nodes:
         value = node.value if isinstance(node, Literal) else None
         if isinstance(value, int) and not isinstance(value, bool) and _LEAST < value < _CUT:
-            message = f"{value} may be {value + 2**32}, of which 32 bits are left"
-            yield Diagnostic("PNNX0203", message, place(), "write the number that is meant", Severity.WARNING)
+            message = f"{value} may be {value + 2**32} truncated to 32 bits"
+            yield Diagnostic("PNNX0203", message, place(), "replace it by the intended integer", Severity.WARNING)
 
 
 def doubts_of_operator(
-    line: str, word: str, keys: Sequence[str], operands: Sequence[Value], place: Callable[[], Span]
+    line: str, op_type: str, keys: Sequence[str], operands: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
     """Yield warnings about another operator that may differ from the traced model."""
-    if word != _ATTENTION:
+    if op_type != _ATTENTION:
         return
     if not any(keys) and len(operands) > 1 and operands[0].dtype is DType.BOOL:
-        message = f"{line} queries with {operands[0].name}, which is logical"
-        yield Diagnostic("PNNX0204", message, place(), "it is read as the mask", Severity.WARNING)
+        message = f"{line} has the boolean tensor {operands[0].name} as query"
+        yield Diagnostic("PNNX0204", message, place(), "the reader treats it as the mask", Severity.WARNING)
     if "attn_mask" not in keys:
         return
     at = keys.index("attn_mask")
     mask = operands[at]
     query = next((value for index, value in enumerate(operands) if index != at), None)
     if query is not None and query.dtype is DType.BOOL and mask.dtype is not DType.BOOL:
-        message = f"{line} calls {mask.name} its mask and queries with {query.name}, which is logical"
-        yield Diagnostic("PNNX0204", message, place(), "they are read the other way round", Severity.WARNING)
+        message = f"{line} has the mask {mask.name} and the boolean query {query.name}: they seem to be swapped"
+        yield Diagnostic("PNNX0204", message, place(), "the reader swaps them", Severity.WARNING)
         mask, query = query, mask
     dims, own = mask.shape, None if query is None else query.shape
     if dims is not None and own is not None and len(dims) == 2 and len(own) == 3 and dims[0] != own[1]:
-        message = f"{line}: the mask {mask.name} has a row for each item, not for each query: it is that of padded keys"
-        yield Diagnostic("PNNX0204", message, place(), "it is read as such", Severity.WARNING)
+        message = f"{line}: the mask {mask.name} has one row per sample, not per query: it seems to be key_padding_mask"
+        yield Diagnostic("PNNX0204", message, place(), "the reader treats it as key_padding_mask", Severity.WARNING)
 
 
 def declared_shape(
@@ -88,19 +88,21 @@ def declared_shape(
     If the list is a product of sizes, pnnx keeps factors of it: `(4,mul(4,4),-1)` becomes `(4,16,16,-1)`. The
     declaration is PyTorch's result.
     """
-    stated = attributes.get("shape")
-    if not isinstance(stated, tuple) or len(given) != 1 or len(results) != 1:
+    param_shape = attributes.get("shape")
+    if not isinstance(param_shape, tuple) or len(given) != 1 or len(results) != 1:
         return None, None
     before, after = _numbers(given[0].shape), _numbers(results[0].shape)
-    if before is None or not after or len(after) == len(stated) or prod(before) != prod(after):
+    if before is None or not after or len(after) == len(param_shape) or prod(before) != prod(after):
         return None, None
     declared = ",".join(map(str, after))
-    message = f"the shape ({','.join(map(str, stated))}) is of another rank than the result, declared as ({declared})"
-    return after, Diagnostic("PNNX0205", message, place(), "it is read as declared", Severity.WARNING)
+    message = (
+        f"the shape ({','.join(map(str, param_shape))}) and the declared result shape ({declared}) have different ranks"
+    )
+    return after, Diagnostic("PNNX0205", message, place(), "the reader uses the declared shape", Severity.WARNING)
 
 
 def read_results(
-    word: str,
+    op_type: str,
     attributes: Mapping[str, Attribute],
     given: Sequence[Value],
     results: Sequence[Value],
@@ -110,7 +112,7 @@ def read_results(
 
     pnnx drops unused results: a remaining one may be the final state, of an LSTM one of two.
     """
-    if word not in _STATES:
+    if op_type not in _STATES:
         return None, None
     dims = _numbers(given[0].shape) if given else None
     sizes = [attributes.get(key, 0) for key in ("hidden_size", "num_layers", "proj_size")]
@@ -120,7 +122,7 @@ def read_results(
     ways = 2 if attributes.get("bidirectional") is True else 1
     batch = dims[0] if attributes.get("batch_first") is True else dims[1]
     shapes = [(*dims[:2], ways * (projected or hidden)), (layers * ways, batch, projected or hidden)]
-    shapes += [(layers * ways, batch, hidden)] * (_STATES[word] - 2)
+    shapes += [(layers * ways, batch, hidden)] * (_STATES[op_type] - 2)
     slots: list[int] = []
     for value in results:
         own = _numbers(value.shape)
@@ -128,11 +130,11 @@ def read_results(
         if slot is None:
             return None, None
         slots.append(slot)
-    is_either = word == "nn.LSTM" and len([slot for slot in slots if slot]) == 1
+    is_either = op_type == "nn.LSTM" and len([slot for slot in slots if slot]) == 1
     if slots == list(range(len(slots))) and not is_either:
         return None, None
     names = ", ".join(value.name for value in results)
-    message = f"results of {word} that nobody reads are left out: by its shape {names} is a state at the end"
+    message = f"unused results of {op_type} are missing in the file: by its shape, {names} is a final state"
     help_ = "the first state is meant, if it was not the second" if is_either else None
     return slots, Diagnostic("PNNX0206", message, place(), help_, Severity.WARNING)
 

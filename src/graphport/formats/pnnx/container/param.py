@@ -30,7 +30,7 @@ Row: TypeAlias = "tuple[list[str], str, int]"
 """The fields of a line, the line, and its position in the text."""
 
 
-class Word(NamedTuple):
+class Field(NamedTuple):
     """A run of characters without blanks, and the code point where it begins."""
 
     text: str
@@ -41,10 +41,10 @@ class Word(NamedTuple):
 class Line:
     """One operator: type, name, operands, results, and `key=value` fields.
 
-    Locations are computed on demand from the index of a field in `words`.
+    Locations are computed on demand from the index of a field in `fields`.
     """
 
-    words: list[str]
+    fields: list[str]
     taken: int
     given: int
     text: str
@@ -55,17 +55,17 @@ class Line:
     @property
     def type(self) -> str:
         """The operator."""
-        return self.words[0]
+        return self.fields[0]
 
     @property
     def name(self) -> str:
         """What this one is called."""
-        return self.words[1]
+        return self.fields[1]
 
     @property
     def inputs(self) -> list[str]:
         """The operands, from field 4 on."""
-        return self.words[4 : 4 + self.taken]
+        return self.fields[4 : 4 + self.taken]
 
     @property
     def first_result(self) -> int:
@@ -77,11 +77,11 @@ class Line:
         """Index of the first `key=value` field; keys include their sign (`@weight`, `$input`, `#0`)."""
         return 4 + self.taken + self.given
 
-    def word(self, index: int, offset: int = 0) -> Word:
+    def field(self, index: int, offset: int = 0) -> Field:
         """Return a field with its location, or its part from `offset` on."""
         if self._starts is None:  # a line may have errors in all of its fields
             self._starts = array("q", (found.start() for found in _WORD.finditer(self.text)))
-        return Word(self.words[index][offset:], self.start + self._starts[index] + offset)
+        return Field(self.fields[index][offset:], self.start + self._starts[index] + offset)
 
 
 class Spans:
@@ -104,9 +104,9 @@ class Spans:
 
     def span(self, index: int) -> Span:
         """Return the location of a field."""
-        line, word = divmod(index, self.LONGEST)
-        words = _WORD.finditer(self._source.text or "", self._starts[line])
-        found = next(islice(words, word, None))
+        line, field = divmod(index, self.LONGEST)
+        fields = _WORD.finditer(self._source.text or "", self._starts[line])
+        found = next(islice(fields, field, None))
         return Span(self._source, found.start(), found.end())
 
 
@@ -118,13 +118,13 @@ class Findings:
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
     left_out: int = 0
 
-    def error(self, code: str, message: str, word: Word | None, help: str | None = None) -> None:
+    def error(self, code: str, message: str, field: Field | None, help: str | None = None) -> None:
         """Something that makes the file unusable."""
-        self.add(Diagnostic(code, message, self.span(word), help))
+        self.add(Diagnostic(code, message, self.span(field), help))
 
-    def warning(self, code: str, message: str, word: Word | None, help: str | None = None) -> None:
+    def warning(self, code: str, message: str, field: Field | None, help: str | None = None) -> None:
         """Add a warning."""
-        self.add(Diagnostic(code, message, self.span(word), help, Severity.WARNING))
+        self.add(Diagnostic(code, message, self.span(field), help, Severity.WARNING))
 
     def add(self, finding: Diagnostic) -> None:
         """Take `finding`, unless there are many already."""
@@ -133,9 +133,9 @@ class Findings:
         else:
             self.left_out += 1
 
-    def span(self, word: Word | None) -> Span:
+    def span(self, field: Field | None) -> Span:
         """Return the location of a field."""
-        return Span(self.source) if word is None else Span(self.source, word.start, word.start + len(word.text))
+        return Span(self.source) if field is None else Span(self.source, field.start, field.start + len(field.text))
 
     def settle(self) -> list[Diagnostic]:
         """The warnings.
@@ -146,7 +146,7 @@ class Findings:
         found = list(self.found)
         if self.left_out:
             message = f"{self.left_out} further findings are not shown"
-            found.append(Diagnostic("PNNX0008", message, None, "mend these first", Severity.NOTE))
+            found.append(Diagnostic("PNNX0008", message, None, "fix the errors above first", Severity.NOTE))
         if any(finding.is_error for finding in found):
             raise DiagnosticError(*found)
         return found
@@ -163,12 +163,12 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
     counts = parse_head(rows, findings)
     lines = [line for row in rows if (line := parse_line(*row, findings)) is not None]
     if not findings.found:
-        names = {word for line in lines for word in line.words[line.first_result : line.first_entry]}
+        names = {field for line in lines for field in line.fields[line.first_result : line.first_entry]}
         check_counts(counts, len(lines), len(names), findings)
     return lines
 
 
-def parse_head(rows: Iterator[Row], findings: Findings) -> list[Word]:
+def parse_head(rows: Iterator[Row], findings: Findings) -> list[Field]:
     """Return the numbers of operators and operands in the header.
 
     Raises:
@@ -177,26 +177,26 @@ def parse_head(rows: Iterator[Row], findings: Findings) -> list[Word]:
     nothing: Row = [], "", 0
     magic, line, start = next(rows, nothing)
     if magic != [MAGIC]:
-        first = Line(magic, 0, 0, line, start).word(0) if magic else Word("", 0)
+        first = Line(magic, 0, 0, line, start).field(0) if magic else Field("", 0)
         findings.error("PNNX0001", f"the file begins with {_shown(first)}, not with {MAGIC}", first)
         findings.settle()
-    words, line, start = next(rows, nothing)
-    counts = [Line(words, 0, 0, line, start).word(index) for index in range(len(words))]
-    if len(counts) != 2 or not all(_COUNT.fullmatch(word) for word in words):
+    fields, line, start = next(rows, nothing)
+    counts = [Line(fields, 0, 0, line, start).field(index) for index in range(len(fields))]
+    if len(counts) != 2 or not all(_COUNT.fullmatch(field) for field in fields):
         place = counts[0] if counts else None
         findings.error("PNNX0002", "the second line is not the number of operators and of operands", place)
         findings.settle()
     return counts
 
 
-def check_counts(counts: list[Word], lines: int, names: int, findings: Findings) -> None:
+def check_counts(counts: list[Field], lines: int, names: int, findings: Findings) -> None:
     """Compare the header's counts with the lines and the names of their results."""
-    operators, operands = (int(word.text) for word in counts)
+    operators, operands = (int(field.text) for field in counts)
     if operators != lines:
-        message = f"the file announces {operators} operators and has {lines}"
-        findings.error("PNNX0002", message, counts[0], "it may have been cut off")
+        message = f"the header declares {operators} operators, the file has {lines}"
+        findings.error("PNNX0002", message, counts[0], "the file may be truncated")
     if operands < names:
-        message = f"the file announces {operands} operands and has {names}"
+        message = f"the header declares {operands} operands, the file has {names}"
         findings.error("PNNX0002", message, counts[1], "it may have been put together by hand")
 
 
@@ -210,35 +210,36 @@ def rows_of(text: str) -> Iterator[Row]:
         stop = text.find("\n", start + _PIECE)
         piece = text[start:] if stop < 0 else text[start:stop]
         for line in piece.split("\n"):
-            words = line.split() if is_plain else _WORD.findall(line)
-            if words:
-                yield words, line, start
+            fields = line.split() if is_plain else _WORD.findall(line)
+            if fields:
+                yield fields, line, start
             start += len(line) + 1
 
 
-def parse_line(words: list[str], text: str, start: int, findings: Findings) -> Line | None:
+def parse_line(fields: list[str], text: str, start: int, findings: Findings) -> Line | None:
     """The operator of a line; `None` after a finding."""
-    line = Line(words, 0, 0, text, start)
-    if len(words) < 4 or not (_COUNT.fullmatch(words[2]) and _COUNT.fullmatch(words[3])):
-        place = line.word(0)
-        message = f"{_shown(place)} is not followed by a name and the numbers of operands and results"
+    line = Line(fields, 0, 0, text, start)
+    if len(fields) < 4 or not (_COUNT.fullmatch(fields[2]) and _COUNT.fullmatch(fields[3])):
+        place = line.field(0)
+        message = f"expected a name, an operand count and a result count after {_shown(place)}"
         findings.error("PNNX0003", message, place)
         return None
-    line.taken, line.given = int(words[2]), int(words[3])
-    if line.first_entry > len(words):
-        place = line.word(1)
+    line.taken, line.given = int(fields[2]), int(fields[3])
+    if line.first_entry > len(fields):
+        place = line.field(1)
         message = (
-            f"{_shown(place)} announces {line.taken} operands and {line.given} results, {len(words) - 4} words follow"
+            f"{_shown(place)} declares {line.taken} operands and {line.given} results, the line has "
+            f"{len(fields) - 4} further fields"
         )
-        findings.error("PNNX0003", message, place, "the line breaks off, or its numbers are wrong")
+        findings.error("PNNX0003", message, place, "the line is truncated, or its counts are wrong")
         return None
-    for index in range(line.first_entry, len(words)):
-        word = words[index]
-        if "=" not in word or word[0] == "=":
-            place = line.word(index)
+    for index in range(line.first_entry, len(fields)):
+        field = fields[index]
+        if "=" not in field or field[0] == "=":
+            place = line.field(index)
             findings.error("PNNX0003", f"{_shown(place)} is no key=value", place, "values have no blanks in them")
     return line
 
 
-def _shown(word: Word) -> str:
-    return repr(word.text if len(word.text) <= _SHOWN else f"{word.text[:_SHOWN]}…")
+def _shown(field: Field) -> str:
+    return repr(field.text if len(field.text) <= _SHOWN else f"{field.text[:_SHOWN]}…")

@@ -25,10 +25,10 @@ from graphport.formats.pnnx.container.lints import (
     read_results,
 )
 from graphport.formats.pnnx.container.param import (
+    Field,
     Findings,
     Line,
     Spans,
-    Word,
     check_counts,
     parse_head,
     parse_line,
@@ -139,11 +139,11 @@ class _Reader:
         rows = rows_of(text)
         counts = parse_head(rows, wrong)
         index = operands = 0
-        for words, line, start in rows:
+        for fields, line, start in rows:
             self.places.add(start)
-            if not wrong.found and operands <= _MOST_OPERANDS and self._again(index, words):
-                operands += int(words[2]) + 1
-            elif (parsed := parse_line(words, line, start, wrong)) is not None:
+            if not wrong.found and operands <= _MOST_OPERANDS and self._again(index, fields):
+                operands += int(fields[2]) + 1
+            elif (parsed := parse_line(fields, line, start, wrong)) is not None:
                 operands += parsed.taken + parsed.given
                 if not wrong.found and operands <= _MOST_OPERANDS:
                     self._line(index, parsed)
@@ -154,35 +154,35 @@ class _Reader:
         if operands > _MOST_OPERANDS:
             self.findings.found.clear()
             self.findings.left_out = 0
-            message = f"{operands} operands are more than are taken"
+            message = f"too many operands: {operands}"
             self.findings.error("PNNX0008", message, None)
             return self.made
         self.made.notes[notes.LINE] = tuple(self.outputs)
         self.made.notes[notes.LAYOUT] = self.weights.layout
         return self.made
 
-    def _again(self, index: int, words: list[str]) -> bool:
+    def _again(self, index: int, fields: list[str]) -> bool:
         """Make the node of a line like one before; `False` where there was none, and nothing is done."""
-        if len(words) < _FEWEST or words[3] != "1":
+        if len(fields) < _FEWEST or fields[3] != "1":
             return False
-        first = 5 + (1 if words[2] == "1" else 2 if words[2] == "2" else len(words))
-        if first > len(words):
+        first = 5 + (1 if fields[2] == "1" else 2 if fields[2] == "2" else len(fields))
+        if first > len(fields):
             return False
-        result = words[first - 1]
+        result = fields[first - 1]
         known = self.known
         if result in known or "=" in result:
             return False
-        given = [known.get(name) for name in words[4 : first - 1]]
-        stop, shape, mark = len(words), None, f"#{result}="
+        given = [known.get(name) for name in fields[4 : first - 1]]
+        stop, shape, mark = len(fields), None, f"#{result}="
         # From the last field on: shapes, operand names, and values, as pnnx orders them.
-        while stop > first and (word := words[stop - 1])[0] == "#":
+        while stop > first and (field := fields[stop - 1])[0] == "#":
             stop -= 1
-            if shape is None and word.startswith(mark):
-                shape = word[len(mark) :]
-            elif "=" not in word:
+            if shape is None and field.startswith(mark):
+                shape = field[len(mark) :]
+            elif "=" not in field:
                 return False
-        keys, stop = _keys(words, first, stop)
-        form = self._forms.get((words[0], keys, tuple(words[first:stop])))
+        keys, stop = _keys(fields, first, stop)
+        form = self._forms.get((fields[0], keys, tuple(fields[first:stop])))
         fact = None if shape is None else self._facts.get(shape)
         if form is None or fact is None or shape is None or None in given:
             return False
@@ -193,7 +193,7 @@ class _Reader:
         value = Value(result, fact, origin=(spans, line + first - 1), notes=self._shapes[shape])
         known[result] = value
         self.made.append_new(
-            form.word, operands, [value], form.attributes, DIALECT, words[1], (spans, line), form.notes
+            form.word, operands, [value], form.attributes, DIALECT, fields[1], (spans, line), form.notes
         )
         return True
 
@@ -229,7 +229,7 @@ class _Reader:
         if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
             return
         notes_ = node.copied_notes
-        plain = tuple(word for word in line.words[line.first_entry :] if word[0] not in "#$")
+        plain = tuple(field for field in line.fields[line.first_entry :] if field[0] not in "#$")
         key = line.type, entries.keys, plain
         dtypes = (tuple(map(_dtype, (*node.results, *node.operands))),)
         known = self._forms.get(key)
@@ -241,26 +241,26 @@ class _Reader:
             self._forms[key] = _Form(node.word, PlainAttributes(node.stated), notes_, seen)
 
     def _node(self, index: int, line: Line, given: list[Value], results: list[Value], entries: _Entries) -> Node:
-        word = line.type
-        bare = word.removeprefix(_PREFIX)
+        op_type = line.type
+        bare = op_type.removeprefix(_PREFIX)
         if "." not in bare and ":" not in bare:
-            word = bare
+            op_type = bare
         # Without operands it is a constant of any type, possibly a string.
-        if word == "Expression" and given:
+        if op_type == "Expression" and given:
             self._check_expression(line, given, results)
 
         def place() -> Span:
-            return self.findings.span(line.word(0))
+            return self.findings.span(line.field(0))
 
-        for doubt in doubts_of_operator(line.name, word, entries.keys, given, place):
+        for doubt in doubts_of_operator(line.name, op_type, entries.keys, given, place):
             self.findings.add(doubt)
         attributes = entries.attributes
-        if word in RESHAPES:
+        if op_type in RESHAPES:
             shape, doubt = declared_shape(attributes, given, results, place)
             if shape is not None and doubt is not None:
                 attributes = {**attributes, "shape": shape}
                 self.findings.add(doubt)
-        slots, doubt = read_results(word, attributes, given, results, place)
+        slots, doubt = read_results(op_type, attributes, given, results, place)
         if slots is not None and doubt is not None:
             placed = dict(zip(slots, results, strict=True))
             results = [placed.get(slot) or Value(f"{line.name}_{slot}", UNKNOWN) for slot in range(slots[-1] + 1)]
@@ -270,7 +270,7 @@ class _Reader:
         origin = self.places, index * Spans.LONGEST
         # Nodes have individual names and locations.
         notes_ = SharedNotes({notes.LINE: notes.Line(line.type, "", entries.keys, entries.texts)})
-        return self.made.append_new(word, given, results, attributes, DIALECT, line.name, origin, notes_)
+        return self.made.append_new(op_type, given, results, attributes, DIALECT, line.name, origin, notes_)
 
     def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
         (storage,) = entries.attributes.values()
@@ -281,18 +281,18 @@ class _Reader:
         self.made.adopt_constant(value)
 
     def _operand(self, place: int, line: Line) -> Value | None:
-        name = line.words[place]
+        name = line.fields[place]
         value = self.known.get(name)
         if value is None:
-            message = f"{line.name} reads the operand {name!r}, which no line above gives"
-            self.findings.error("PNNX0004", message, line.word(place), "operators stand in the order in which they run")
+            message = f"{line.name} reads the operand {name!r}, which no earlier line computes"
+            self.findings.error("PNNX0004", message, line.field(place), "sort the operators topologically")
         return value
 
     def _result(self, index: int, place: int, line: Line, entries: _Entries) -> Value | None:
-        name = line.words[place]
+        name = line.fields[place]
         if name in self.known:
-            message = f"the operand {name!r} is given twice"
-            self.findings.error("PNNX0005", message, line.word(place), "every operand has one operator that gives it")
+            message = f"the operand {name!r} is defined twice"
+            self.findings.error("PNNX0005", message, line.field(place), "each operand has exactly one producer")
             return None
         shape = entries.shapes.get(name)
         origin = self.places, index * Spans.LONGEST + place
@@ -313,8 +313,8 @@ class _Reader:
         try:
             fact = TensorFact(*parse_tensor(text, name))
         except ValueError as error:
-            offset = len(line.words[place]) - len(text)
-            self.findings.error("PNNX0006", f"operand {name}: {error}", line.word(place, offset))
+            offset = len(line.fields[place]) - len(text)
+            self.findings.error("PNNX0006", f"operand {name}: {error}", line.field(place, offset))
             return UNKNOWN
         if fact.is_static:
             self._facts[text] = fact
@@ -325,15 +325,15 @@ class _Reader:
         shapes: dict[str, tuple[str, int]] = {}
         plain: list[int] = []
         stored: list[int] = []
-        words = line.words
-        for place in range(line.first_entry, len(words)):
-            word = words[place]
-            match word[0]:
+        fields = line.fields
+        for place in range(line.first_entry, len(fields)):
+            field = fields[place]
+            match field[0]:
                 case "#":
-                    name, _, text = word.partition("=")
+                    name, _, text = field.partition("=")
                     shapes[name[1:]] = intern(text), place
                 case "$":
-                    key, _, name = word.partition("=")
+                    key, _, name = field.partition("=")
                     self._key(key[1:], name, place, line, keys)
                 case "@":
                     stored.append(place)
@@ -343,16 +343,16 @@ class _Reader:
         if stored:
             attributes = dict(attributes)
         for place in stored:
-            key, _, _ = words[place].partition("=")
+            key, _, _ = fields[place].partition("=")
             if key in attributes:
                 self._twice(line, key, place)
                 continue
-            attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.word(place, len(key) + 1))
+            attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.field(place, len(key) + 1))
         return _Entries(attributes, texts, tuple(keys), shapes, not stored)
 
     def _plain(self, line: Line, indices: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
         """Return the values of non-weight fields, and their strings: shared between equal lines."""
-        stated = tuple([line.words[place] for place in indices])
+        stated = tuple([line.fields[place] for place in indices])
         known = self._known_values.get(stated)
         if known is not None:
             return known
@@ -360,7 +360,7 @@ class _Reader:
         attributes = PlainAttributes()
         texts: dict[str, tuple[Attribute, str]] = {}
         for place in indices:
-            key, _, text = line.words[place].partition("=")
+            key, _, text = line.fields[place].partition("=")
             if key in attributes:
                 self._twice(line, key, place)
                 continue
@@ -371,13 +371,13 @@ class _Reader:
         return attributes, texts
 
     def _twice(self, line: Line, key: str, place: int) -> None:
-        self.findings.error("PNNX0007", f"{line.name} says {key} twice", line.word(place, len(key) + 1))
+        self.findings.error("PNNX0007", f"{line.name} has the parameter {key} twice", line.field(place, len(key) + 1))
 
     def _value(self, key: str, text: str, place: int, line: Line) -> Attribute:
         try:
             return parse_value(key, text)
         except (ValueError, OverflowError) as error:
-            self.findings.error("PNNX0007", f"{key}: {error}", line.word(place, len(key) + 1))
+            self.findings.error("PNNX0007", f"{key}: {error}", line.field(place, len(key) + 1))
             return None
 
     def _key(self, key: str, name: str, place: int, line: Line, keys: list[str]) -> None:
@@ -386,18 +386,18 @@ class _Reader:
             if operand == name and not keys[index]:
                 keys[index] = intern(key)
                 return
-        message = f"{line.name} calls {name!r} its {key}, which is none of its operands"
-        self.findings.error("PNNX0007", message, line.word(place, len(key) + 2))
+        message = f"{line.name} assigns {name!r} to {key}, but {name!r} is not one of its operands"
+        self.findings.error("PNNX0007", message, line.field(place, len(key) + 2))
 
     def _check_expression(self, line: Line, given: list[Value], results: list[Value]) -> None:
-        place = next((n for n in range(line.first_entry, len(line.words)) if line.words[n].startswith("expr=")), None)
+        place = next((n for n in range(line.first_entry, len(line.fields)) if line.fields[n].startswith("expr=")), None)
         if place is None:
-            self.findings.error("PNNX0007", f"{line.name} is an expression and has no expr", line.word(1))
+            self.findings.error("PNNX0007", f"the expression {line.name} has no parameter `expr`", line.field(1))
             return
-        known = line.words[place], len(given)
+        known = line.fields[place], len(given)
         tree = self._expressions.get(known)
         if tree is None:
-            found = line.word(place, len("expr="))
+            found = line.field(place, len("expr="))
             count = len(self.findings.found)
             tree = self._expression(found, len(given))
             if tree is None:
@@ -405,11 +405,11 @@ class _Reader:
             if len(self.findings.found) == count and not self.findings.left_out:
                 self._expressions[known] = tree
         for doubt in doubts_of_expression(
-            tree, given, results, lambda: self.findings.span(line.word(place, len("expr=")))
+            tree, given, results, lambda: self.findings.span(line.field(place, len("expr=")))
         ):
             self.findings.add(doubt)
 
-    def _expression(self, found: Word, count: int) -> Tree | None:
+    def _expression(self, found: Field, count: int) -> Tree | None:
         """Parse an expression of `count` operands; `None` after an error was reported."""
         text = Text(found.text, self.findings.source, found.start)
         try:
@@ -424,25 +424,25 @@ class _Reader:
             self.findings.add(finding)
         for node in postorder(parsed.tree):
             if isinstance(node, Reference) and node.index >= count:
-                message = f"@{node.index} names an operand that is not there: {count} are given"
+                message = f"operand @{node.index} does not exist; the expression has {count} operands"
                 severity = Severity.WARNING if self.tolerant else Severity.ERROR
                 help_ = "operands are counted from 0"
                 self.findings.add(Diagnostic("PNNX0009", message, text.span(node.start, node.end), help_, severity))
         return parsed.tree
 
 
-def _keys(words: list[str], first: int, stop: int) -> tuple[tuple[str, ...], int]:
+def _keys(fields: list[str], first: int, stop: int) -> tuple[tuple[str, ...], int]:
     """Return the names of one or two operands whose shapes begin at field `stop`, and the end of the values.
 
     If names do not match the operands in order, their fields count as values.
     """
-    operands = words[4 : first - 1]
+    operands = fields[4 : first - 1]
     begin = stop - len(operands)
-    if stop == first or words[stop - 1][0] != "$" or begin < first:
+    if stop == first or fields[stop - 1][0] != "$" or begin < first:
         return _NO_KEYS[: len(operands)], stop
     keys: list[str] = []
-    for word, operand in zip(words[begin:stop], operands, strict=True):
-        key, _, name = word.partition("=")
+    for field, operand in zip(fields[begin:stop], operands, strict=True):
+        key, _, name = field.partition("=")
         if key[0] != "$" or name != operand:
             return _NO_KEYS[: len(operands)], stop
         keys.append(key[1:])

@@ -62,7 +62,7 @@ def parse_value(key: str, text: str) -> Attribute:
         return None
     if text[:1] in ("(", "["):
         if text[-1:] not in (")", "]"):
-            message = f"the list {text!r} has no end"
+            message = f"the list {text!r} has no closing bracket"
             raise ValueError(message)
         return tuple(_parse_scalar(item) for item in text[1:-1].split(","))
     return _parse_scalar(text)
@@ -80,7 +80,7 @@ def _parse_scalar(text: str) -> Attribute:
     if text.endswith("j"):
         found = _COMPLEX.fullmatch(text)
         if found is None:
-            message = f"{text!r} is no complex number"
+            message = f"expected a complex number, found {text!r}"
             raise ValueError(message)
         return complex(float(found[1]), float(found[2]))
     if "." in text or "e" in text:
@@ -113,7 +113,7 @@ def format_value(value: Attribute) -> str:
         case tuple():
             return f"({','.join(map(format_value, value))})" if value else "None"
         case _:
-            message = f"PNNX has no text for {value!r}"
+            message = f"PNNX files cannot represent {value!r}"
             raise ValueError(message)
 
 
@@ -146,7 +146,7 @@ def parse_tensor(text: str, name: str) -> tuple[DType | None, tuple[Dim, ...]]:
     """
     found = _TENSOR.fullmatch(text)
     if found is None or (found[2] not in DTYPES and found[2] not in _UNTYPED):
-        message = f"{text!r} is no shape with an element type"
+        message = f"expected a shape with an element type, for example (1,3)f32; found {text!r}"
         raise ValueError(message)
     items = found[1].split(",") if found[1] else []
     return DTYPES.get(found[2]), tuple(_length(item, f"{name}.{axis}") for axis, item in enumerate(items))
@@ -158,7 +158,7 @@ def _length(text: str, name: str) -> Dim:
     if text.startswith("%") and len(text) > 1:
         return Symbol(text[1:])
     if not _LENGTH.fullmatch(text):
-        message = f"{text!r} is no length"
+        message = f"expected a size, found {text!r}"
         raise ValueError(message)
     return int(text)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.core.storage import Storage
-    from graphport.formats.pnnx.container.param import Findings, Word
+    from graphport.formats.pnnx.container.param import Field, Findings
 
 ENDING = ".param"
 
@@ -36,7 +36,7 @@ class Weights:
         self._open(None)
         return Layout.WIDE if self._archive is None else self._archive.layout
 
-    def _open(self, word: Word | None) -> None:
+    def _open(self, field: Field | None) -> None:
         if self._file is not None or self._is_missing:
             return
         try:
@@ -44,9 +44,9 @@ class Weights:
             archive = read_archive(file, Source(str(self._path)))
         except OSError as error:
             self._is_missing = True
-            if word is not None:
+            if field is not None:
                 message = f"the weights of {self._path.name} cannot be read: {error.strerror or error}"
-                self._findings.error("PNNX0101", message, word, "the archive lies beside the text under the same name")
+                self._findings.error("PNNX0101", message, field, "the archive lies beside the text under the same name")
         except DiagnosticError as error:
             self._is_missing = True
             for finding in error.diagnostics:
@@ -54,33 +54,33 @@ class Weights:
         else:
             self._file, self._archive = file, archive
 
-    def storage(self, name: str, word: Word) -> Storage | None:
-        """Return the elements of the weight `name`, declared in field `word`; `None` after an error was reported."""
+    def storage(self, name: str, field: Field) -> Storage | None:
+        """Return the elements of the weight `name`, declared in field `field`; `None` after an error was reported."""
         try:
-            dtype, shape = parse_tensor(word.text, name)
+            dtype, shape = parse_tensor(field.text, name)
         except ValueError as error:
-            self._findings.error("PNNX0006", f"{name}: {error}", word)
+            self._findings.error("PNNX0006", f"{name}: {error}", field)
             return None
         lengths = [dim for dim in shape if isinstance(dim, int)]
         if dtype is None or len(lengths) < len(shape):
-            self._findings.error("PNNX0106", f"{name} is declared as {word.text}, which no weight can be", word)
+            self._findings.error("PNNX0106", f"{name} is declared as {field.text}, which no weight can be", field)
             return None
-        self._open(word)
+        self._open(field)
         if self._archive is None or self._file is None:
             return None
         member = self._archive.members.get(name)
         if member is None:
-            message = f"there is no {name} in {self._path.name}"
-            self._findings.error("PNNX0105", message, word, "text and weights belong to different models")
+            message = f"{self._path.name} has no member {name}"
+            self._findings.error("PNNX0105", message, field, "text and weights belong to different models")
             return None
         storage = FileStorage(self._file, member.start, dtype, lengths)
         if not budget.fits_in_memory(lengths):
-            message = f"{name} is declared as {word.text}, which no memory holds"
-            self._findings.error("PNNX0106", message, word, "correct its shape")
+            message = f"{name} is declared as {field.text}, which exceeds the addressable memory"
+            self._findings.error("PNNX0106", message, field, "correct its shape")
             return None
         if storage.nbytes != member.length:
             size = budget.shown(storage.nbytes)
-            message = f"{name} is declared as {word.text}, which takes {size} bytes, and has {member.length}"
-            self._findings.error("PNNX0106", message, word, "text and weights belong to different models")
+            message = f"{name} is declared as {field.text} ({size} bytes), but its member has {member.length} bytes"
+            self._findings.error("PNNX0106", message, field, "text and weights belong to different models")
             return None
         return storage

@@ -90,8 +90,8 @@ def _code(graph: Graph, writer: _Writer, archive: str) -> str:
     try:
         return code_of(graph, archive, writer.owners or {})
     except CodeError as error:
-        message = f"there is no code in Python: {error}"
-        raise DiagnosticError(Diagnostic("PNNX0305", message, Span(writer.source), "leave --code out")) from error
+        message = f"cannot generate the Python code: {error}"
+        raise DiagnosticError(Diagnostic("PNNX0305", message, Span(writer.source), "omit --code")) from error
 
 
 class _Writer:
@@ -183,7 +183,7 @@ class _Writer:
 
     def _node(self, node: Node) -> _Row:
         if node.dialect != _DIALECT or len(node.operands) < len(node.inputs):
-            message = f"{node.op} is no word of PNNX" if node.dialect != _DIALECT else f"{node.op} lacks an operand"
+            message = f"PNNX has no operator {node.op}" if node.dialect != _DIALECT else f"{node.op} lacks an operand"
             self._error("PNNX0303", message, node.origin)
         line = notes.line_of(node.note(notes.LINE))
         attributes = node.stated

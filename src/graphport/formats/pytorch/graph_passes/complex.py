@@ -49,11 +49,18 @@ def _is_complex(value: Value) -> bool:
 
 
 def _refused(node: Node) -> Diagnostic:
-    message = f"{node.op}: there is no rule for complex tensors"
-    return Diagnostic("LEG0004", message, node.origin, "compute it with real numbers: torch.view_as_real gives them")
+    message = f"unsupported: {node.op} of complex tensors"
+    return Diagnostic(
+        "LEG0004",
+        message,
+        node.origin,
+        "compute with real tensors, see torch.view_as_real",
+    )
 
 
 def _finding(names: Iterable[str]) -> Diagnostic:
-    message = f"{', '.join(dict.fromkeys(names))}: complex numbers are pairs of real ones, in a last axis of 2"
-    help = "torch.view_as_real and view_as_complex take one to the other"
+    message = (
+        f"{', '.join(dict.fromkeys(names))}: complex tensors are represented as real tensors with a last axis of size 2"
+    )
+    help = "convert with torch.view_as_real and torch.view_as_complex"
     return Diagnostic("LEG0007", message, None, help, Severity.WARNING)

@@ -33,7 +33,9 @@ def settle(graph: Graph) -> list[Diagnostic]:
         return []
     if not (graph.has_notes and graph.notes.get(STATES)):
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        message = f"the program changes {shown}: every run begins with what the file has"
+        message = (
+            f"the program writes to {shown}: each run starts with the stored values, and the updates are discarded"
+        )
         help = "--state (states=True) makes them inputs and outputs"
         return [Diagnostic("LEG0005", message, None, help, Severity.WARNING)]
     for value, last in changed.items():

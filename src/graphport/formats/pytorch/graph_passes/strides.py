@@ -33,7 +33,7 @@ def rebase(graph: Graph) -> list[Diagnostic]:
         if asked is None and whole is first:
             continue  # nothing is recorded: the tensor is contiguous
         if whole is None or asked is None or asked[1] is None:
-            message = f"{node.op}: which numbers lie in the storage of %{first.name} is not known"
+            message = f"{node.op}: the memory layout of %{first.name} is unknown"
             help = "say the tensor by views: slices, transposes, unfold"
             findings.append(Diagnostic("LEG0004", message, node.origin, help))
             continue

@@ -213,7 +213,7 @@ class Functionalizer:
             act(*arguments)
         except RefusedWriteError as refused:
             what = "an output" if node is None else node.op
-            help = "run_decompositions() gives a program without writes: save that"
+            help = "save the program that run_decompositions() returns; it has no in-place operators"
             origin = None if node is None else node.origin
             self.findings.append(Diagnostic("LEG0004", f"{what}: {refused}", origin, help))
 

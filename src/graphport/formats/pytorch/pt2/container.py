@@ -95,7 +95,12 @@ class Container:
     def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
         """What is wrong with the archive."""
         return DiagnosticError(
-            Diagnostic(code, f"{self._within}{message}", Span(self.source), help or "torch.export.save wrote it once")
+            Diagnostic(
+                code,
+                f"{self._within}{message}",
+                Span(self.source),
+                help or "save the program again with torch.export.save",
+            )
         )
 
     def _member(self, name: str) -> Member:
@@ -127,7 +132,7 @@ class Container:
         except zlib.error as error:
             raise self.fault("PT0005", f"{member.name!r} cannot be unpacked: {error}") from error
         if len(data) != member.length:
-            message = f"{member.name!r} is declared to have {member.length} bytes, and has others"
+            message = f"{member.name!r} is declared with {member.length} bytes, it decompresses to a different size"
             raise self.fault("PT0005", message)
         return data
 
@@ -160,13 +165,15 @@ class Container:
         name, length, packed = entry.filename, entry.file_size, entry.compress_size
         message = None
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            message = f"the member {name!r} is encrypted, or packed in a way that torch does not read"
+            message = f"the member {name!r} is encrypted or compressed by a method that torch does not read"
         elif entry.compress_type == ZIP_STORED and length != packed:
-            message = f"the member {name!r} is not packed, and has two lengths"
+            message = f"the member {name!r} is not compressed, but has two different sizes"
         elif length > SMALL and length > MOST_RATIO * packed:
-            message = f"the member {name!r} is {length} bytes long, and {packed} bytes when packed"
+            message = (
+                f"the member {name!r} decompresses from {packed} to {length} bytes; the ratio exceeds {MOST_RATIO}"
+            )
         if message is not None:
-            raise self.fault("PT0003", message, "save the program once more")
+            raise self.fault("PT0003", message, "save the program again")
 
 
 def _folder(names: list[str]) -> str:

@@ -23,7 +23,7 @@ def document(container: Container, name: str) -> dict[str, Any]:
     member = container.members.get(name)
     most = budget.limit("pt2.text", MOST_BYTES)
     if member is not None and member.length > most:
-        message = f"{name} has {member.length} bytes, at most {most} are read"
+        message = f"{name} has {member.length} bytes, at most {most} are supported"
         raise container.fault("PT0006", message, "GRAPHPORT_LIMITS=pt2.text=N allows more")
     return parsed(container, name, container.read(name))
 

@@ -21,7 +21,7 @@ def exported(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> bytes:
     try:
         torch: Any = import_module("torch")
     except ImportError as error:
-        message = "torch is not installed here, and exporting a module takes it"
+        message = "exporting a module requires torch, which is not installed"
         raise DiagnosticError(Diagnostic("PT0013", message, None, "install torch, or load a .pt2 file")) from error
     program: Any = module
     if not isinstance(module, torch.export.ExportedProgram):
@@ -40,7 +40,7 @@ def loaded(path: Path) -> Any:
     try:
         torch: Any = import_module("torch")
     except ImportError as error:
-        message = "torch is not installed, and a module of PyTorch requires it"
+        message = "a PyTorch module requires torch, which is not installed"
         help = "install torch, or save the model as .pt2 and load it where torch is installed"
         raise DiagnosticError(Diagnostic("PT0013", message, None, help)) from error
     return torch.export.load(str(path)).module()
@@ -53,6 +53,6 @@ def _program(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: An
             return torch.export.export(module, given, kwargs or {}, dynamic_shapes=dynamic_shapes)
     except Exception as error:
         # Whatever torch raises, its own words tell best what it stumbles over.
-        message = f"torch.export does not export the module: {error}"
+        message = f"torch.export fails: {error}"
         help = "mend the module until torch.export.export takes it; torch.export.draft_export tells all that is amiss"
         raise DiagnosticError(Diagnostic("PT0013", message, None, help)) from error

@@ -114,7 +114,7 @@ class _Parser:
     def whole(self) -> Any:
         found = self._binary(0)
         if self._at < len(self._tokens):
-            message = f"has {self._tokens[self._at][1]!r} behind its end"
+            message = f"has an unexpected {self._tokens[self._at][1]!r} after its end"
             raise ExtentError(message)
         return found
 
@@ -132,7 +132,7 @@ class _Parser:
 
     def _expect(self, mark: str) -> None:
         if not self._take(mark):
-            message = f"lacks {mark!r}"
+            message = f"lacks an expected {mark!r}"
             raise ExtentError(message)
 
     def _binary(self, level: int) -> Any:
@@ -157,7 +157,7 @@ class _Parser:
 
     def _primary(self) -> Any:
         if self._at >= len(self._tokens):
-            message = "ends too early"
+            message = "ends where an operand is expected"
             raise ExtentError(message)
         kind, text = self._tokens[self._at]
         self._at += 1
@@ -171,13 +171,13 @@ class _Parser:
             found = self._nested(lambda: self._binary(0))
             self._expect(")")
             return found
-        message = f"has {text!r} where a number is"
+        message = f"has {text!r} where an operand is expected"
         raise ExtentError(message)
 
     def _nested(self, read: Callable[[], Any]) -> Any:
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            message = "is nested deeper than any size is"
+            message = "is nested deeper than {MOST_DEPTH} levels"
             raise ExtentError(message)
         found = read()
         self._depth -= 1
@@ -208,7 +208,7 @@ class _Parser:
         if name == "Float" and len(texts) == 1:
             return OPAQUE
         if texts or name not in _FUNCTIONS:
-            message = f"has {name}, which is no function of sizes"
+            message = f"has the unsupported function {name}"
             raise ExtentError(message)
         return _applied(name, arguments)
 
@@ -217,7 +217,7 @@ def _number(text: str) -> Any:
     if not text.isdecimal():
         return OPAQUE
     if len(text) > MOST_DIGITS:
-        message = f"has an integer of {len(text)} digits"
+        message = f"has an integer of {len(text)} digits, at most {MOST_DIGITS} are supported"
         raise ExtentError(message)
     return int(text)
 
@@ -230,13 +230,13 @@ def _applied(name: str, arguments: Sequence[Any]) -> Any:
     try:
         found = function(*arguments)
     except TypeError as error:
-        message = f"has {name} of {len(arguments)} sizes"
+        message = f"has {name} with {len(arguments)} arguments"
         raise ExtentError(message) from error
     except (ZeroDivisionError, OverflowError, TooLong) as error:
         message = f"cannot be computed: {error}"
         raise ExtentError(message) from error
     if isinstance(found, int) and abs(found) > MOST_NUMBER:
-        message = "has a number that 64 bits do not hold"
+        message = "has an integer beyond the int64 range"
         raise ExtentError(message)
     return found
 

@@ -68,7 +68,7 @@ def _chosen(container: Container, name: str | None) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if name is None or name not in names:
-        message = f"it has {len(names)} programs" if name is None else f"it has no program {name!r}"
+        message = f"the file has {len(names)} programs" if name is None else f"the file has no program {name!r}"
         raise container.fault("PT0008", message, f"choose one with --program: {', '.join(names)}")
     return name
 
@@ -91,13 +91,15 @@ def _check_schema(container: Container, found: Program) -> None:
     ends = fields(version, "schema_version") if isinstance(version, dict) else {}
     major, minor = ends.get("major", version if isinstance(version, int) else None), ends.get("minor", 0)
     if not isinstance(major, int) or not isinstance(minor, int) or not OLDEST <= major <= NEWEST:
-        message = f"its schema is {str(major)[:20]}, and {OLDEST} to {NEWEST} are read"
+        message = f"unsupported schema version {str(major)[:20]}, expected {OLDEST} to {NEWEST}"
         raise container.fault("PT0009", message, "export it with a PyTorch from 2.3 on")
     found.versions["schema"] = f"{major}.{minor}"
     writer = found.document.get("torch_version")
     if isinstance(writer, str):
         found.versions["torch"] = writer[:64]
     if (major, minor) > (NEWEST, NEWEST_MINOR):
-        message = f"its schema {major}.{minor} is newer than {NEWEST}.{NEWEST_MINOR}: what is new in it is not read"
+        message = (
+            f"the schema {major}.{minor} is newer than {NEWEST}.{NEWEST_MINOR}: fields added since then are ignored"
+        )
         span = Span(container.source)
-        found.findings.append(Diagnostic("PT0012", message, span, "a newer graphport may read it", Severity.WARNING))
+        found.findings.append(Diagnostic("PT0012", message, span, "try a newer release of graphport", Severity.WARNING))

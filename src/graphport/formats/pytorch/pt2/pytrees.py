@@ -28,7 +28,7 @@ def output_paths(module_call_graph: Any, named_fields: Any) -> list[tuple[str, .
 
 def _paths(spec: Any, path: tuple[str, ...], named: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     if len(path) > MOST_DEPTH:
-        message = "nested deeper than results are"
+        message = "nested deeper than {MOST_DEPTH} levels"
         raise ValueError(message)
     kind = spec["type"]
     if kind is None:

@@ -66,7 +66,7 @@ def _read(
                 graph.notes[STATES] = True
             return graph, chosen.findings
     except SchemaError as error:
-        raise DiagnosticError(Diagnostic("PT0011", str(error), Span(source), "export the module once more")) from error
+        raise DiagnosticError(Diagnostic("PT0011", str(error), Span(source), "export the module again")) from error
 
 
 class _Reader:

@@ -151,5 +151,5 @@ def _printed(tree: ast.expr) -> str:
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return f"{name}({', '.join(map(_printed, arguments))})"
         case _:
-            message = f"{ast.unparse(tree)} is no dim"
+            message = f"cannot write {ast.unparse(tree)} as a size expression"
             raise ValueError(message)

@@ -111,7 +111,7 @@ def lift_dropout(
     del seed
     trains = False if training_mode is None else element_of(b, training_mode)
     if isinstance(trains, Value) or (ratio is not None and isinstance(element_of(b, ratio), Value) and trains):
-        message = "whether it drops elements is computed"
+        message = "training_mode is not constant"
         raise UnsupportedError(message)
     if trains:
         share = 0.5 if ratio is None else float_element(ratio)

@@ -48,13 +48,13 @@ def cumulative_trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim
 def gradient(b: Builder, self: Value, spacing: Any = None, dim: Any = None, edge_order: Any = 1) -> Any:
     """Half the differences of both neighbours, whole ones of a single neighbour at the ends."""
     if number(edge_order) != 1:
-        message = "a gradient whose ends are of second order"
+        message = "edge_order is not 1"
         raise UnsupportedError(message)
     rank = len(b.dims(self))
     axes = [axis_of(axis, rank) for axis in (range(rank) if dim is None else integers(dim))]
     steps = list(spacing) if is_sequence(spacing) else [1.0 if spacing is None else spacing] * len(axes)
     if any(isinstance(step, Value) and b.dims(step) for step in steps):
-        message = "a gradient between places that are given"
+        message = "gradient with coordinate tensors as spacing"
         raise UnsupportedError(message)
     found = tuple(_slopes(b, self, axis, float(number(h))) for axis, h in zip(axes, steps, strict=True))
     return found if b.count > 1 else found[0]

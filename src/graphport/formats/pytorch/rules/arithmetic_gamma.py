@@ -87,7 +87,7 @@ def polygamma(b: Builder, n: Any, self: Value) -> Value:
     """The derivative of digamma, so many times."""
     order = int(number(n))
     if order < 0:
-        message = f"polygamma of order {order}"
+        message = f"polygamma of the negative order {order}"
         raise UnsupportedError(message)
     if order == 0:
         return digamma(b, self)

@@ -34,7 +34,7 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Value:
     heads = transposed(b, op.x, (0, 2, 1, 3)) if rank == 4 else _with_heads(b, op.x, op.num_heads or 1)
     size = b.dims(heads)[3]
     if isinstance(size, Symbolic):
-        message = "the size of a head is not known"
+        message = "the head size is not constant"
         raise UnsupportedError(message)
     count = op.rotary_embedding_dim or size
     caches = [op.cos_cache, op.sin_cache]

@@ -158,7 +158,7 @@ class _Bound:
         for operand in rest:
             name = next(free, None)
             if name is None:
-                message = f"{self.word} takes no {len(operands)} operands here"
+                message = f"{self.word} has no overload with {len(operands)} operands"
                 raise UnsupportedError(message)
             given[name] = operand
         return self._call(b, [], given)
@@ -167,7 +167,7 @@ class _Bound:
         """Return the results if they include all that the file uses."""
         found = registry.results(answer)
         if any(b.wants(place) for place in range(len(found), b.count)):
-            message = f"{self.word} gives {len(found)} results, {b.count} are read"
+            message = f"{self.word} has {len(found)} results, {b.count} are used"
             raise ShapeError(message)
         return answer
 
@@ -213,7 +213,7 @@ class _Bound:
     def _call(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
         unknown = [name for name in given if name not in self.takes.names]
         if unknown and not self.takes.takes_weights:
-            message = f"{self.word}: there is no rule for the argument {', '.join(unknown)}"
+            message = f"{self.word}: unsupported argument {', '.join(unknown)}"
             raise UnsupportedError(message)
         missing = [name for name in self.takes.names if name not in given and name not in self.takes.defaults]
         if missing:
@@ -225,7 +225,7 @@ class _Bound:
             raise
         except _MISMATCHES as error:
             # A string for a number or a short list: possible in a file, but not in PyTorch.
-            message = f"{self.word} does not take these arguments: {error}"
+            message = f"{self.word}: an argument has an unexpected type: {error}"
             raise ShapeError(message) from error
 
     def _called(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
@@ -323,7 +323,7 @@ def named_dtype(name: str | int | None) -> DType | None:
     if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(_CODES):
         own = _CODES[name]
     if own is None or own not in DTYPES:
-        message = f"there is no element type {name}"
+        message = f"unsupported element type {name}"
         raise UnsupportedError(message)
     return DTYPES[own]
 
@@ -337,11 +337,11 @@ def number(argument: Any) -> Any:
     if argument is None or isinstance(argument, bool | int | float):
         return argument
     if not isinstance(argument, Value):
-        message = f"{argument!r} is no number"
+        message = f"expected a number, found {argument!r}"
         raise ShapeError(message)
     found = constant_numbers(argument)
     if found is None or len(found) != 1:
-        message = f"{argument.name} is computed, and a number is needed"
+        message = f"{argument.name} is not constant, expected a number"
         raise UnsupportedError(message)
     return found[0]
 
@@ -355,13 +355,13 @@ def integers(argument: Any, count: int | None = None) -> tuple[int, ...]:
     if isinstance(argument, Value):
         found = constant_numbers(argument)
         if found is None:
-            message = f"{argument.name} is computed, and integers are needed"
+            message = f"{argument.name} is not constant, expected integers"
             raise UnsupportedError(message)
         numbers = tuple(int(x) for x in found)
     else:
         found = [number(x) for x in (argument if is_sequence(argument) else [argument])]
         if None in found or not all(abs(x) < _FAR for x in found):
-            message = f"{argument!r} are no integers"
+            message = f"expected integers, found {argument!r}"
             raise ShapeError(message)
         numbers = tuple(int(x) for x in found)
     return numbers * count if count is not None and len(numbers) == 1 else numbers
@@ -374,7 +374,7 @@ def axis_of(axis: int, rank: int) -> int:
         ShapeError: the axis is out of range.
     """
     if not -max(rank, 1) <= axis < max(rank, 1):
-        message = f"dim {axis} is outside of a tensor of rank {rank}"
+        message = f"dim {axis} is out of range for a tensor of rank {rank}"
         raise ShapeError(message)
     return axis % max(rank, 1)
 
@@ -395,7 +395,7 @@ def length(dims: Sequence[Any], axis: int) -> int:
     """The length of an axis; raises `UnsupportedError` where it is not known."""
     found = dims[axis]
     if isinstance(found, Symbolic):
-        message = f"the length of axis {axis} is not known"
+        message = f"the size of axis {axis} is not constant"
         raise UnsupportedError(message)
     return int(found)
 

@@ -39,7 +39,7 @@ _FAR = -(1 << 62)
 
 def _check_tensors(values: Sequence[Value]) -> None:
     if not all(isinstance(value.fact, TensorFact) for value in values):
-        message = "a branch or a loop of torch passes tensors, and no sequences"
+        message = "branches and loops in PyTorch pass tensors only, not sequences"
         raise UnsupportedError(message)
 
 
@@ -66,7 +66,7 @@ def lift_loop(
     """Export Loop as `torch.while_loop`: it carries iteration number, condition, carried values and stacked results."""
     carried = [value for value in v_initial if value is not None]
     if len(carried) < len(v_initial):
-        message = "a carried value is absent"
+        message = "a loop-carried value is absent"
         raise UnsupportedError(message)
     twin = copied(b, body)
     _check_tensors([*carried, *twin.outputs])
@@ -115,7 +115,7 @@ class _Stack:
     def of(cls, value: Value) -> _Stack:
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
-            message = "the type and the rank of a stacked value must be known"
+            message = "the element type and the rank of a scan output are unknown"
             raise UnsupportedError(message)
         return cls(value, fact.dtype, fact.shape)
 

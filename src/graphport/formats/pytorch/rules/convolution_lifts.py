@@ -38,7 +38,7 @@ def lift_conv(b: Builder, op: ConvView) -> Value:
     """Export Conv; uneven padding becomes a Pad."""
     count = len(b.dims(op.w)) - 2
     if not 1 <= count <= _MAX_AXES:
-        message = f"torch has no convolution over {count} axes"
+        message = f"PyTorch has no convolution over {count} spatial axes"
         raise UnsupportedError(message)
     slid = window_of(op)
     begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
@@ -57,7 +57,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value:
     dims, shape = b.dims(op.x), b.dims(op.w)
     count = len(shape) - 2
     if not 1 <= count <= _MAX_AXES:
-        message = f"torch has no transposed convolution over {count} axes"
+        message = f"PyTorch has no transposed convolution over {count} spatial axes"
         raise UnsupportedError(message)
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
     lengths = [_known_or_any(dim, is_fixed=bool(op.output_shape)) for dim in dims[2:]]
@@ -65,7 +65,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value:
     pads = [(p, q) for p, q in geometry.pads if isinstance(p, int) and isinstance(q, int)]
     sizes_after = [m for m in geometry.lengths if isinstance(m, int)]
     if len(pads) < count or len(sizes_after) < count:
-        message = "its padding is computed"
+        message = "the padding is not constant"
         raise UnsupportedError(message)
     begins = tuple(p for p, _ in pads)
     axes = zip(lengths, sizes_after, kernel, geometry.strides, geometry.dilations, begins, strict=True)
@@ -92,7 +92,7 @@ def _known_or_any(dim: Dim, *, is_fixed: bool) -> int:
     if not isinstance(dim, Symbolic):
         return dim
     if is_fixed:
-        message = "the length of its input is not known"
+        message = "the spatial size of the input is not constant"
         raise UnsupportedError(message)
     return _ANY_LENGTH
 

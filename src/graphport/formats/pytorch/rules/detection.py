@@ -94,7 +94,7 @@ def deform_conv2d(
     use_mask: Any,
 ) -> Value:
     if not all(isinstance(each, int) for each in (groups, offset_groups)):
-        message = "groups are computed"
+        message = "the group counts depend on sizes that are not constant"
         raise UnsupportedError(message)
     pads = (int(number(pad_h)), int(number(pad_w)))
     return b(

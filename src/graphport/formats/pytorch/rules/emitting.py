@@ -74,8 +74,8 @@ def aten_results(b: Builder, target: str, count: int, *arguments: Any, **named: 
     Raises:
         ValueError: torch has no such operator, or its schema has no such argument.
     """
-    word, operands, attributes = _bound(b, target, arguments, named)
-    return b.word(word, *operands, facts=_facts(b, word, count, operands, attributes), **attributes)
+    op_type, operands, attributes = _bound(b, target, arguments, named)
+    return b.word(op_type, *operands, facts=_facts(b, op_type, count, operands, attributes), **attributes)
 
 
 def with_fact(value: Value, dtype: DType, shape: Sequence[Dim]) -> Value:
@@ -89,10 +89,10 @@ def _bound(
     b: Builder, target: str, arguments: Sequence[Any], named: dict[str, Any]
 ) -> tuple[str, list[Value | None], dict[str, Any]]:
     name, _, overload = target.removeprefix("aten.").partition(".")
-    word = f"aten.{name}.{overload or 'default'}"
-    schema = schema_of(word)
+    op_type = f"aten.{name}.{overload or 'default'}"
+    schema = schema_of(op_type)
     if schema is None or len(arguments) > len(schema.arguments):
-        message = f"{word} is no operator of torch with {len(arguments)} arguments"
+        message = f"{op_type} is no PyTorch operator with {len(arguments)} arguments"
         raise ValueError(message)
     given = dict(zip((each.name for each in schema.arguments), arguments, strict=False)) | named
     operands: list[Value | None] = []
@@ -106,11 +106,11 @@ def _bound(
             continue
         _bind(b, argument, value, operands, keys, attributes)
     if given:
-        message = f"{word} has no argument {next(iter(given))}"
+        message = f"{op_type} has no argument {next(iter(given))}"
         raise ValueError(message)
     if operands:
         attributes[KEYS] = tuple(keys)
-    return word, operands, attributes
+    return op_type, operands, attributes
 
 
 def _bind(
@@ -136,9 +136,9 @@ def _bind(
 
 
 def _facts(
-    b: Builder, word: str, count: int, operands: Sequence[Value | None], attributes: dict[str, Any]
+    b: Builder, op_type: str, count: int, operands: Sequence[Value | None], attributes: dict[str, Any]
 ) -> list[Fact]:
-    rule = registry.lowering(DIALECT, word)
+    rule = registry.lowering(DIALECT, op_type)
     if rule is None:
         return [UNKNOWN] * count
     try:
@@ -216,7 +216,7 @@ def _emitted(b: Builder, tree: ast.expr, operands: Sequence[Value]) -> Size:
             x, y = (_emitted(b, argument, operands) for argument in arguments)
             return combined(b, name, x, y)
         case _:
-            message = f"{ast.unparse(tree)} is no dim"
+            message = f"cannot compute the size {ast.unparse(tree)}"
             raise ValueError(message)
 
 
@@ -248,10 +248,10 @@ def elements_of(b: Builder, x: Value, *sources: Value) -> tuple[Size, ...]:
         return (element_of(b, x),)
     count = dims[0] if len(dims) == 1 else None
     if not isinstance(count, int):
-        message = f"the number of elements of {x.name} is not known"
+        message = f"the element count of {x.name} is not constant"
         raise UnsupportedError(message)
     if count > MAX_ELEMENTS:
-        message = f"{x.name} has {count} elements, at most {MAX_ELEMENTS} are read one by one"
+        message = f"{x.name} has {count} elements, at most {MAX_ELEMENTS} are supported"
         raise UnsupportedError(message)
     return tuple(element_of(b, aten(b, "select.int", x, 0, place)) for place in range(count))
 
@@ -272,11 +272,11 @@ def element_of(b: Builder, x: Value) -> Any:
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _emit_row(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+def _emit_row(b: Builder, op_type: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """Emit the operator of a row; the facts of the last one are those of the exported node."""
     if not is_last:
-        return aten(b, word, *operands, **attributes)
-    name, values, rest = _bound(b, word, operands, attributes)
+        return aten(b, op_type, *operands, **attributes)
+    name, values, rest = _bound(b, op_type, operands, attributes)
     found = b.word(name, *values, facts=[UNKNOWN] * b.count, **rest)
     return found[0] if b.count == 1 else found
 

@@ -144,7 +144,7 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
         return cast(b, b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns), wanted)
     rows, columns = int(number(n)), int(number(n if m is None else m))
     if min(rows, columns) < 0:
-        message = f"a matrix of {rows} rows and {columns} columns"
+        message = f"eye with a negative size: {rows} x {columns}"
         raise UnsupportedError(message)
     bounded(rows * columns)
     return b.constant(np.eye(rows, columns).astype(wanted.numpy), wanted)

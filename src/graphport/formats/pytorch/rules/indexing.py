@@ -145,7 +145,7 @@ def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1:
 def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
     indices = strided_indices(size, stride, storage_offset)
     if np.unique(indices).size != indices.size:
-        message = "elements that lie in one another's place"
+        message = "as_strided_scatter with overlapping elements"
         raise UnsupportedError(message)
     flat = b(Reshape, self, vector(b, [-1]))
     y = b(ScatterND, flat, b.constant(indices[..., None]), src)
@@ -166,7 +166,7 @@ def scatter_reduce_(
     if number(include_self) and reduce != "mean":
         return scatter_reduce(b, self, axis, index, src, reduce)
     if reduce == "mean" and not dtype_of(self).is_floating:
-        message = "a mean of integers"
+        message = "scatter_reduce with reduce=mean of integers"
         raise UnsupportedError(message)
     if reduce in _NEUTRAL:
         neutral = _NEUTRAL[reduce]

@@ -95,7 +95,7 @@ def _columns(b: Builder, indices: Value) -> list[Value]:
     """
     count = b.dims(indices)[-1]
     if not isinstance(count, int):
-        message = "how many axes its indices have is not known"
+        message = "the last dim of the indices is not constant"
         raise UnsupportedError(message)
     return [aten(b, "select.int", as_index(b, indices), -1, place) for place in range(count)]
 
@@ -116,7 +116,7 @@ def _batches(b: Builder, x: Value, indices: Value, count: int) -> list[Value]:
 def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
     columns = [*_batches(b, data, indices, batch_dims), *_columns(b, indices)]
     if not columns:
-        message = "its indices have no axes"
+        message = "the last dim of the indices is 0"
         raise UnsupportedError(message)
     return _unsigned(b, aten(b, "index.Tensor", _signed(b, data), columns), dtype_of(data))
 
@@ -139,7 +139,7 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
     """Export ScatterND; reductions other than add scatter into a flat tensor."""
     columns = _columns(b, indices)
     if not columns:
-        message = "its indices have no axes"
+        message = "the last dim of the indices is 0"
         raise UnsupportedError(message)
     own = dtype_of(data)
     if reduction in ("none", "add"):
@@ -147,7 +147,7 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
         return _unsigned(b, aten(b, "index_put", *operands), own)
     dims = b.dims(data)
     if any(isinstance(dim, Symbolic) for dim in (*dims, *b.dims(indices))):
-        message = f"with the reduction {reduction}, its shapes must be known"
+        message = f"the reduction {reduction} requires constant shapes"
         raise UnsupportedError(message)
     sizes = [dim for dim in dims if isinstance(dim, int)]
     depth = len(columns)

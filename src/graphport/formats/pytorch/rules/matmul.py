@@ -23,7 +23,7 @@ from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze
 def det(b: Builder, self: Any = None, A: Any = None) -> Any:
     y = b(Det, self if self is not None else A)
     if any(b.wants(place) for place in range(1, b.count)):
-        message = "the factors of a determinant"
+        message = "the LU factors of the determinant are used"
         raise UnsupportedError(message)
     return y if b.count == 1 else (y, *[None] * (b.count - 1))
 
@@ -53,7 +53,7 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     """`A⁻¹ B`; `B` is a vector for each matrix where it has an axis less."""
     del check_errors
     if any(b.wants(place) for place in range(2, b.count)):
-        message = "the factors of a matrix"
+        message = "the LU factors of the matrix are used"
         raise UnsupportedError(message)
     is_vector = len(b.dims(B)) == 1 or (len(b.dims(B)) + 1 == len(b.dims(A)) and b.dims(B) == b.dims(A)[:-1])
     right = b(Unsqueeze, B, vector(b, [-1])) if is_vector else B
@@ -77,7 +77,7 @@ aten.linalg_vecdot(x, y, dim=-1) -> ReduceSum(Mul(x, y), [dim], keepdims=0)
 def slogdet(b: Builder, self: Any = None, A: Any = None) -> Any:
     y = b(Det, self if self is not None else A)
     if any(b.wants(place) for place in range(2, b.count)):
-        message = "the factors of a determinant"
+        message = "the LU factors of the determinant are used"
         raise UnsupportedError(message)
     return (b(Sign, y), b(Log, b(Abs, y)), *[None] * (b.count - 2))
 

@@ -39,7 +39,7 @@ def _rows(b: Builder, x: Value) -> tuple[int, int]:
     """
     rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
     if not 0 < max(rows, columns) <= LARGEST or not min(rows, columns):
-        message = f"a matrix of {rows} rows and {columns} columns, of at most {LARGEST}"
+        message = f"a {rows} x {columns} matrix, expected 1 to {LARGEST} rows and columns"
         raise UnsupportedError(message)
     return rows, columns
 
@@ -47,7 +47,7 @@ def _rows(b: Builder, x: Value) -> tuple[int, int]:
 def _square(b: Builder, x: Value) -> int:
     rows, columns = _rows(b, x)
     if rows != columns:
-        message = f"a matrix of {rows} rows and {columns} columns"
+        message = f"a {rows} x {columns} matrix is not square"
         raise UnsupportedError(message)
     return rows
 
@@ -81,7 +81,7 @@ def solved(b: Builder, a: Value, right: Value) -> Value:
     """`a⁻¹ right`, by the largest entry of each column in turn, as PyTorch does it."""
     n = _square(b, a)
     if dtype_of(a) is not dtype_of(right):
-        message = "matrices of two types"
+        message = "the matrices have different element types"
         raise UnsupportedError(message)
     if b.dims(a)[:-2] != b.dims(right)[:-2]:
         batch = b(Shape, b(MatMul, a, right), end=-2)

@@ -29,7 +29,7 @@ def lift_matmul(b: Builder, x: Value, y: Value) -> Value:
 def lift_gemm(b: Builder, op: GemmView) -> Value:
     """`aten.linear` where the second matrix is transposed, else `aten.addmm`."""
     if dtype_of(op.a) in _UNSIGNED:
-        message = f"torch has no matrix product of {dtype_of(op.a)}"
+        message = f"PyTorch has no matrix product of {dtype_of(op.a)}"
         raise UnsupportedError(message)
     x = transposed(b, op.a, (1, 0)) if op.transA else op.a
     c = op.c

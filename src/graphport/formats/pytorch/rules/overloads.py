@@ -111,7 +111,7 @@ class _WithoutLayout:
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         if attributes.get("layout", _DENSE) not in (_DENSE, None):
-            message = f"the result has the layout {attributes['layout']}"
+            message = f"unsupported tensor layout {attributes['layout']}, expected strided"
             raise UnsupportedError(message)
         kept = {name: value for name, value in attributes.items() if name not in _WITHOUT_MEANING}
         return self.rule(b, *operands, **kept)

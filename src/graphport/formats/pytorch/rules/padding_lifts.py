@@ -78,7 +78,7 @@ def _by_torch(b: Builder, x: Value, mode: str, axis: int, pair: tuple[Size, Size
     """Padding of an axis whose length or padding is computed: it becomes the last of a tensor of rank 3."""
     own = dtype_of(x)
     if any(isinstance(n, int) and n < 0 for n in pair) or own in _INEXACT:
-        message = f"the length or the padding of an axis is computed, and its mode is {mode}"
+        message = f"mode {mode} requires constant padding of an axis of constant size"
         raise UnsupportedError(message)
     rank = len(b.dims(x))
     order = [*(other for other in range(rank) if other != axis), axis]

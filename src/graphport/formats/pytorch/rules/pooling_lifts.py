@@ -39,7 +39,7 @@ GlobalMaxPool -> rank(x) > 2: aten.amax(x, spatial(x), keepdim=True)
 def _window(b: Builder, op: MaxPoolView | AveragePoolView | LpPoolView) -> tuple[Any, list[tuple[int, int]]]:
     count = len(op.kernel_shape)
     if not 1 <= count <= _MAX_AXES:
-        message = f"torch has no pooling over {count} axes"
+        message = f"PyTorch has no pooling over {count} spatial axes"
         raise UnsupportedError(message)
     slid = window_of(op)
     begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
@@ -70,7 +70,7 @@ def _with_ceil(b: Builder, x: Value, slid: Any, pairs: list[tuple[int, int]]) ->
     for place, (p, q) in enumerate(pairs):
         n, m = b.dims(x)[2 + place], slid.lengths[place]
         if isinstance(n, Symbolic) or isinstance(m, Symbolic):
-            message = "with ceil_mode, the lengths of its axes must be known"
+            message = "ceil_mode=1 requires constant spatial sizes"
             raise UnsupportedError(message)
         reach = (m - 1) * slid.strides[place] + (slid.kernel[place] - 1) * slid.dilations[place] + 1
         found.append((p, max(q, reach - n - p)))
@@ -144,7 +144,10 @@ def _ones(b: Builder, op: AveragePoolView | LpPoolView, channels: int) -> Value:
         UnsupportedError: a damaged file states a window that takes too much memory.
     """
     if channels * prod(op.kernel_shape) > _MAX_KERNEL_ELEMENTS:
-        message = f"a window of {list(op.kernel_shape)} over {channels} channels makes too large a kernel"
+        message = (
+            f"pooling as a convolution: the kernel {list(op.kernel_shape)} over {channels} channels exceeds "
+            f"{_MAX_KERNEL_ELEMENTS} elements"
+        )
         raise UnsupportedError(message)
     return b.constant(np.ones((channels, 1, *op.kernel_shape)), dtype_of(op.x))
 
@@ -154,7 +157,7 @@ def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list
     dims = b.dims(op.x)
     channels = dims[1]
     if isinstance(channels, Symbolic):
-        message = "the number of channels is not known"
+        message = "the channel count is not constant"
         raise UnsupportedError(message)
     complete = _with_ceil(b, op.x, slid, pairs) if op.ceil_mode else pairs
     begins, ends = zip(*complete, strict=True)
@@ -183,7 +186,7 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
     """The root of a sum of powers."""
     channels = b.dims(op.x)[1]
     if isinstance(channels, Symbolic):
-        message = "the number of channels is not known"
+        message = "the channel count is not constant"
         raise UnsupportedError(message)
     slid, pairs = _window(b, op)
     complete = _with_ceil(b, op.x, slid, pairs) if op.ceil_mode else pairs
@@ -213,7 +216,7 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Value:
     """Elements are written at flat indices of the whole result."""
     shape = b.outcome.shape
     if shape is None:
-        message = "the shape of its result is not known"
+        message = "the result shape is not constant"
         raise UnsupportedError(message)
     known = sizes(shape, "the shape of an unpooled tensor")
     index = op.i

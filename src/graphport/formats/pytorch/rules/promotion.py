@@ -26,7 +26,7 @@ def cast(b: Builder, x: Value, dtype: DType) -> Value:
     if isinstance(x.fact, TensorFact) and x.fact.dtype is dtype:
         return x
     if dtype.kind == "c":
-        message = "no tensor is cast to complex numbers"
+        message = "cast to the complex type {dtype}"
         raise UnsupportedError(message)
     if dtype is DEFAULT and x.dtype is DType.FLOAT64:
         known = scalar_of(x)

@@ -31,7 +31,7 @@ _NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 def _wanted(dtype: Any) -> DType:
     found = named_dtype(dtype)
     if found is None:
-        message = "the integers have no element type"
+        message = "unsupported quantized element type"
         raise UnsupportedError(message)
     return found
 

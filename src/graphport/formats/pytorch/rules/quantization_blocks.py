@@ -52,7 +52,7 @@ def _blocks(b: Builder, x: Value, block_size: Any) -> _Blocks:
     counts: list[Any] = []
     sizes, dims = integers(block_size), b.dims(x)
     if len(sizes) != len(dims):
-        message = f"blocks of {len(sizes)} axes in a tensor of {len(dims)}"
+        message = f"the block sizes have {len(sizes)} axes, the tensor has rank {len(dims)}"
         raise UnsupportedError(message)
     for axis, (size, n) in enumerate(zip(sizes, dims, strict=True)):
         own: Any = n if isinstance(n, int) else b(Shape, x, start=axis, end=axis + 1)
@@ -68,7 +68,7 @@ def _blocks(b: Builder, x: Value, block_size: Any) -> _Blocks:
             within.append(len(shape) - 1)
             counts.append(n // size)
         else:
-            message = f"an axis of {n} has no blocks of {size}"
+            message = f"an axis of size {n} cannot be divided into blocks of {size}"
             raise UnsupportedError(message)
     return _Blocks(tuple(shape), tuple(within), tuple(counts))
 
@@ -131,7 +131,7 @@ def _scale(b: Builder, mapping: str, least: Value, most: Value, first: float, la
             below, above = b(Div, least, b.like(least, first)), b(Div, most, b.like(most, last))
             return b(Where, b(Greater, below, above), below, above)
         case _:
-            message = f"integers are chosen by {mapping}"
+            message = f"unsupported mapping type {mapping}"
             raise UnsupportedError(message)
 
 
@@ -149,7 +149,7 @@ def quantize_affine(
     """`round(x * (1 / scale)) + zero_point`, clipped to the range."""
     blocks, wanted = _blocks(b, input, block_size), named_dtype(output_dtype)
     if wanted is None or zero_point is None or dtype_of(input) not in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16):
-        message = "integers of numbers of this type, or without a zero point"
+        message = "quantize_affine requires a float operand, an output dtype and a zero point"
         raise UnsupportedError(message)
     x = b(Reshape, input, lengths(b, blocks.shape)) if blocks.is_split else input
     alike, (first, last) = lengths(b, blocks.alike()), _ends(output_dtype, quant_min, quant_max)

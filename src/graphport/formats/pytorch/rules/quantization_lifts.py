@@ -53,7 +53,7 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     """round(x / scale) + zero_point, saturated."""
     to = b.outcome.dtype
     if to is None:
-        message = "the element type of its result is not known"
+        message = "the element type of the result is unknown"
         raise UnsupportedError(message)
     _check(to)
     computed = DType.FLOAT64 if dtype_of(op.y_scale) is DType.FLOAT64 else DType.FLOAT32

@@ -82,7 +82,7 @@ def lstm_layers(
         options = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
         return function(LSTM_KIND, b, input, hx, params, *options)
     if len(params) != (each + 1) * count or (number(train) and number(dropout)) or len(b.dims(input)) != 3:
-        message = f"{len(params)} weights of {count} layers"
+        message = f"lstm with {len(params)} weights, expected {(each + 1) * count}, rank 3 and no dropout"
         raise UnsupportedError(message)
     groups = [tuple(params[place : place + each + 1]) for place in range(0, len(params), each + 1)]
     return _projected(
@@ -119,7 +119,7 @@ def _steps(
     w_ih, w_hh, *biases, w_hr = weights
     count = length(b.dims(x), 0)
     if count > _MOST_STEPS:
-        message = f"a projected layer over {count} steps"
+        message = f"an LSTM with projection over a sequence of length {count}, at most {_MOST_STEPS} are supported"
         raise UnsupportedError(message)
     turn = [b(Transpose, w, perm=(1, 0)) for w in (w_ih, w_hh, w_hr)]
     inputs = b(MatMul, x, turn[0])

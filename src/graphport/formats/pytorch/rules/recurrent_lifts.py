@@ -29,7 +29,7 @@ def _gates(b: Builder, x: Value, way: int, order: tuple[int, ...], start: int = 
 def _hidden_size(b: Builder, x: Value, gates: int) -> int:
     size = b.dims(x)[1]
     if not isinstance(size, int):
-        message = "the shape of its weights is not known"
+        message = "the hidden size is not constant"
         raise UnsupportedError(message)
     return size // gates
 

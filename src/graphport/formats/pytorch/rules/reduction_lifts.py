@@ -93,7 +93,7 @@ def _extreme(name: str) -> Any:
     def emit(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool) -> Value:
         if any(isinstance(axis, Value) for axis in places):
             if 0 in b.dims(x):
-                message = "which axes of an empty tensor it reduces is computed"
+                message = "the axes are not constant, and the tensor may be empty"
                 raise UnsupportedError(message)
         elif any(b.dims(x)[axis] == 0 for axis in places):
             return _of_nothing(b, x, places, keeps=keeps, is_largest=name == "amax")

@@ -105,7 +105,7 @@ def view_dtype(b: Builder, self: Value, dtype: Any) -> Value:
     if wanted is None or wanted is own:
         return self
     if wanted.bits != own.bits:
-        message = f"the bits of {own} as {wanted}, whose elements have another width"
+        message = f"view of {own} as {wanted}, which has a different element size"
         raise UnsupportedError(message)
     return b(BitCast, self, to=wanted)
 

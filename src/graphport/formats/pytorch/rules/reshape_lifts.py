@@ -103,7 +103,7 @@ def needed_dims(b: Builder, x: Value) -> tuple[Dim, ...]:
     """
     dims = b.dims(x)
     if len(dims) != 1 or isinstance(dims[0], Symbolic):
-        message = f"the number of elements of {x.name} is not known"
+        message = f"the element count of {x.name} is not constant"
         raise UnsupportedError(message)
     return dims
 
@@ -156,7 +156,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value:
         return aten(b, "squeeze.dims", data, elements_of(b, axes))
     dims = b.dims(data)
     if any(isinstance(dim, Symbolic) for dim in dims):
-        message = "whether it removes an axis depends on its size"
+        message = "without axes, the rank of the result depends on open dims"
         raise UnsupportedError(message)
     return aten(b, "squeeze.dims", data, tuple(axis for axis, dim in enumerate(dims) if dim == 1))
 
@@ -208,7 +208,7 @@ def lift_split(
         count = num_outputs or b.count
         size = b.dims(input)[place]
         if not isinstance(size, int):
-            message = "the length of the axis that is split is not known"
+            message = "the size of the split axis is not constant"
             raise UnsupportedError(message)
         most = -(-size // count)
         lengths = [min(most, max(size - most * index, 0)) for index in range(count)]
@@ -249,7 +249,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
         return aten(b, "pixel_shuffle", input, blocksize)
     n, c, h, w = (size_of(b, input, axis) for axis in range(4))
     if not isinstance(c, int):
-        message = "the number of channels is not known"
+        message = "the channel count is not constant"
         raise UnsupportedError(message)
     depth = c // blocksize**2
     split = aten(b, "reshape", input, (n, blocksize, blocksize, depth, h, w))
@@ -265,7 +265,7 @@ def _times(b: Builder, size: SizeArgument, factor: int) -> SizeArgument:
 def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
     n, c, h, w = (size_of(b, input, axis) for axis in range(4))
     if not isinstance(c, int):
-        message = "the number of channels is not known"
+        message = "the channel count is not constant"
         raise UnsupportedError(message)
     height, width = (_block_count(b, size, blocksize) for size in (h, w))
     split = aten(b, "reshape", input, (n, c, height, blocksize, width, blocksize))
@@ -285,7 +285,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Value:
     pads = op.pads or (0,) * (2 * count)
     begins, ends = pads[:count], pads[count:]
     if count != 2:
-        message = f"torch has no col2im of {count} axes"
+        message = f"PyTorch has no col2im over {count} spatial axes, expected 2"
         raise UnsupportedError(message)
     # The image with its padding, cut at the end.
     whole = tuple(_plus(b, n, p + q) for n, p, q in zip(image, begins, ends, strict=True))

@@ -157,7 +157,7 @@ def _weights(b: Builder, at: Value, count: Size, last: Value, scale: Value, stat
 def _smoothed(b: Builder, row: Value, count: Size, last: Value, scale: Value, stated: Sampling) -> Value:
     """Weights of an antialiasing kernel, which is widened by the downscaling factor."""
     if not isinstance(count, int):
-        message = "antialiasing of an axis whose length is computed"
+        message = "antialiasing of an axis whose size is not constant"
         raise UnsupportedError(message)
     reach = 0 if stated.excludes_outside else count * (1 if stated.mode == "linear" else 2)
     places = aten(b, "arange.start_step", -reach, count + reach, 1, dtype=DType.FLOAT32)

@@ -104,7 +104,7 @@ def _by_axes(b: Builder, op: ResizeView) -> Value:
     given = op.scales if is_scale else op.sizes
     roi = op.roi if way == "tf_crop_and_resize" else None
     if given is None or (way == "tf_crop_and_resize" and not is_present(roi)):
-        message = "its sizes or its region are missing"
+        message = "scales, sizes or roi are missing"
         raise UnsupportedError(message)
     own = dtype_of(op.x)
     wide = own if op.mode == "nearest" or own in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32
@@ -125,7 +125,7 @@ def _by_axes(b: Builder, op: ResizeView) -> Value:
 def lift_grid_sample(b: Builder, op: GridSampleView) -> Value:
     """Export GridSample."""
     if len(b.dims(op.x)) == 5 and op.mode == "cubic":
-        message = "torch samples no volumes by cubic interpolation"
+        message = "PyTorch has no cubic interpolation of volumes"
         raise UnsupportedError(message)
     own = dtype_of(op.x)
     wide = own if own in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32

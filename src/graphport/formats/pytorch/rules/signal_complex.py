@@ -182,7 +182,7 @@ def einsum(b: Builder, equation: str, tensors: Any) -> Part:
         sides = (operands[0].real, operands[0].imaginary)
         return Pair(*(_summed(b, equation, side) for side in sides))
     if len(operands) != 2:
-        message = f"einsum of {len(operands)} complex tensors"
+        message = f"einsum of {len(operands)} operands with complex ones, expected 2"
         raise UnsupportedError(message)
     left, right = operands
     return _four(b, left, right, partial(_summed, b, equation))

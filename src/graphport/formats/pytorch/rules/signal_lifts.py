@@ -75,7 +75,7 @@ def lift_stft(b: Builder, op: STFTView) -> Value:
     elif op.window is not None:
         length = size_of(b, op.window, 0)
     else:
-        message = "the length of frames is missing"
+        message = "frame_length is missing"
         raise UnsupportedError(message)
     is_real = parts == 1
     signal = aten(b, "select.int", x, -1, 0) if is_real else _complex(b, x)

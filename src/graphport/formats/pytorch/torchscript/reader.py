@@ -91,11 +91,11 @@ def _read(
         raise DiagnosticError(Diagnostic(refused.code, refused.message, at, refused.help)) from refused
     except RaisedError as raised:
         at = origin if reader is None else reader.origin or origin
-        message = f"with inputs of these types and shapes the code raises an exception: {raised}"
-        raise DiagnosticError(Diagnostic("TS0010", message, at, "give other inputs with --input")) from raised
+        message = f"the code raises an exception for the declared types and shapes: {raised}"
+        raise DiagnosticError(Diagnostic("TS0010", message, at, "declare other inputs with --input")) from raised
     except RecursionError as error:
-        message = "the code is nested deeper than is read"
-        raise DiagnosticError(Diagnostic("TS0008", message, origin, "no network is nested so deep")) from error
+        message = "the code is nested too deeply"
+        raise DiagnosticError(Diagnostic("TS0008", message, origin, "flatten the code")) from error
 
 
 class _Reader:
@@ -154,7 +154,7 @@ class _Reader:
         if not taken:
             return
         listed = ", ".join(f"{name} = {value}" for name, value in taken.items())
-        message = f"the model is the one for the default argument{'s' if len(taken) > 1 else ''} {listed}"
+        message = f"the model is specialized for the default argument{'s' if len(taken) > 1 else ''} {listed}"
         help = "--input NAME=NUMBER sets another value, --input NAME=int64: makes an input of it"
         self.findings.append(Diagnostic("TS0012", message, Span(self._container.source), help, Severity.WARNING))
 

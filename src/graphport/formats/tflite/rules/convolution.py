@@ -29,11 +29,11 @@ _TALL, _DEEP = "hw", "dhw"
 
 def _strides_and_dilations(op: Operator, axes: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return strides and dilations of a window."""
-    gaps = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in axes)
-    if min(gaps) < 1:
-        message = f"the dilation is {gaps}"
+    dilations = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in axes)
+    if min(dilations) < 1:
+        message = f"the dilation is {dilations}, expected at least 1"
         raise ShapeError(message, "it must be at least 1")
-    return op.positive(*(f"stride_{axis}" for axis in axes)), gaps
+    return op.positive(*(f"stride_{axis}" for axis in axes)), dilations
 
 
 def _convolve(op: Operator, w: Value, group: int, axes: str) -> Value:

@@ -148,7 +148,7 @@ _COMPUTE_TYPES = {
 def computed_in(
     b: Builder,
     types: Collection[DType],
-    word: str,
+    op_type: str,
     /,
     *operands: Value,
     beside: Sequence[Value] = (),
@@ -162,13 +162,13 @@ def computed_in(
         UnsupportedError: no type has kernels.
     """
     own = dtype_of(operands[0])
-    if own is DType.UINT64 and DType.INT64 in types and not beside and word in _LONG:
-        return _in_long(b, word, operands, attributes)
+    if own is DType.UINT64 and DType.INT64 in types and not beside and op_type in _LONG:
+        return _in_long(b, op_type, operands, attributes)
     wide = own if own in types else next((each for each in _COMPUTE_TYPES.get(own, ()) if each in types), None)
     if wide is None:
-        message = f"no kernel supports {word} of {own}"
+        message = f"LiteRT has no kernel for {op_type} of {own}"
         raise UnsupportedError(message)
-    y = emit(b, word, *(cast_to(b, x, wide) for x in operands), *beside, **attributes)
+    y = emit(b, op_type, *(cast_to(b, x, wide) for x in operands), *beside, **attributes)
     return cast_to(b, y, own) if dtype_of(y) is wide else y
 
 

@@ -110,11 +110,11 @@ def stablehlo_pad(op: Operator) -> Value:
 @word("DILATE", is_raw=True)
 def dilate(op: Operator) -> Value:
     """DILATE: insert a fill value between elements."""
-    steps = needed(op.raw(1), "the steps")
-    if len(steps) != len(op.dims(0)) or min(steps, default=1) < 1:
-        message = f"dilations {list(steps)} for {len(op.dims(0))} axes"
+    dilations = needed(op.raw(1), "the steps")
+    if len(dilations) != len(op.dims(0)) or min(dilations, default=1) < 1:
+        message = f"the dilations are {list(dilations)}, expected {len(op.dims(0))} positive values"
         raise ShapeError(message, "expected one positive integer for each axis")
-    return interleave_fill(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
+    return interleave_fill(op.b, op.raw(0), [n - 1 for n in dilations], op.raw(2))
 
 
 def interleave_fill(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:

@@ -153,7 +153,7 @@ def _unrolled(
     axis = 0 if order.is_time_major else 1
     (count,) = sizes(b.dims(x, at_least=2)[axis : axis + 1], "the number of steps")
     if not 0 < count <= _MAX_UNROLLED_STEPS:
-        message = f"{count} steps exceed the maximum for unrolling"
+        message = f"a sequence of length {count} cannot be unrolled; at most {_MAX_UNROLLED_STEPS} are supported"
         raise UnsupportedError(message)
     parts = b.results(Split, count, x, axis=axis, num_outputs=count) if count > 1 else (x,)
     found: list[Value] = []

@@ -36,14 +36,14 @@ _NARROW = NARROW | {DType.BOOL}
 
 def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
     """Return the distinct axes; `None` if there are none."""
-    numbers = integers(axes)
-    if numbers is None:
+    reduced = integers(axes)
+    if reduced is None:
         return as_vector(b, axes)
     rank = len(b.dims(x))
-    if any(not -rank <= axis < rank for axis in numbers):
-        message = f"axes {list(numbers)} of a tensor of rank {rank}"
+    if any(not -rank <= axis < rank for axis in reduced):
+        message = f"axes {list(reduced)} are out of range for a tensor of rank {rank}"
         raise ShapeError(message)
-    return vector(b, list(dict.fromkeys(axis % rank for axis in numbers))) if numbers else None
+    return vector(b, list(dict.fromkeys(axis % rank for axis in reduced))) if reduced else None
 
 
 def _reduced(b: Builder, operator: str, x: Value, axes: Value, keep_dims: Any) -> Value:

@@ -83,17 +83,19 @@ def _reduced(
     page: Page,
     extents: Sequence[int],
     strides: Sequence[int],
-    gaps: Sequence[int],
+    dilations: Sequence[int],
 ) -> Value:
     """Reduce axis by axis, which is valid for associative and commutative operators."""
-    if min((*extents, *strides, *gaps), default=1) < 1:
-        message = f"a window {list(extents)}, strides {list(strides)}, dilations {list(gaps)}"
+    if min((*extents, *strides, *dilations), default=1) < 1:
+        message = (
+            f"window {list(extents)}, strides {list(strides)}, dilations {list(dilations)}: expected positive values"
+        )
         raise ShapeError(message, "they are 1 or more")
     own = dtype_of(x)
     wide = nearest(own, _WIDE)
     dims = sizes(b.dims(x, len(extents)), "what a window slides over")
     x = cast(b, x, wide)
-    for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, gaps, strict=True)):
+    for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, dilations, strict=True)):
         if n < (k - 1) * d + 1:
             message = f"a window of {(k - 1) * d + 1} is larger than the {n} of the input"
             raise ShapeError(message)

@@ -26,10 +26,11 @@ def _dropout_shape(
     for name, fact in (("ratio", ratio), ("training_mode", training_mode)):
         if fact is not None and fact.shape is not None and len(fact.shape) > 1:
             message = f"{name} has rank {len(fact.shape)}"
-            raise ShapeError(message, "it is one number")
-    if ratio is not None and ratio.reals is not None and not 0 <= ratio.reals[0] < 1:
-        message = f"ratio is {ratio.reals[0]:g}"
-        raise ShapeError(message, "it lies in [0, 1)")
+            raise ShapeError(message, "expected a scalar")
+    rate = None if ratio is None or ratio.reals is None else ratio.reals[0]
+    if rate is not None and not 0 <= rate < 1:
+        message = f"ratio is {rate:g}"
+        raise ShapeError(message, "expected a value in [0, 1)")
     return TensorFact(data.dtype, data.shape), TensorFact(DType.BOOL, data.shape)
 
 

@@ -76,10 +76,10 @@ def _by_heads(x: TensorFact, heads: int | None, name: str, attribute: str) -> _S
         return batch, count if heads is None else same_dim(heads, count, f"heads of {name}"), length, size
     if x.rank != 3:
         message = f"{name} has rank {x.rank}"
-        raise ShapeError(message, "3 with the heads side by side, or 4 with an axis of heads")
+        raise ShapeError(message, "expected rank 3 [batch, length, heads * size] or 4 [batch, heads, length, size]")
     if heads is None or heads < 1:
         message = f"{name} has rank 3, and {attribute} is {heads}"
-        raise ShapeError(message, f"{attribute} says how many heads stand side by side")
+        raise ShapeError(message, f"set {attribute} to the head count")
     batch, length, width = x.dims
     if isinstance(width, int) and width % heads:
         message = f"the {width} columns of {name} are not {heads} heads"

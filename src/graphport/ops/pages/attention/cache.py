@@ -30,8 +30,8 @@ def _scatter_shape(op: TensorScatterView[TensorFact]) -> TensorFact:
         return TensorFact(op.past_cache.dtype, op.past_cache.shape)
     place = axis_index(op.axis, op.past_cache.rank)
     if place == 0:
-        message = "axis is that of the batch"
-        raise ShapeError(message, "each sample has positions of its own, along another axis")
+        message = "axis is 0, the batch axis"
+        raise ShapeError(message, "set axis to the sequence axis")
     if op.update.rank != op.past_cache.rank:
         message = f"update has rank {op.update.rank}, past_cache {op.past_cache.rank}"
         raise ShapeError(message)

@@ -46,11 +46,11 @@ def _head_size(x: TensorFact, heads: int | None) -> Dim:
         return x.dims[3]
     if x.rank != 3:
         message = f"X has rank {x.rank}"
-        raise ShapeError(message, "3 with the heads side by side, or 4 with an axis of heads")
+        raise ShapeError(message, "expected rank 3 [batch, length, heads * size] or 4 [batch, heads, length, size]")
     width = x.dims[2]
     if not heads or heads < 0 or (isinstance(width, int) and width % heads):
-        message = f"the {width} columns of X are not {heads} heads"
-        raise ShapeError(message, "num_heads says how many heads stand side by side")
+        message = f"X has {width} columns, which cannot be split into {heads} heads"
+        raise ShapeError(message, "set num_heads to the head count")
     return width // heads
 
 

@@ -18,8 +18,8 @@ B = Annotated[Tensor, Types("B", BOOL)]
 
 def _optional_shape(input: Fact | None = None, *, type: Fact | None = None) -> OptionalFact:
     if input is None and type is None:
-        message = "there is neither an operand nor a type"
-        raise ShapeError(message, "type says what is absent")
+        message = "the operand and the attribute `type` are both missing"
+        raise ShapeError(message, "set `type` to the type of the absent value")
     if input is None or input == UNKNOWN:
         return OptionalFact(type or UNKNOWN)
     return OptionalFact(input)

@@ -83,7 +83,7 @@ def _conv_transpose_shape(op: ConvTransposeView[TensorFact]) -> TensorFact:
     rank = check_rank(op.x, 3, "x")
     if op.w.rank != rank:
         message = f"x has rank {rank}, w has rank {op.w.rank}"
-        raise ShapeError(message, "they must have the same rank")
+        raise ShapeError(message, "the ranks must be equal")
     (batch, channels, *spatial), (depth, maps, *kernel) = op.x.dims, op.w.dims
     check_kernel(op.kernel_shape, kernel)
     same_dim(channels, depth, "channels of x and first dim of w")

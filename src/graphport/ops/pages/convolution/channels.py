@@ -26,7 +26,7 @@ def check_channels(
     rank = check_rank(x, 3, "x")
     if w.rank != rank:
         message = f"x has rank {rank}, w has rank {w.rank}"
-        raise ShapeError(message, "they must have the same rank")
+        raise ShapeError(message, "the ranks must be equal")
     (batch, channels, *spatial), (maps, depth, *kernel) = x.dims, w.dims
     check_kernel(kernel_shape, kernel)
     if group < 1:
@@ -53,7 +53,7 @@ def check_kernel(kernel_shape: Sequence[int] | None, kernel: Sequence[Dim]) -> N
     differs = len(kernel_shape) != len(kernel)
     if differs or any(decide_equal(a, k) is False for a, k in zip(kernel_shape, kernel, strict=True)):
         message = f"kernel_shape is {tuple(kernel_shape)}, the weights are {tuple(kernel)}"
-        raise ShapeError(message, "leave kernel_shape out: the weights say it")
+        raise ShapeError(message, "omit kernel_shape; the weight shape determines it")
 
 
 def check_bias(b: TensorFact | None, maps: Dim) -> None:

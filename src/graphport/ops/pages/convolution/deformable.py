@@ -37,7 +37,7 @@ def _deform_shape(op: DeformConvView[TensorFact]) -> TensorFact:
         expected = (batch, op.offset_group * numbers_each * volume(kernel), *slid.lengths)
         if len(fact.shape) != len(expected):
             message = f"{name} has rank {len(fact.shape)}, x has rank {op.x.rank}"
-            raise ShapeError(message, "they must have the same rank")
+            raise ShapeError(message, "the ranks must be equal")
         for axis, (found, wanted) in enumerate(zip(fact.shape, expected, strict=True)):
             same_dim(wanted, found, f"axis {axis} of {name}")
     return op.x.with_shape([batch, maps, *slid.lengths])

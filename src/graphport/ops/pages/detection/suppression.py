@@ -34,9 +34,10 @@ def _suppression_shape(op: NonMaxSuppressionView[TensorFact]) -> TensorFact:
         if op.scores.shape is not None:
             same_dim(op.boxes.dims[0], op.scores.dims[0], "batch of boxes and scores")
             same_dim(op.boxes.dims[1], op.scores.dims[2], "number of boxes and scores")
-    if op.iou_threshold is not None and op.iou_threshold.reals and not 0 <= op.iou_threshold.reals[0] <= 1:
-        message = f"iou_threshold is {op.iou_threshold.reals[0]:g}"
-        raise ShapeError(message, "a share between 0 and 1")
+    threshold = op.iou_threshold.reals[0] if op.iou_threshold is not None and op.iou_threshold.reals else None
+    if threshold is not None and not 0 <= threshold <= 1:
+        message = f"iou_threshold is {threshold:g}"
+        raise ShapeError(message, "expected a value in [0, 1]")
     return TensorFact(DType.INT64, (OPEN, 3))
 
 

@@ -112,7 +112,10 @@ def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int =
     if isinstance(last, Symbolic):
         return TensorFact(data.dtype, None)
     if not 1 <= last <= data.rank - batch_dims:
-        message = f"indices name {last} axes of a tensor of rank {data.rank} behind {batch_dims}"
+        message = (
+            f"the last dim of indices is {last}; expected 1 to {data.rank - batch_dims} (rank {data.rank}, "
+            f"batch_dims {batch_dims})"
+        )
         raise ShapeError(message)
     return data.with_shape([*indices.dims[:-1], *data.dims[batch_dims + last :]])
 

@@ -25,7 +25,7 @@ Filler = Annotated[Tensor, Types("T3", CLASSIC)]
 def _one_hot_shape(indices: TensorFact, depth: TensorFact, values: TensorFact, *, axis: int = -1) -> TensorFact:
     if values.shape is not None and values.rank != 1:
         message = f"values has rank {values.rank}"
-        raise ShapeError(message, "two numbers: off and on")
+        raise ShapeError(message, "expected a vector of two elements: off_value, on_value")
     if values.shape is not None:
         same_dim(2, values.dims[0], "numbers in values")
     place = axis_index(axis, indices.rank + 1)

@@ -22,7 +22,7 @@ def _reverse_shape(
 ) -> TensorFact:
     if {batch_axis, time_axis} != {0, 1}:
         message = f"batch_axis {batch_axis} and time_axis {time_axis}"
-        raise ShapeError(message, "one is 0 and the other 1")
+        raise ShapeError(message, "expected 0 and 1, in either order")
     if sequence_lens.shape is not None and sequence_lens.rank != 1:
         message = f"sequence_lens has rank {sequence_lens.rank}"
         raise ShapeError(message, "one length for each sample")

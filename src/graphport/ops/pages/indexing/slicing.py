@@ -43,7 +43,7 @@ def _count(*operands: TensorFact | None) -> int | None:
         if fact is not None and fact.shape is not None and not (fact.shape and isinstance(fact.shape[0], Symbolic))
     }
     if len(known) > 1:
-        message = f"starts, ends, axes and steps have {sorted(map(str, known))} entries"
+        message = f"starts, ends, axes and `steps` have different element counts: {', '.join(sorted(map(str, known)))}"
         raise ShapeError(message, "one each for every axis")
     return next((number for number in known if isinstance(number, int)), None)
 
@@ -57,8 +57,8 @@ def _step(steps: TensorFact | None, number: int) -> Dim | None:
 def _length(n: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim:
     """Entries that `start:end:step` takes of `n` (ONNX Slice-13: negative positions count from the end, then clamp)."""
     if step == 0:
-        message = "a step of 0 never arrives"
-        raise ShapeError(message, "steps are positive or negative")
+        message = "the slice stride is 0"
+        raise ShapeError(message, "expected a positive or negative stride")
     if start is None or end is None or step is None or isinstance(step, Symbolic):
         return OPEN
     first, last = _from_front(start, n), _from_front(end, n)

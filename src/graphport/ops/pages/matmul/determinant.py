@@ -18,7 +18,7 @@ T = Annotated[Tensor, Types("T", FLOATS)]
 def _det_shape(x: TensorFact) -> TensorFact:
     if x.rank < 2:
         message = f"X has rank {x.rank}"
-        raise ShapeError(message, "square matrices stand in its last two axes")
+        raise ShapeError(message, "expected rank 2 or more, with square matrices in the last two axes")
     same_dim(x.dims[-2], x.dims[-1], "rows and columns")
     return x.with_shape(x.dims[:-2])
 

@@ -37,8 +37,8 @@ def check_fits(name: str, fact: TensorFact | None, shape: tuple[Dim, ...]) -> No
     for axis in range(1, len(fact.shape) + 1):
         found, wanted = fact.shape[-axis], shape[-axis]
         if decide_equal(found, 1) is False and decide_equal(found, wanted) is False:
-            message = f"{name} has {found} entries on axis -{axis}, x has {wanted}"
-            raise ShapeError(message, "they must agree, or be 1 in the former")
+            message = f"{name} has size {found} on axis -{axis}, x has {wanted}"
+            raise ShapeError(message, "the sizes must be equal, or {name} must have size 1")
 
 
 @viewed

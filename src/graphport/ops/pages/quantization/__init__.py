@@ -86,7 +86,7 @@ def _check_alike(scale: TensorFact, zero_point: TensorFact) -> None:
     single = {scale.shape, zero_point.shape} <= {(), (1,)}
     if not alike and not single:
         message = f"scales have the shape {list(scale.dims)}, zero points {list(zero_point.dims)}"
-        raise ShapeError(message, "they must have the same shape")
+        raise ShapeError(message, "the shapes must be equal")
 
 
 def spread(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
@@ -107,7 +107,7 @@ def _quantize_shape(op: QuantizeLinearView[TensorFact]) -> TensorFact:
     if op.y_zero_point is not None and op.y_zero_point.dtype is not None:
         if op.output_dtype not in (None, op.y_zero_point.dtype):
             message = f"output_dtype is {op.output_dtype}, the zero point is {op.y_zero_point.dtype}"
-            raise ShapeError(message, "leave one of them out")
+            raise ShapeError(message, "remove output_dtype or y_zero_point")
         dtype = op.y_zero_point.dtype
     dtype = DType.UINT8 if dtype is None and op.y_zero_point is None else dtype
     if dtype is not None and dtype not in NARROW:

@@ -164,7 +164,7 @@ def _bernoulli_shape(input: TensorFact, *, dtype: DType | None = None, seed: flo
     made = dtype or input.dtype
     if made is not None and made not in NUMBERS_4 | BOOL:
         message = f"the result would be {made}"
-        raise ShapeError(message, "dtype names a type of numbers, or bool")
+        raise ShapeError(message, "set dtype to a numeric type or bool")
     return TensorFact(made, input.shape)
 
 

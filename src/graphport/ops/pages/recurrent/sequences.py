@@ -42,7 +42,7 @@ def recurrent_shapes(
         raise ShapeError(message, ", ".join(DIRECTIONS))
     if op.layout not in (0, 1):
         message = f"layout is {op.layout}"
-        raise ShapeError(message, "0 puts steps first, 1 the batch")
+        raise ShapeError(message, "expected 0 (sequence first) or 1 (batch first)")
     ways = len(DIRECTIONS[op.direction])
     check_activations(activations, each * ways)
     sizes = _Sizes(ways, gates, op.hidden_size)

@@ -44,7 +44,7 @@ class Equation(NamedTuple):
         named = result.replace(".", "")
         if len(set(named)) < len(named) or not set(named) <= set(letters) or ("..." in result and "..." not in left):
             message = f"the equation {text!r} has the result {result!r}"
-            raise ShapeError(message, "each of its letters once, all of them among the operands'")
+            raise ShapeError(message, "each letter of the result must occur once in it, and in an operand")
         return cls(operands, result)
 
     def __str__(self) -> str:

@@ -159,7 +159,7 @@ def _vanishes_with(dim: Dim, other: Dim) -> bool:
 
 def _copied(source: tuple[Dim, ...], index: int, dim: Dim) -> Dim:
     if index >= len(source):
-        message = f"entry {index} of the target shape is {dim}: the operand has no such axis to copy"
+        message = f"target shape[{index}] is {dim}, which copies a dim of the operand; its rank is only {len(source)}"
         raise ShapeError(message, f"its rank is {len(source)}")
     return source[index]
 
@@ -167,7 +167,7 @@ def _copied(source: tuple[Dim, ...], index: int, dim: Dim) -> Dim:
 def _remaining(source: tuple[Dim, ...], rest: list[Dim], target: tuple[Dim, ...]) -> Dim:
     volume, known = product(source), product(rest)
     if isinstance(known, int) and known == 0:
-        message = f"-1 in the target shape {list(map(str, target))} has no meaning beside a dim that is 0"
+        message = f"-1 in the target shape {list(map(str, target))} is ambiguous, because another dim is 0"
         raise ShapeError(message)
     if isinstance(volume, int) and isinstance(known, int) and volume % known:
         message = f"{volume} elements are not a multiple of {known}, which the target {list(map(str, target))} fixes"

@@ -29,7 +29,7 @@ def _col2im_shape(op: Col2ImView[TensorFact]) -> TensorFact:
         return op.input.with_shape(None)
     if op.input.rank != 3:
         message = f"input has rank {op.input.rank}"
-        raise ShapeError(message, "samples, channels times places of a block, blocks")
+        raise ShapeError(message, "expected [batch, channels * block size, block count]")
     batch, rows, columns = op.input.dims
     image = op.image_shape.elements or (OPEN,) * axes
     if op.block_shape.elements is None:
@@ -37,7 +37,7 @@ def _col2im_shape(op: Col2ImView[TensorFact]) -> TensorFact:
     block = op.block_shape.elements
     size = product(block)
     if isinstance(rows, int) and isinstance(size, int) and (size < 1 or rows % size):
-        message = f"{rows} rows are no multiple of the {size} places of a block"
+        message = f"input has {rows} rows, expected a multiple of the block size {size}"
         raise ShapeError(message)
     if op.image_shape.elements is not None:
         count = product(_counts(image, block, op.strides, op.pads, op.dilations))

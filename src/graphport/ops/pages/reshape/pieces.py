@@ -89,8 +89,8 @@ def _split_sizes(dim: Dim, split: TensorFact) -> list[Dim]:
 
 def _equal(dim: Dim, count: int | None) -> list[Dim]:
     if count is None:
-        message = "neither split nor num_outputs says where to cut"
-        raise ShapeError(message, "give one of them")
+        message = "split and num_outputs are both missing"
+        raise ShapeError(message, "set split or num_outputs")
     if count < 1:
         message = f"num_outputs is {count}"
         raise ShapeError(message, "it is positive")

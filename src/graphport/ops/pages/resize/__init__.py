@@ -43,14 +43,14 @@ def _resize_shape(op: ResizeView[TensorFact]) -> TensorFact:
             raise ShapeError(message, ", ".join(allowed))
     scales, sizes = _sizes_or_scales(op.scales), _sizes_or_scales(op.sizes)
     if scales is None and sizes is None:
-        message = "neither scales nor sizes is there"
-        raise ShapeError(message, "give one of them")
+        message = "scales and sizes are both missing"
+        raise ShapeError(message, "set either scales or sizes")
     if _has_entries(scales) and _has_entries(sizes):
-        message = "scales and sizes are both there"
-        raise ShapeError(message, "give one of them")
+        message = "scales and sizes are both set"
+        raise ShapeError(message, "set either scales or sizes")
     if op.coordinate_transformation_mode == "tf_crop_and_resize" and _sizes_or_scales(op.roi) is None:
         message = "tf_crop_and_resize without roi"
-        raise ShapeError(message, "roi says what to crop: all starts, then all ends")
+        raise ShapeError(message, "set roi: all starts, then all ends")
     rank = op.x.rank
     chosen = tuple(range(rank)) if op.axes is None else axis_indices(op.axes, rank)
     dims: list[Dim] = list(op.x.dims)

@@ -33,7 +33,7 @@ def _grid_sample_shape(
             raise ShapeError(message, ", ".join(allowed))
     if x.rank != grid.rank:
         message = f"x has rank {x.rank}, grid has rank {grid.rank}"
-        raise ShapeError(message, "they must have the same rank")
+        raise ShapeError(message, "the ranks must be equal")
     if x.rank < 3:
         message = f"x has rank {x.rank}"
         raise ShapeError(message, "batch, channels, and at least one axis to sample")

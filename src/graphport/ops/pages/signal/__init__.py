@@ -42,8 +42,8 @@ def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
         message = f"input is {op.input}"
         raise ShapeError(message, "its last axis has the real and, unless there is none, the imaginary part")
     if op.onesided and (parts == 1 if op.inverse else parts == 2):
-        message = f"half of the spectrum of {'real' if op.inverse else 'complex'} numbers"
-        raise ShapeError(message, "onesided goes with a real signal, or, inverse, with its spectrum")
+        message = f"onesided=1 with {'real' if op.inverse else 'complex'} input"
+        raise ShapeError(message, "onesided requires a real signal, or, with inverse=1, its complex spectrum")
     last = 1 if op.inverse and op.onesided else 2
     place = _one(op.axis, -2)
     if isinstance(place, Symbolic):
@@ -118,7 +118,10 @@ def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
         length = same_dim(length, own, "frame_length and the window")
     step = _one(op.frame_step, 1)
     if decide_less(step, 1) or decide_less(length, 1) or decide_less(total, length):
-        message = f"frames of {length} every {step} of {total} places"
+        message = (
+            f"frame_length {length}, frame_step {step} and signal length {total}: expected positive values, and "
+            "frames within the signal"
+        )
         raise ShapeError(message)
     is_open = any(isinstance(n, Symbolic) and n == OPEN for n in (step, length))
     frames = OPEN if is_open else (total - length) // step + 1
@@ -165,7 +168,7 @@ def _window_shape(size: TensorFact, *, output_datatype: DType = DType.FLOAT32, p
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
     length = _one(size, OPEN)
     if decide_less(length, 0):
-        message = f"a window of {length} places"
+        message = f"the window size is {length}, expected at least 0"
         raise ShapeError(message)
     return TensorFact(output_datatype, (length,))
 

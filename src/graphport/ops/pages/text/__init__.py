@@ -157,7 +157,7 @@ def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
         raise ShapeError(message, "at least one item, and no negative number of skips")
     count = sum(1 for _ in _pool(op.ngram_counts, op.pool_int64s or op.pool_strings or ()))
     if len(op.ngram_indexes) != count or not count or min(op.ngram_indexes) < 0:
-        message = f"{len(op.ngram_indexes)} places for {count} grams"
+        message = f"ngram_indexes has {len(op.ngram_indexes)} elements for {count} n-grams"
         raise ShapeError(message, "ngram_indexes has one entry, from 0 on, for each gram of the pool")
     if op.weights and len(op.weights) != count:
         message = f"{len(op.weights)} weights for {count} grams"
@@ -174,8 +174,8 @@ def _pool(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[obje
     ends = [*starts[1:], len(items)]
     for length, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
         if not 0 <= start <= end <= len(items) or (end - start) % length:
-            message = f"items {start} to {end} of the pool are no grams of {length}"
-            raise ShapeError(message, "ngram_counts says where the grams of each length begin")
+            message = f"pool elements {start} to {end} are no whole n-grams of length {length}"
+            raise ShapeError(message, "set ngram_counts to the start index of the n-grams of each length")
         for place in range(start, end, length):
             yield tuple(items[place : place + length])
 

@@ -395,7 +395,7 @@ def opaque(model):
 def test_a_form_that_has_no_rule_stays_and_says_which_has():
     model, _ = one_node("Gelu", [real(2)], {"loudness": 11}, domain=DIALECT)
     assert opaque(model) == [
-        "com.microsoft.Gelu is kept unchanged: this form of it: got an unexpected keyword argument 'loudness'"
+        "com.microsoft.Gelu is kept unchanged: unsupported arguments: got an unexpected keyword argument 'loudness'"
     ]
     case = next(case for case in CASES if case.word == "MatMulNBits")
     model, _ = one_node(case.word, case.inputs, case.attributes, domain=DIALECT)

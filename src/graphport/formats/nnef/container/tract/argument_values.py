@@ -98,11 +98,11 @@ def array_of(items: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         kind = dtype.numpy if dtype is not None else object if _holds_text(items) else None
         array = np.asarray(items, kind)
     except (ValueError, TypeError, OverflowError) as error:
-        message = "expected numbers in rows of equal length"
+        message = "expected numeric rows of equal length"
         raise GivenError(message) from error
     is_text = array.dtype.kind == "O" and all(isinstance(each, str) for each in array.flat)
     if dtype is None and array.dtype.kind not in "biuf" and not is_text:
-        message = "expected numbers in rows of equal length"
+        message = "expected numeric rows of equal length"
         raise GivenError(message)
     return array
 

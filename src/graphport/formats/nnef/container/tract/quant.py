@@ -37,15 +37,15 @@ def quantizations_of(source: Source) -> dict[str, Quantization]:
 def _checked(found: Quantization, entry: QuantizationEntry, source: Source) -> Quantization:
     given = found.arguments
     missing = [name for name in _NEEDED.get(found.operation, ()) if name not in given]
-    numbers = {name: value for name, value in given.items() if isinstance(value, int | float)}
+    arguments = {name: value for name, value in given.items() if isinstance(value, int | float)}
     code, message = "NNEF0810", ""
     if missing:
         code, message = "NNEF0324", f"'{found.operation}' needs an argument for '{missing[0]}'"
-    elif not 1 <= numbers["bits"] <= _MOST_BITS:
-        message = f"{numbers['bits']} bits are not between 1 and {_MOST_BITS}"
-    elif numbers.get("scale", 1) <= 0:
+    elif not 1 <= arguments["bits"] <= _MOST_BITS:
+        message = f"bits is {arguments['bits']}, expected 1 to {_MOST_BITS}"
+    elif arguments.get("scale", 1) <= 0:
         message = "a scale is not positive"
-    elif numbers.get("min", 0) >= numbers.get("max", float("inf")):
+    elif arguments.get("min", 0) >= arguments.get("max", float("inf")):
         message = "'min' is not below 'max'"
     if message:
         raise DiagnosticError(Diagnostic(code, message, Span(source, entry.call.start, entry.call.stop)))

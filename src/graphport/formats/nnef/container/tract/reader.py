@@ -122,11 +122,21 @@ def _constraints(document: Document, symbols: Mapping[str, Symbolic]) -> Iterato
 def _unknown(document: Document) -> list[Diagnostic]:
     """Warn about each unknown or empty extension."""
     found: list[Diagnostic] = []
-    for word, rest in document.extensions:
-        is_empty = word == _SYMBOL and not rest
-        if is_empty or (word not in _KNOWN and not word.startswith("KHR_")):
-            message = f"extension '{word}' has no symbol name" if is_empty else f"extension '{word}' is not known"
-            found.append(Diagnostic("NNEF0338", message, None, "it is kept as a note", Severity.WARNING))
+    for extension, rest in document.extensions:
+        is_empty = extension == _SYMBOL and not rest
+        if is_empty or (extension not in _KNOWN and not extension.startswith("KHR_")):
+            message = (
+                f"the extension '{extension}' has no symbol name" if is_empty else f"unknown extension '{extension}'"
+            )
+            found.append(
+                Diagnostic(
+                    "NNEF0338",
+                    message,
+                    None,
+                    "the reader ignores the extension and preserves it as a note",
+                    Severity.WARNING,
+                )
+            )
     return found
 
 

@@ -108,7 +108,7 @@ def static_elements(value: Value) -> Any:
     if found is None:
         storage = folded(value)
         if storage is None or storage.count > 4096:
-            message = f"the attribute {value.name} is known at run time only"
+            message = f"the attribute {value.name} is not constant"
             raise UnsupportedError(message)
         return storage.numpy().tolist()
     is_one = isinstance(value.fact, TensorFact) and value.fact.shape == ()
@@ -144,7 +144,7 @@ def static_integer(given: int | Value) -> int:
         return int(given)
     found = static(given)
     if not found:
-        message = f"{given.name} is known at run time only"
+        message = f"{given.name} is not constant"
         raise UnsupportedError(message)
     return found[0]
 

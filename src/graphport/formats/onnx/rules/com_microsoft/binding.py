@@ -39,7 +39,7 @@ def import_rule(name: str) -> Callable[[Lowering], Lowering]:
             try:
                 signature.bind(b, *operands, **attributes)
             except TypeError as error:
-                message = f"this form of it: {error}"
+                message = f"unsupported arguments: {error}"
                 raise UnsupportedError(message) from error
             return function(b, *operands, **attributes)
 

@@ -61,7 +61,7 @@ def _evaluated(b: Builder, tree: Node, operands: Sequence[Value]) -> Any:
 
 def _operand(operands: Sequence[Value], index: int) -> Value:
     if index >= len(operands):
-        message = f"there is no operand @{index}"
+        message = f"operand @{index} does not exist"
         raise UnsupportedError(message)
     return operands[index]
 
@@ -72,7 +72,7 @@ def _called(b: Builder, name: str, taken: Sequence[Any]) -> Any:
     if all(isinstance(x, bool | int | float | complex) for x in taken):
         return apply_to_scalars(NUMPY_FUNCTIONS[name], taken)
     if any(not isinstance(x, Value | bool | int | float) for x in taken):
-        message = f"{name} of a list"
+        message = f"{name} of a list is not supported"
         raise UnsupportedError(message)
     if name not in SIGNATURES:
         raise UnsupportedError(name)
@@ -82,7 +82,7 @@ def _called(b: Builder, name: str, taken: Sequence[Any]) -> Any:
 def _size(b: Builder, x: Any, axis: Any = None) -> Any:
     """Return the shape, or one dim, as a number if it is static."""
     if not isinstance(x, Value):
-        message = "the size of a number"
+        message = "size() of a number"
         raise UnsupportedError(message)
     dims = b.dims(x)
     if axis is None:
@@ -99,16 +99,16 @@ def _as_tensor(b: Builder, found: Any) -> Value:
         kind = DType.BOOL if isinstance(found, bool) else DType.INT64 if isinstance(found, int) else DEFAULT
         return b.constant(found, kind)
     if not isinstance(found, list):
-        message = f"{found} is no tensor"
+        message = f"expected a tensor, found {found}"
         raise UnsupportedError(message)
     if all(isinstance(x, int) for x in found):
         return vector(b, found)
     if any(isinstance(x, Value) and (dtype_of(x) is DType.BOOL or len(b.dims(x)) > 1) for x in found):
-        message = "a list of tensors whose shapes the file does not tell"
+        message = "a list of tensors that are boolean or have a rank above 1"
         raise UnsupportedError(message)
     entries = [b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [0])) if isinstance(x, Value) else x for x in found]
     if not all(isinstance(x, Value | int) for x in entries):
-        message = "a list of lists"
+        message = "a nested list is not supported"
         raise UnsupportedError(message)
     parts = [x if isinstance(x, Value) else vector(b, [x]) for x in entries]
     return b(Concat, *(b(Reshape, part, vector(b, [-1])) for part in parts), axis=0)

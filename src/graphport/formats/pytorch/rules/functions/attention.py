@@ -74,7 +74,7 @@ def scaled_dot_product_attention(
     enable_gqa: Any = False,
 ) -> Value:
     if number(dropout_p):
-        message = "an attention that drops at random"
+        message = "attention with dropout (dropout_p > 0)"
         raise UnsupportedError(message)
     if number(enable_gqa):
         heads = length(b.dims(query), len(b.dims(query)) - 3)
@@ -128,7 +128,7 @@ def multihead_attention(
     del embed_dim, need_weights
     query = input if query is None else query
     if query is None:
-        message = "there is no query"
+        message = "the query is missing"
         raise ShapeError(message)
     if attn_mask is not None and dtype_of(query) is DType.BOOL and dtype_of(attn_mask) is not DType.BOOL:
         # pnnx calls the query the mask where the mask is logical: no query is.
@@ -149,7 +149,7 @@ def multihead_attention(
     projected = _projected(b, operands, weights)
     has_more = "bias_k" in weights or bool(number(add_zero_attn))
     if has_more and (attn_mask is not None or key_padding_mask is not None):
-        message = "a mask together with keys that are added"
+        message = "a mask together with add_bias_kv or add_zero_attn"
         raise UnsupportedError(message)
     if "bias_k" in weights:
         added = (weights["bias_k"], weights["bias_v"])
@@ -193,7 +193,10 @@ def _masks_by_shape(
     if rows == items:
         return None, mask
     if _may_be(rows, query_length) and _may_be(rows, items):
-        message = f"a mask of {rows} rows, which may be the {query_length} places or the {items} items"
+        message = (
+            f"ambiguous mask with {rows} rows: attn_mask has one row per query ({query_length}), key_padding_mask "
+            f"one row per sample ({items})"
+        )
         raise UnsupportedError(message)
     return (None, mask) if _may_be(rows, items) else (mask, None)
 
@@ -259,7 +262,7 @@ def _fast_masks(mask: Value | None, mask_type: Any) -> dict[str, Value]:
         return {}
     kind = None if mask_type is None else number(mask_type)
     if kind not in (0, 1):
-        message = f"an encoder layer with a mask of type {kind}"
+        message = f"unsupported mask_type {kind} of an encoder layer, expected 0 or 1"
         raise UnsupportedError(message)
     return {"attn_mask" if kind == 0 else "key_padding_mask": mask}
 

@@ -118,10 +118,10 @@ def conv_transpose(
     output_size: Any = None,
 ) -> Value:
     if padding_mode != "zeros" or output_size is not None:
-        message = f"padding_mode is {padding_mode}, output_size {output_size}"
+        message = f"unsupported: padding_mode={padding_mode}, output_size={output_size}; expected zeros and None"
         raise UnsupportedError(message)
     if dtype_of(input).is_integer:
-        message = "a transposed convolution of integers"
+        message = "transposed convolution of integers"
         raise UnsupportedError(message)
     count = len(b.dims(weight)) - 2
     pads, extra = integers(padding, count), integers(output_padding, count)

@@ -118,7 +118,7 @@ def aten_arange(
     given = [each for each in (a, b_, c, d, e, f, g) if each is not ...]
     count = len(given) - 4
     if count < 1:
-        message = f"{len(given)} arguments of arange, which has 5 to 7"
+        message = f"arange has {len(given)} arguments, expected 5 to 7"
         raise UnsupportedError(message)
     return arange(b, *given[:count], dtype=given[count])
 

@@ -39,7 +39,7 @@ def embedding_bag(
     """Rows of a table, added up, averaged, or their largest entries, for each bag that begins at an offset."""
     del scale_grad_by_freq, sparse
     if any(b.wants(place) for place in range(1, b.count)):
-        message = "what it keeps for a backward pass"
+        message = "the results 1 to 3 of embedding_bag, which only the backward pass needs, are used"
         raise UnsupportedError(message)
     begins = cast(b, offsets, DType.INT64)
     if number(include_last_offset):

@@ -59,7 +59,7 @@ def _indices(b: Builder, expr: Any, operands: Sequence[Value]) -> list[Value | N
             # A mask is equivalent to the indices of its true elements, on as many axes as its rank.
             found += [b.constant(each.astype(np.int64)) for each in array.nonzero()]
         else:
-            message = "a single truth value as an index"
+            message = "a boolean scalar as an index"
             raise UnsupportedError(message)
     return found
 
@@ -81,7 +81,7 @@ def _parsed(expr: str, operands: Sequence[Value]) -> list[Any]:
             case List():
                 done.append(list(taken))
             case _:
-                message = f"the index {expr}"
+                message = f"unsupported index {expr}"
                 raise UnsupportedError(message)
     return done[0] if isinstance(done[0], list) else [done[0]]
 
@@ -96,7 +96,7 @@ def index(b: Builder, input: Value, indices: Any = None, expr: Any = None) -> Va
     if len(chosen) == 1 and dtype_of(chosen[0]) in (DType.BOOL, DType.UINT8):
         return _masked(b, input, axes[0], chosen[0])
     if any(dtype_of(item) is DType.BOOL for item in chosen):
-        message = "a mask beside other indices"
+        message = "a boolean mask together with other indices"
         raise UnsupportedError(message)
     if len(chosen) == 1:
         return b(Gather, input, chosen[0], axis=axes[0])
@@ -107,7 +107,7 @@ def _masked(b: Builder, x: Value, axis: int, mask: Value) -> Value:
     if axis:
         if len(b.dims(mask)) == 1:
             return b(Compress, x, mask, axis=axis)
-        message = "a mask of several axes behind the first"
+        message = "a boolean mask of rank 2 or more after the first axis"
         raise UnsupportedError(message)
     return b(GatherND, x, b(Transpose, b(NonZero, mask), perm=(1, 0)))
 
@@ -186,7 +186,7 @@ def _counted(b: Builder, index: Value) -> Value:
     if dtype_of(index) is not DType.BOOL:
         return index
     if len(b.dims(index)) != 1:
-        message = "a mask of several axes behind the first"
+        message = "a boolean mask of rank 2 or more after the first axis"
         raise UnsupportedError(message)
     return b(Reshape, b(NonZero, index), vector(b, [-1]))
 
@@ -273,7 +273,7 @@ def scatter(
     axis = axis_of(number(dim), len(b.dims(input)))
     modes = {None: None, "add": "add", "multiply": "mul"}
     if reduce not in modes:
-        message = f"reduce is {reduce}"
+        message = f"unsupported: reduce={reduce}"
         raise UnsupportedError(message)
     updates = _updates(b, input, index, src if src is not None else value)
     return b(ScatterElements, input, index, updates, axis=axis, reduction=modes[reduce])
@@ -289,7 +289,7 @@ def scatter_reduce(
         total = scatter(b, input, axis, index, src, "add")
         return b(Div, total, scatter(b, b(Expand, b.like(input, 1), b(Shape, input)), axis, index, 1.0, "add"))
     if reduce not in modes or not number(include_self):
-        message = f"reduce is {reduce}, include_self {include_self}"
+        message = f"unsupported: reduce={reduce}, include_self={include_self}"
         raise UnsupportedError(message)
     return b(ScatterElements, input, index, _updates(b, input, index, src), axis=axis, reduction=modes[reduce])
 

@@ -53,7 +53,7 @@ Tensor.item, aten::item(input)
 def diagonal_scatter(b: Builder, input: Value, src: Value, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Value:
     """Of a matrix."""
     if len(b.dims(input)) != 2 or (axis_of(number(dim1), 2), axis_of(number(dim2), 2)) != (0, 1):
-        message = "a diagonal of more than a matrix"
+        message = "diagonal_scatter of a tensor whose rank is not 2, or of swapped axes"
         raise UnsupportedError(message)
     rows, columns = (length(b.dims(input), axis) for axis in (0, 1))
     k = int(number(offset))
@@ -151,7 +151,7 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     rank = len(dims) + 1
     plane_axes = axis_of(number(dim1), rank), axis_of(number(dim2), rank)
     if plane_axes[0] == plane_axes[1]:
-        message = f"dim1 and dim2 are the same axis, {plane_axes[0]}"
+        message = f"dim1 and dim2 are equal: axis {plane_axes[0]}"
         raise ShapeError(message)
     if plane_axes != (rank - 2, rank - 1) or not isinstance(dims[-1], int) or not dims[-1]:
         y, others = _with_zeros_around(b, input, k), iter(range(rank - 2))

@@ -32,7 +32,7 @@ def _reduction(given: Any) -> str:
     """Return the reduction mode of a number or name."""
     found = str(given) if isinstance(given, str) else _REDUCTIONS.get(int(number(given)), "")
     if found not in _REDUCTIONS.values():
-        message = f"reduction is {given}"
+        message = f"unsupported reduction {given}"
         raise UnsupportedError(message)
     return found
 
@@ -131,7 +131,7 @@ def cross_entropy(
         share = b(Mul, target, b.like(target, 1 - smoothing))
         target = b(Add, share, b.like(share, smoothing / length(b.dims(input), axis)))
     if isinstance(weight, Value):
-        message = "shares of classes that are weighted"
+        message = "class probabilities as target together with class weights"
         raise UnsupportedError(message)
     loss = b(Neg, b(ReduceSum, b(Mul, logarithm, target), vector(b, [axis]), keepdims=0))
     if _reduction(reduction) != "mean" or axis == 0:
@@ -143,7 +143,7 @@ def cross_entropy(
 def _smoothed(b: Builder, logarithm: Value, target: Value, weight: Any, reduction: Any, ignore_index: Any) -> Value:
     """Return the uniform part of smoothed labels: nll_loss summed over all classes."""
     if isinstance(weight, Value) or len(b.dims(logarithm)) < 2:
-        message = "labels that are smoothed, of classes that are weighted or without a batch"
+        message = "label smoothing together with class weights, or without a batch"
         raise UnsupportedError(message)
     loss = b(Neg, b(ReduceSum, logarithm, vector(b, [1]), keepdims=0))
     counts = b(Not, b(Equal, target, b.like(target, int(number(ignore_index)))))
@@ -165,7 +165,7 @@ def multi_margin_loss(
     """Multi-class margin loss: the mean of max(0, margin - x[target] + x[i]) ** p over the other classes."""
     power = int(number(p))
     if power not in (1, 2) or len(b.dims(input)) != 2:
-        message = f"the power {power} of a tensor of {len(b.dims(input))} axes"
+        message = f"multi_margin_loss with p={power} and rank {len(b.dims(input))}, expected p=1 or 2 and rank 2"
         raise UnsupportedError(message)
     column = b(Unsqueeze, target, vector(b, [1]))
     own = b(GatherElements, input, column, axis=1)

@@ -100,7 +100,7 @@ def multi_dot(b: Builder, *tensors: Value) -> Value:
 def matrix_power(b: Builder, input: Value, n: Any) -> Value:
     count = int(number(n))
     if not 1 <= count <= _MOST_FACTORS:
-        message = f"a matrix to the power of {count}"
+        message = f"matrix_power with the exponent {count}, expected 1 to {_MOST_FACTORS}"
         raise UnsupportedError(message)
     return reduce(lambda x, _: b(MatMul, x, input), range(count - 1), input)
 
@@ -179,7 +179,7 @@ def vander(b: Builder, x: Value, N: Any = None, increasing: Any = False) -> Valu
     """Columns of powers, up to 0 or from 0 on."""
     count = length(b.dims(x), len(b.dims(x)) - 1) if N is None else int(number(N))
     if count < 1:
-        message = "a table without columns"
+        message = "vander with 0 columns"
         raise UnsupportedError(message)
     column = b(Unsqueeze, x, vector(b, [-1]))
     columns = [b(Expand, b.like(x, 1), b(Shape, column))]

@@ -27,11 +27,11 @@ _MODES = MappingProxyType(
 def padded(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Any = None) -> Value:
     """Pad the last axes of `x` by `pairs`, in the order of the axes."""
     if mode not in _MODES:
-        message = f"the padding mode is {mode}"
+        message = f"unsupported padding mode {mode}"
         raise UnsupportedError(message)
     rank = len(b.dims(x))
     if len(pairs) > rank:
-        message = f"{len(pairs)} axes of a tensor of rank {rank} are padded"
+        message = f"the padding has {len(pairs)} axes, the tensor has rank {rank}"
         raise ShapeError(message)
     if not any(p or q for p, q in pairs):
         return x
@@ -51,11 +51,11 @@ def _padded_as(b: Builder, input: Value, pad: Any, mode: str, value: Any) -> Val
         is_sequence(pad) and any(isinstance(n, Value) for n in pad)
     ):
         return _computed(b, input, lengths(b, pad), mode, value)
-    numbers = integers(pad)
-    if len(numbers) % 2:
-        message = f"the padding {list(numbers)} has no two entries for each axis"
+    pads = integers(pad)
+    if len(pads) % 2:
+        message = f"the padding {list(pads)} does not have two elements per axis"
         raise ShapeError(message)
-    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+    pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]
     return padded(b, input, pairs, mode, value)
 
 
@@ -63,7 +63,7 @@ def _computed(b: Builder, x: Value, pad: Value, mode: str, value: Any) -> Value:
     """By as many entries as are computed."""
     rank, count = len(b.dims(x)), length(b.dims(pad), 0)
     if mode not in _MODES or count % 2 or count > 2 * rank:
-        message = f"a padding of {count} computed lengths, mode {mode}, of a tensor of rank {rank}"
+        message = f"padding by {count} computed sizes in mode {mode} of a tensor of rank {rank}"
         raise UnsupportedError(message)
     order = [*range(0, count, 2)][::-1]
     pads = b(Gather, pad, vector(b, [*order, *(place + 1 for place in order)]))

@@ -99,7 +99,7 @@ def avg_pool(
     divisor = number(divisor_override)
     counts_padding = bool(number(count_include_pad)) or divisor is not None
     if divisor is not None and number(ceil_mode):
-        message = "a divisor of its own and windows that hang over the end"
+        message = "divisor_override together with ceil_mode=True"
         raise UnsupportedError(message)
     y = b(
         AveragePool,
@@ -162,7 +162,7 @@ def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices
         if b.count == 1:
             return _adaptive(b, input, output_size, MaxPool)
         if 0 in lengths:
-            message = "the places of maxima where the length of an axis is kept, and not known"
+            message = "indices of adaptive max pooling with an output size of None over an open dim"
             raise UnsupportedError(message)
         y, indices = largest(b, x, dict(enumerate(lengths, 2)))
         return unbatched(b, y, is_added=is_added), unbatched(b, indices, is_added=is_added)
@@ -198,7 +198,7 @@ def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
     extents = b.dims(x)[2:]
     numbers = [n for n in extents if isinstance(n, int)]
     if any(not 1 <= m <= _MOST_WINDOWS for n, m in zip(extents, lengths, strict=True) if m or isinstance(n, int)):
-        message = f"adaptive pooling to {', '.join(map(str, lengths))} windows"
+        message = f"adaptive pooling to {', '.join(map(str, lengths))} windows, expected 1 to {_MOST_WINDOWS} per axis"
         raise UnsupportedError(message)
     if len(numbers) < len(extents):
         y = x

@@ -86,7 +86,7 @@ def _stacked(
     directions = 2 if number(options.get("bidirectional", False)) else 1
     count = int(number(options.get("num_layers", 1)))
     if count < 1:
-        message = f"num_layers is {count}"
+        message = f"num_layers is {count}, expected at least 1"
         raise ShapeError(message)
     is_first = bool(number(options.get("batch_first", False)))
     is_alone = len(b.dims(input)) == 2
@@ -163,7 +163,7 @@ def rnn(
     options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
     names = {"tanh": "Tanh", "relu": "Relu"}
     if nonlinearity not in names:
-        message = f"the activation is {nonlinearity}"
+        message = f"unsupported nonlinearity {nonlinearity}"
         raise UnsupportedError(message)
     kind = _Kind(RNN, (0,), MappingProxyType({"activations": (names[nonlinearity],)}))
     return _stacked(b, kind, input, (hx,), weights, options)
@@ -179,7 +179,7 @@ def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: 
     names = _LIST if has_biases else _LIST[:2]
     ends = [f"l{layer}{end}" for layer in range(count) for end in ("", "_reverse")[:directions]]
     if len(params) != len(names) * len(ends):
-        message = f"{len(params)} weights, and {len(names) * len(ends)} are needed"
+        message = f"{len(params)} weights, expected {len(names) * len(ends)}"
         raise UnsupportedError(message)
     return dict(zip([f"{name}_{end}" for end in ends for name in names], params, strict=True))
 
@@ -198,7 +198,7 @@ def function(
     batch_first: Any = False,
 ) -> Answer:
     if number(train) and number(dropout):
-        message = "layers that drop at random"
+        message = "dropout between layers in training mode"
         raise UnsupportedError(message)
     directions, count = 2 if number(bidirectional) else 1, int(number(num_layers))
     weights = _named(params, count, directions, has_biases=bool(number(has_biases)))

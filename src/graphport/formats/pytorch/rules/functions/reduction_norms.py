@@ -26,7 +26,7 @@ def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
     power = 2.0 if p is None else number(p)
     if isinstance(power, str):
         if power not in ("fro", "inf", "-inf"):
-            message = f"the norm {power}"
+            message = f"unsupported norm {power}"
             raise UnsupportedError(message)
         power = 2.0 if power == "fro" else float(power)
     match float(power):
@@ -78,7 +78,7 @@ def matrix_norm(
     if power == "fro":
         return norm(b, typed(b, input, dtype), 2.0, dim, keepdim)
     if isinstance(power, str) or abs(power) not in (1, math.inf):
-        message = f"the norm {power} of matrices, which is made of singular values"
+        message = f"the matrix norm {power}, which requires singular values"
         raise UnsupportedError(message)
     x = b(Abs, typed(b, input, dtype))
     rows, columns = (axis_of(axis, len(b.dims(x))) for axis in integers(dim, 2))

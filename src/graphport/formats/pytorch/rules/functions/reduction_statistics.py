@@ -36,7 +36,7 @@ def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Val
     axis = axis_of(number(dim), rank)
     count = length(b.dims(input), axis)
     if count > _MOST:
-        message = f"extremes along {count} entries"
+        message = f"cummax and cummin along {count} elements, at most {_MOST} are supported"
         raise UnsupportedError(message)
     perm = [*(a for a in range(rank) if a != axis), axis]
     x = b(Transpose, input, perm=tuple(perm))
@@ -83,7 +83,7 @@ def quantile(
 ) -> Value:
     """Quantile: interpolate between two ranked entries; NaN is ranked like a number."""
     if interpolation != "linear":
-        message = f"interpolation is {interpolation}"
+        message = f"unsupported interpolation {interpolation}, expected linear"
         raise UnsupportedError(message)
     x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
     axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
@@ -92,7 +92,7 @@ def quantile(
         return _at_share(b, ranked, axis, float(number(q)), keepdim)
     shares = constant_numbers(q)
     if shares is None:
-        message = f"{q.name} is computed, and shares are needed"
+        message = f"q is not constant ({q.name})"
         raise UnsupportedError(message)
     found = [b(Unsqueeze, _at_share(b, ranked, axis, share, keepdim), vector(b, [0])) for share in shares]
     return found[0] if len(found) == 1 else b(Concat, *found, axis=0)
@@ -138,7 +138,7 @@ torch.trapz, aten::trapz, torch.trapezoid, aten::trapezoid(y, dx=1.0, dim=-1)
 def cov(b: Builder, input: Value, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Value:
     """Of variables in rows and observations in columns."""
     if fweights is not None or aweights is not None or len(b.dims(input)) != 2:
-        message = "weighted observations, or a single variable"
+        message = "cov with weights, or of a tensor whose rank is not 2"
         raise UnsupportedError(message)
     centered = b(Sub, input, b(ReduceMean, input, vector(b, [1])))
     total = b(MatMul, centered, b(Transpose, centered, perm=(1, 0)))
@@ -164,7 +164,7 @@ def histc(b: Builder, input: Value, bins: Any = 100, min: Any = 0, max: Any = 0)
     """How many entries fall into each of as many parts of a range; its end belongs to the last one."""
     count, low, high = int(number(bins)), float(number(min)), float(number(max))
     if low == high:
-        message = "a range that is that of the entries"
+        message = "histc with a range taken from the data (min equal to max)"
         raise UnsupportedError(message)
     flat = b(Reshape, input, vector(b, [-1]))
     inside = b(And, b(GreaterOrEqual, flat, b.like(flat, low)), b(LessOrEqual, flat, b.like(flat, high)))
@@ -178,7 +178,7 @@ def histc(b: Builder, input: Value, bins: Any = 100, min: Any = 0, max: Any = 0)
 def _sorted_place(b: Builder, boundaries: Value, x: Value, right: Any) -> Value:
     """Count the boundaries below each entry, or with `right` also those equal to it."""
     if len(b.dims(boundaries)) != 1:
-        message = "boundaries for each row"
+        message = "boundaries of rank 2 or more"
         raise UnsupportedError(message)
     last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
     before = b(LessOrEqual if number(right) else Less, boundaries, last)
@@ -204,7 +204,7 @@ def mode(b: Builder, input: Value, dim: Any = -1, keepdim: Any = False) -> tuple
     axis = axis_of(number(dim), rank)
     count = length(b.dims(input), axis)
     if count > _MOST:
-        message = f"the most frequent one of {count} entries"
+        message = f"mode along {count} elements, at most {_MOST} are supported"
         raise UnsupportedError(message)
     values, indices = _ranked(b, input, axis)
     # Places of equal entries come in order, so that the last of a run is the last place.
@@ -228,7 +228,7 @@ def trace(b: Builder, input: Value) -> Value:
 def bincount(b: Builder, input: Value, weights: Any = None, minlength: Any = 0) -> Value:
     """How often each number from 0 to the largest one occurs."""
     if weights is not None:
-        message = "entries that count more than once"
+        message = "bincount with weights"
         raise UnsupportedError(message)
     one = b.constant(np.int64(1))
     largest = b(Add, b(ReduceMax, cast(b, input, DType.INT64), keepdims=0), one)

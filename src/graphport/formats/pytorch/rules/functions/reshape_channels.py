@@ -41,7 +41,7 @@ def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
         return b(SpaceToDepth, input, blocksize=1)
     dims = b.dims(input)
     if len(dims) != 4:
-        message = f"a pixel_unshuffle of a tensor of rank {len(dims)}"
+        message = f"pixel_unshuffle of a tensor of rank {len(dims)}, expected rank 4"
         raise UnsupportedError(message)
     if any(isinstance(dim, Symbolic) for dim in dims[1:]):
         order = np.arange(bounded(length(dims, 1) * r * r)).reshape(r * r, -1).T.reshape(-1)
@@ -66,7 +66,7 @@ def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
     dims = b.dims(input)
     channels, count = length(dims, 1), int(number(groups))
     if channels % count:
-        message = f"{channels} channels are not {count} groups of the same size"
+        message = f"{channels} channels cannot be split into {count} groups"
         raise ShapeError(message)
     rest = list(range(3, len(dims) + 1))
     unsqueezed = b(Unsqueeze, input, vector(b, [1]))
@@ -121,7 +121,7 @@ def slice_indexes(b: Builder, *operands: Value, indexes: Any) -> Value:
         elif isinstance(item, int):
             entries.append(item)
         else:
-            message = f"the index {item}"
+            message = f"unsupported index {item}"
             raise UnsupportedError(message)
     return lengths(b, entries)
 

@@ -142,7 +142,7 @@ def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened
     axis = axis_of(number(dim), rank)
     parts = sizes if sizes is not None else unflattened_size
     if parts is None:
-        message = "the lengths of the parts are missing"
+        message = "the sizes of the unflattened dims are missing"
         raise ShapeError(message)
     shape = [b(Shape, input, start=0, end=axis), lengths(b, parts), b(Shape, input, start=axis + 1)]
     return b(Reshape, input, b(Concat, *shape, axis=0))
@@ -154,7 +154,7 @@ def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
     dims = b.dims(input)
     axes = axes_of(dim, len(dims)) if dim is not None else tuple(range(len(dims)))
     if any(isinstance(dims[axis], Symbolic) for axis in axes if dims):
-        message = "whether a length is 1 is not known"
+        message = "it is unknown whether the open dim is 1"
         raise UnsupportedError(message)
     chosen = [axis for axis in axes if dims and dims[axis] == 1]
     return b(Squeeze, input, vector(b, chosen)) if chosen else input
@@ -197,7 +197,7 @@ def permute(b: Builder, input: Value, dims: Any) -> Value:
     rank = len(b.dims(input))
     order = [axis_of(axis, rank) for axis in integers(dims)]
     if sorted(order) != list(range(rank)):
-        message = f"{order} is no order of {rank} axes"
+        message = f"{order} is no permutation of {rank} axes"
         raise ShapeError(message)
     return moved(b, input, order)
 

@@ -57,11 +57,11 @@ def interpolate(
     if mode == "area":
         return adaptive_avg_pool(b, input, _sizes(b, input, size, scale_factor))
     if mode not in _MODES:
-        message = f"the mode is {mode}"
+        message = f"unsupported mode {mode}"
         raise UnsupportedError(message)
     attributes = _points(mode, corners=bool(number(align_corners)), antialias=bool(number(antialias)))
     if number(antialias) and number(align_corners):
-        message = "antialiasing with aligned corners: PyTorch takes the step between corners from places at halves"
+        message = "antialias together with align_corners, which PyTorch computes with half-pixel scales"
         raise UnsupportedError(message)
     axes = tuple(range(2, 2 + count))
     if size is not None or recompute_scale_factor:
@@ -101,7 +101,7 @@ def _points(mode: str, *, corners: bool, antialias: bool) -> dict[str, Any]:
 
 def _factors(scale_factor: Any, count: int) -> list[float]:
     if scale_factor is None:
-        message = "neither a size nor a factor is given"
+        message = "size and scale_factor are both missing"
         raise UnsupportedError(message)
     given = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,)
     factors = [float(number(each)) for each in given]
@@ -165,7 +165,7 @@ def grid_sample(
     border = borders[padding_mode] if isinstance(padding_mode, int) else padding_mode
     names = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
     if stated not in names or border not in borders:
-        message = f"mode is {mode}, padding_mode {padding_mode}"
+        message = f"unsupported: mode={mode}, padding_mode={padding_mode}"
         raise UnsupportedError(message)
     corners = 1 if align_corners is not None and number(align_corners) else None
     return b(GridSample, input, grid, mode=names[stated], padding_mode=border, align_corners=corners)

@@ -52,7 +52,7 @@ def _factor(norm: str | None, count: int, *, inverse: bool) -> float:
         return sqrt(count) if inverse else 1 / sqrt(count)
     if norm == "forward":
         return float(count) if inverse else 1.0 / count
-    message = f"norm is {norm}"
+    message = f"unsupported norm {norm}"
     raise UnsupportedError(message)
 
 
@@ -245,7 +245,7 @@ def _frames(
     size = int(number(n_fft))
     step = size // 4 if hop_length is None else int(number(hop_length))
     if align_to_window:
-        message = "frames that are aligned to their windows"
+        message = "align_to_window=True"
         raise UnsupportedError(message)
     is_alone = len(b.dims(input)) == 1
     x = b(Unsqueeze, input, vector(b, [0])) if is_alone else input
@@ -296,12 +296,12 @@ def istft(
     bounded(size * size)
     step = size // 4 if hop_length is None else int(number(hop_length))
     if number(return_complex) or (onesided is not None and not number(onesided)) or len(b.dims(input.real)) != 3:
-        message = "a transform back to complex numbers, from all places, or without a batch"
+        message = "istft with return_complex=True, onesided=False or without a batch"
         raise UnsupportedError(message)
     shape = _windowed(b, input.real, window, size, win_length)
     known = weight_of(shape)
     if known is None:
-        message = "a window that is computed"
+        message = "the window is not constant"
         raise UnsupportedError(message)
     frames = irfft(b, input, size, 1)
     if number(normalized):
@@ -317,7 +317,7 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
     """Sums of frames, divided by the sums of squared windows, without what padding added."""
     total = b.dims(x, at_least=2)[1]
     if not isinstance(total, int):
-        message = "an unknown number of frames"
+        message = "the number of frames is not constant"
         raise UnsupportedError(message)
     sums = np.zeros(bounded(total))
     for start in range(0, total - len(window) + 1, step):

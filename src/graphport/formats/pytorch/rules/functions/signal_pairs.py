@@ -327,7 +327,7 @@ def _product(rule: Function, b: Builder, /, *operands: Value, **attributes: Any)
     """Apply a bilinear rule (product and sum) to two tensors, at least one of which is complex."""
     flags = attributes.pop(COMPLEX, ())
     if len(operands) != 2:
-        message = f"{rule} of {len(operands)} tensors of which some are complex"
+        message = f"{rule} of {len(operands)} operands with complex ones"
         raise UnsupportedError(message)
     x, y = _alike_types(b, *(parts(b, each) if flag else each for each, flag in zip(operands, flags, strict=True)))
 
