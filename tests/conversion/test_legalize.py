@@ -90,7 +90,7 @@ def test_a_word_without_rule_stays_with_a_warning_at_its_place():
     graph, findings = legalize(from_proto(proto))
     assert [node.op for node in graph] == ["com.example.Foo", "Relu"]
     assert [(finding.code, finding.severity) for finding in findings] == [("LEG0001", Severity.WARNING)]
-    assert "com.example.Foo is kept unchanged" in findings[0].message
+    assert "com.example.Foo remains unchanged" in findings[0].message
     assert 'graph.node[0] "first"' in str(findings[0].span)
     assert graph.opsets == {"": OPSET, "com.example": 1}
 

@@ -217,7 +217,7 @@ class Legalizer:
         self.inference.findings.append(
             Diagnostic(
                 "LEG0001",
-                f"{node.op} is kept unchanged: {reason or 'no import rule exists'}",
+                f"{node.op} remains unchanged: {reason or 'no import rule exists'}",
                 node.origin,
                 "only its source format supports it"
                 if registry.expansion(node.dialect, node.word) is None

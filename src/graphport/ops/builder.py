@@ -120,7 +120,7 @@ class Builder:
             ShapeError: a number of dtype string.
         """
         if dtype is DType.STRING and isinstance(data, (int, float)):
-            message = f"a tensor of strings, expected numbers such as {data}"
+            message = f"a tensor of strings, expected a numeric type: {data}"
             raise ShapeError(message)
         known = isinstance(data, Storage)
         storage, fact = (data, TensorFact.of(data)) if known else self.inference.constant(data, dtype)

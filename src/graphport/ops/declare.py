@@ -415,7 +415,7 @@ def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[
 
 
 def expansion(dialect: str, word: str) -> Callable[[Lowering], Lowering]:
-    """Register canonical operators for an op type that stays unchanged where its format has it.
+    """Register canonical operators for an op type that is not replaced in formats that support it.
 
     They give the facts of its results, and replace it in every other format.
     """

@@ -16,7 +16,7 @@ def require_operands(graph: Graph) -> None:
     """Refuse a graph with a canonical node that lacks a required operand; passes and export rules rely on them.
 
     Raises:
-        DiagnosticError: SHAPE0001 for each such node.
+        DiagnosticError: SHAPE0001 for each node.
     """
     pages = registry.pages()
     found: list[Diagnostic] = []

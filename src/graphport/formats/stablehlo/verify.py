@@ -34,7 +34,7 @@ _ATTRIBUTES: dict[str, tuple[type, ...]] = {
 def verify(program: Program) -> None:
     """Check every operation that has an import rule, in all functions and regions.
 
-    Rules recognize patterns of operations in regions, so these are checked before any rule runs.
+    Rules recognize patterns of operations in regions, so regions are checked before any rule runs.
 
     Raises:
         RefusedError: SH0007 an operation has another number of operands, results or regions than its rule reads, or

@@ -82,7 +82,7 @@ def needed(value: Value | None, what: str) -> tuple[int, ...]:
 
 
 def check_counts(count: int, **lists: Sequence[Any] | None) -> None:
-    """Check that each list has `count` entries; `None` stands for one that is not known.
+    """Check that each list has `count` entries; `None` means unknown.
 
     Raises:
         ShapeError: one has not.

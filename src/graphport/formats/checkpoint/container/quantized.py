@@ -52,7 +52,7 @@ def dequantized_tensors(tensors: Mapping[str, Storage], section: Config) -> dict
         DiagnosticError: CKPT0005 a variant that is not read; CKPT0006 a value of the configuration; CKPT0007 a tensor
             that is missing or has another shape.
     """
-    reader = _Reader(dict(tensors), section)
+    reader = _QuantizedTensors(dict(tensors), section)
     method = section.text("quant_method")
     if method == "mxfp4":
         reader.replace("_blocks", ("_scales",), reader.mxfp4)
@@ -74,7 +74,7 @@ def dequantized_tensors(tensors: Mapping[str, Storage], section: Config) -> dict
     return reader.tensors
 
 
-class _Reader:
+class _QuantizedTensors:
     """The tensors of a folder while matrices replace codes and scales."""
 
     def __init__(self, tensors: dict[str, Storage], section: Config) -> None:
@@ -85,7 +85,7 @@ class _Reader:
         self.is_symmetric = True
 
     def replace(self, suffix: str, others: Sequence[str], compute: Callable[[str], Storage]) -> None:
-        """Replace the tensors of each name that ends with `suffix`, and of the same names with other ends."""
+        """Replace each tensor whose name ends with `suffix`, and the tensors with other suffixes."""
         method = self.section.text("quant_method")
         names = [name for name in self.tensors if name.endswith(suffix)]
         if suffix == ".weight":
@@ -104,7 +104,7 @@ class _Reader:
     def fault(self, name: str, message: str) -> DiagnosticError:
         return fault("CKPT0007", message, self.section.source, name[:200], "the configuration is of another model")
 
-    def part(self, name: str, *shape: int | None, dtypes: set[DType] | None = None) -> Storage:
+    def require(self, name: str, *shape: int | None, dtypes: set[DType] | None = None) -> Storage:
         """Return a tensor; `None` permits every size of an axis."""
         found = self.tensors.get(name)
         if found is None:
@@ -161,13 +161,13 @@ class _Reader:
     def gptq(self, stem: str) -> Storage:
         """Return (code - zero) * scale with zeros that are stored less one.  Shapes: → [N, K]."""
         each = _WORD_BITS // self.bits
-        words = self.part(f"{stem}.qweight", None, None, dtypes={DType.INT32})
+        words = self.require(f"{stem}.qweight", None, None, dtypes={DType.INT32})
         width, count = words.shape[0] * each, words.shape[1]
         groups, index = self._groups(width, stem)
-        scales = self.part(f"{stem}.scales", groups, count)
-        zeros = self.part(f"{stem}.qzeros", groups, count // each, dtypes={DType.INT32})
+        scales = self.require(f"{stem}.scales", groups, count)
+        zeros = self.require(f"{stem}.qzeros", groups, count // each, dtypes={DType.INT32})
         if f"{stem}.g_idx" in self.tensors:
-            index = self.part(f"{stem}.g_idx", width, dtypes={DType.INT32}).numpy()
+            index = self.require(f"{stem}.g_idx", width, dtypes={DType.INT32}).numpy()
             if width and not 0 <= index.min() <= index.max() < groups:
                 raise self.fault(stem, f"{stem[:200]}.g_idx has groups beyond {groups}")
         shift = 0 if self.section.text("checkpoint_format", default="gptq") == "gptq_v2" else 1
@@ -181,12 +181,12 @@ class _Reader:
         return Derived((count, width), compute, words)
 
     def awq(self, stem: str) -> Storage:
-        """Return (code - zero) * scale of words along the outputs.  Shapes: → [N, K]."""
-        words = self.part(f"{stem}.qweight", None, None, dtypes={DType.INT32})
+        """Return (code - zero) * scale of codes packed along the outputs.  Shapes: → [N, K]."""
+        words = self.require(f"{stem}.qweight", None, None, dtypes={DType.INT32})
         width, count = words.shape[0], words.shape[1] * _WORD_BITS // self.bits
         groups, index = self._groups(width, stem)
-        scales = self.part(f"{stem}.scales", groups, count)
-        zeros = self.part(f"{stem}.qzeros", groups, words.shape[1], dtypes={DType.INT32})
+        scales = self.require(f"{stem}.scales", groups, count)
+        zeros = self.require(f"{stem}.qzeros", groups, words.shape[1], dtypes={DType.INT32})
 
         def compute() -> Array:
             codes, shifts = (_awq_ordered(_unpacked(each.numpy(), self.bits)).T for each in (words, zeros))
@@ -197,17 +197,17 @@ class _Reader:
     def packed(self, stem: str) -> Storage:
         """Return (code - zero) * scale of compressed-tensors; codes are stored plus half of their range."""
         each = _WORD_BITS // self.bits
-        words = self.part(f"{stem}.weight_packed", None, None, dtypes={DType.INT32})
-        stated = self.part(f"{stem}.weight_shape", 2).numpy().tolist()
+        words = self.require(f"{stem}.weight_packed", None, None, dtypes={DType.INT32})
+        stated = self.require(f"{stem}.weight_shape", 2).numpy().tolist()
         count, width = words.shape[0], stated[1]
         if stated[0] != count or not (words.shape[1] - 1) * each < width <= words.shape[1] * each:
             raise self.fault(stem, f"{stem[:200]}.weight_shape is {stated}, the codes are {list(words.shape)} words")
         groups, index = self._groups(width, stem)
-        scales = self.part(f"{stem}.weight_scale", count, groups)
+        scales = self.require(f"{stem}.weight_scale", count, groups)
         zeros = None
         if not self.is_symmetric:
             rows = -(-count // each)
-            zeros = self.part(f"{stem}.weight_zero_point", rows, groups, dtypes={DType.INT32})
+            zeros = self.require(f"{stem}.weight_zero_point", rows, groups, dtypes={DType.INT32})
 
         def compute() -> Array:
             codes = _unpacked(words.numpy(), self.bits)[:, :width]
@@ -220,7 +220,7 @@ class _Reader:
     def scaled(self, stem: str) -> Storage:
         """Return 8-bit elements times the scale of their block, row or tensor.  Shapes: → [N, K]."""
         name = f"{stem}.weight"
-        codes = self.part(name, None, None, dtypes={*_FLOAT8, DType.INT8})
+        codes = self.require(name, None, None, dtypes={*_FLOAT8, DType.INT8})
         suffix = "weight_scale_inv" if f"{stem}.weight_scale_inv" in self.tensors else "weight_scale"
         scales = self.tensors.get(f"{stem}.{suffix}")
         if scales is None:
@@ -246,8 +246,8 @@ class _Reader:
 
     def mxfp4(self, stem: str) -> Storage:
         """Return float4 elements times powers of two, as a stack of experts.  Shapes: → [E, K, rows]."""
-        blocks = self.part(f"{stem}_blocks", None, None, None, _MX_BLOCK // 2, dtypes={DType.UINT8})
-        scales = self.part(f"{stem}_scales", *blocks.shape[:3], dtypes={DType.UINT8})
+        blocks = self.require(f"{stem}_blocks", None, None, None, _MX_BLOCK // 2, dtypes={DType.UINT8})
+        scales = self.require(f"{stem}_scales", *blocks.shape[:3], dtypes={DType.UINT8})
         experts, rows, count, _ = blocks.shape
 
         def compute(expert: int) -> Array:
@@ -261,14 +261,14 @@ class _Reader:
 
 
 def _unpacked(words: Array, bits: int) -> Array:
-    """Return the codes in words of 32 bits, the lowest bits first.  Shapes: [rows, n] → int32 [rows, n * 32 / bits]."""
+    """Unpack the codes of int32 elements, the lowest bits first.  Shapes: [rows, n] → int32 [rows, n * 32 / bits]."""
     shifts = np.arange(0, _WORD_BITS, bits, dtype=np.uint32)
     codes = np.ascontiguousarray(words).view(np.uint32)[:, :, None] >> shifts & np.uint32((1 << bits) - 1)
     return codes.reshape(len(words), -1).astype(np.int32)
 
 
 def _awq_ordered(codes: Array) -> Array:
-    """Order the codes of each word by column.  Shapes: [rows, n] → [rows, n]."""
+    """Order the codes of each int32 by column.  Shapes: [rows, n] → [rows, n]."""
     return codes.reshape(len(codes), -1, len(_AWQ_ORDER))[:, :, _AWQ_ORDER].reshape(len(codes), -1)
 
 

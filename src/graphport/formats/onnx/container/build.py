@@ -71,7 +71,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def hides(self, name: str) -> Value | None:
+    def hidden_value(self, name: str) -> Value | None:
         """The value of an outer graph that `name` hides in this graph, `None` if there is none."""
         scope = self.outer
         while scope is not None:
@@ -214,7 +214,7 @@ class GraphBuilder:
         if name in scope.names:
             self._findings.error("ONNX0101", f"the name {name!r} is given twice", place, "rename one of both")
             return Value(name)
-        hidden = scope.hides(name)
+        hidden = scope.hidden_value(name)
         if hidden is not None and not _is_pending(hidden):
             self._findings.warning(
                 "ONNX0105", f"{name!r} hides a value of the graph around it", place, "rename one of both"
@@ -282,7 +282,7 @@ class GraphBuilder:
         is_text = names.is_plain or set(map(type, flat)) <= {str}
         values: dict[str, Value] = dict(zip(flat, map(Value, flat), strict=True)) if is_text else {}
         is_plain = len(values) == len(flat) and taken.keys().isdisjoint(flat)
-        if not is_plain or (scope.outer is not None and any(map(scope.hides, flat))):
+        if not is_plain or (scope.outer is not None and any(map(scope.hidden_value, flat))):
             reserved = {name for name in flat if isinstance(name, str)}
             return [
                 [self._result(name, index, scope, reserved) for name in outputs] for index, outputs in enumerate(given)
@@ -294,8 +294,8 @@ class GraphBuilder:
     def _result(self, name: str, index: int, scope: Scope, reserved: AbstractSet[str]) -> Value | None:
         """Create a result value; report an invalid or duplicate name.
 
-        A body may give the name of a value that an outer graph computes later, or of the result of its own node: the
-        names of the body come first there, as in onnx.checker and ONNX Runtime.  The value gets another name.
+        A result in a body may have the name of a value that an outer graph computes later, or of a result of the node
+        with the body. The name then refers to the inner value, as in onnx.checker and ONNX Runtime; it is renamed.
         """
         if not name:
             return None
@@ -305,7 +305,7 @@ class GraphBuilder:
         if stated is not name:
             self._findings.error("ONNX0006", f"the name {stated!r} is no UTF-8", place)
         is_new = scope.names.setdefault(stated, value) is value
-        hidden = scope.hides(stated)
+        hidden = scope.hidden_value(stated)
         if not is_new or (hidden is not None and not _is_pending(hidden)):
             self._findings.error("ONNX0101", f"the name {stated!r} is given twice", place, "rename one of both")
         elif hidden is not None:
@@ -316,7 +316,7 @@ class GraphBuilder:
         """Return an unused name for the value `name` of a body, whose name an outer graph has, too."""
         attribute = scope.place.rpartition(".")[2]
         found = unique(f"{attribute}.{name}", self._renamed, reserved=reserved)
-        while found in scope.names or scope.hides(found) is not None:
+        while found in scope.names or scope.hidden_value(found) is not None:
             self._renamed.add(found)
             found = unique(f"{attribute}.{name}", self._renamed, reserved=reserved)
         self._renamed.add(found)

@@ -122,10 +122,10 @@ class _DimensionNumbers:
 def _dimension_numbers(
     e: Emitter, op: Operation, group: str, names: Sequence[str], indices: Value
 ) -> _DimensionNumbers:
-    """Read the numbers of a gather or a scatter.
+    """Read the dimension attributes of a gather or a scatter.
 
     Raises:
-        RefusedError: SH0007 one is not an integer, or they do not fit the rank of the indices.
+        RefusedError: SH0007 a dimension number is no integer, or exceeds the rank of the indices.
     """
     found = dictionary(op.attribute(group))
     offset, collapsed, operand_batch, indices_batch, start_map = (

@@ -153,7 +153,7 @@ class Encoder:
 
 
 def _packed(field: Field, values: Sequence[Any]) -> bytes:
-    """Encode numbers of a field.
+    """Encode integers of a field.
 
     Raises:
         DiagnosticError: TFL0305 one is outside of the range of the field.

@@ -49,7 +49,7 @@ def size_vector(b: Builder, dims: Sequence[Dim], *near: Value) -> Value:
     """Return `dims` as an int32 vector: a constant, or computed from the shapes of inputs and of the values `near`.
 
     Raises:
-        UnsupportedError: a symbol is a dim of none of these values.
+        UnsupportedError: no value has a symbol as a dim.
     """
     numbers = [n for n in dims if isinstance(n, int)]
     if len(numbers) == len(dims):
@@ -78,7 +78,7 @@ class _Sizes:
         self._b = b
         ports = [] if b.graph is None else [each for each in b.graph.inputs if isinstance(each.fact, TensorFact)]
         b.looks_around = True
-        # Layout passes leave inputs as they are, while the shape of another value may keep a transposed copy alive.
+        # Layout passes do not change inputs, while the shape of another value may keep a transposed copy alive.
         self.sources = [each for each in dict.fromkeys([*ports, *near]) if not each.is_constant]
         self._shapes: dict[Value, Value] = {}
         self._known: dict[Dim, Value] = {}

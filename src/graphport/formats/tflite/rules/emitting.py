@@ -242,7 +242,7 @@ def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
     """Reshape a value; open sizes are inferred or computed.
 
     Raises:
-        UnsupportedError: several sizes are open, and one is computed from no input.
+        UnsupportedError: several sizes are dynamic, and no input determines one.
     """
     numbers = [n if isinstance(n, int) else -1 for n in dims]
     if numbers.count(-1) > 1:

@@ -229,7 +229,7 @@ def lift_non_zero(b: Builder, x: Value) -> Lifted:
 
 
 def _index_grid(b: Builder, n: int | Value, shape: tuple[int, int]) -> Value:
-    """Return the numbers 0 … n - 1 as a row or a column."""
+    """Return the integers 0 … n - 1 as a row or a column."""
     return shaped(b, emit(b, "RANGE", ints(b, 0), ints(b, n) if isinstance(n, int) else n, ints(b, 1)), shape)
 
 

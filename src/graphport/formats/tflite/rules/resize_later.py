@@ -73,7 +73,7 @@ def resized_later(
 
 
 def _extent(b: Builder, x: Value, axis: int) -> Size:
-    """Return the size of an axis as a float, computed if it is open."""
+    """Return the size of an axis as a float, computed at run time if it is dynamic."""
     n = extent(b, x, axis)
     return float(n) if isinstance(n, int) else cast_to(b, n, DType.FLOAT32)
 
@@ -177,7 +177,7 @@ def _weights(b: Builder, at: Value, n: Size, scale: Value, stated: Sampling) -> 
 
 
 def _column(b: Builder, n: Size) -> Value:
-    """Return the numbers 0 … n - 1 as a column."""
+    """Return the integers 0 … n - 1 as a column."""
     if isinstance(n, Value):
         return shaped(b, emit(b, "RANGE", b.like(n, 0), n, b.like(n, 1)), (-1, 1))
     return b.constant(np.arange(reserve(int(n)), dtype=np.float32).reshape(-1, 1))

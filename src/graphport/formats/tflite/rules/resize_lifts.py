@@ -140,7 +140,7 @@ def _resize_by_operator(
 def _lengths(
     dims: Sequence[Dim], result: Sequence[Dim] | None, axes: Sequence[int], wanted: Sequence[int] | None
 ) -> tuple[Dim, ...] | None:
-    """Return height and width of a resized image, if only these axes change; they may be open."""
+    """Return height and width of a resized image, if no other axis changes; both may be dynamic."""
     found = list(dims if wanted is not None else result or ())
     for axis, n in zip(axes, wanted or (), strict=False):
         found[axis] = n
@@ -160,7 +160,7 @@ def _is_exact(dims: Sequence[Dim], result: Sequence[Dim], axes: Sequence[int], f
 
 
 def _coordinates(stated: str, lengths: Sequence[Dim] | None, *, is_exact: bool) -> str | None:
-    """Return the coordinates of an operator that are equal to these; `None` if there are none."""
+    """Return the equal coordinates of an operator; `None` if there are none."""
     if lengths is None:
         return None
     is_longer = all((bounds(out)[0] or 0) > 1 for out in lengths)

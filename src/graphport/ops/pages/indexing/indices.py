@@ -60,7 +60,7 @@ def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1
     Source: ONNX OneHot-11.
     """
     count = int(depth.reshape(-1)[0])
-    # Unsigned indices beyond int64 would become negative.
+    # Unsigned indices beyond int64 would be negative.
     wanted = (np.minimum(indices, 2**62) if indices.dtype == np.uint64 else indices).astype(np.int64)
     wanted = np.where(wanted < 0, wanted + count, wanted)
     place = axis % (indices.ndim + 1)

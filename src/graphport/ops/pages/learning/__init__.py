@@ -1,1 +1,1 @@
-"""Classical machine learning: operators of ai.onnx.ml without a canonical form; they stay unchanged."""
+"""Classical machine learning: operators of ai.onnx.ml without a canonical form; they are not converted."""

@@ -48,10 +48,10 @@ def _pad_shape(op: PadView[TensorFact]) -> TensorFact:
 
 
 def _check_count(pads: TensorFact, axes: TensorFact | int) -> None:
-    """Check the number of pads where it and the number of axes are known, whatever their elements.
+    """Check the number of pads if it and the rank are static.
 
     Raises:
-        ShapeError: there are not two pads for each axis.
+        ShapeError: the number of pads is not twice the number of axes.
     """
     count = axes if isinstance(axes, int) else (axes.dims[0] if axes.shape else None)
     pad_count = pads.dims[0] if pads.shape is not None and pads.rank == 1 else None

@@ -125,7 +125,7 @@ def resolve_target_shape(
 
 
 def may_fill(source: tuple[Dim, ...], dims: Sequence[Dim]) -> bool:
-    """Whether two shapes may have equal element counts; beside a dim of 0, open dims may be 0 too."""
+    """Whether two shapes may have equal element counts; with a dim of 0, open dims may be 0 too."""
     before, after = product(source), product(dims)
     return decide_equal(before, after) is not False or (after == 0 and isinstance(before, Symbolic))
 
@@ -133,7 +133,7 @@ def may_fill(source: tuple[Dim, ...], dims: Sequence[Dim]) -> bool:
 def resolve_copied_dims(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
     """Replace dims of a target that may be 0 at run time by the dim of `source` that they copy.
 
-    An element stays if all others are positive and the element counts agree: a copy would be an error then.
+    An element remains if all others are positive and the element counts agree: a copy would be an error then.
     """
     is_known = -1 not in dims and decide_equal(product(source), product(dims)) is True
     doubtful = [i for i, dim in enumerate(dims) if dim != -1 and decide_less(dim, 1) is not False]

@@ -92,7 +92,7 @@ def qconv(
     stated = Sliding(**attributes)
     given = [number for number in numbers if number is not None]
     if len(given) != len(numbers) or len(given) != 6:
-        message = f"{len(given)} zero points and scales of {len(numbers)} operands"
+        message = f"{len(given)} zero points and scales, expected 6"
         raise ShapeError(message, "filter, input and output have one each")
     a0, a_scale, b0, b_scale, c0, c_scale = given
     target, space = datum(output_dt) or DType.INT32, len(b.dims(input)) - 2

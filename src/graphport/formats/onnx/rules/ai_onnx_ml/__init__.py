@@ -1,4 +1,4 @@
-"""Classic models of ONNX, `ai.onnx.ml`: plain arithmetic as canonical operators, the others unchanged."""
+"""Classic models of ONNX, `ai.onnx.ml`: plain arithmetic as canonical operators, other operators unchanged."""
 
 from graphport.ops.declare import Dialect
 

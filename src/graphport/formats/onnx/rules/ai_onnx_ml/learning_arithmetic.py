@@ -56,7 +56,7 @@ def normalizer(b: Builder, x: Value, *, norm: str = "MAX") -> Value:
         case _:
             message = f"there is no norm {norm!r}"
             raise ShapeError(message, "MAX, L1 or L2")
-    # A row of zeros stays zero.
+    # A row of zeros remains zero.
     return b(Div, real, b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size))
 
 
@@ -122,9 +122,9 @@ def label_encoder(
     default_float: float = -0.0,
     **others: object,
 ) -> Value:
-    """Look up integers; other keys and values than numbers stay in the domain."""
+    """Look up integers; keys and values of other types remain in the domain."""
     if others.keys() - {"default_string"} or not keys_int64s or not (values_int64s or values_floats):
-        message = "keys or values other than numbers"
+        message = "keys or values that are not numeric"
         raise UnsupportedError(message)
     table = _floats(b, values_floats) if values_floats else b.constant(np.array(values_int64s, np.int64))
     hits = b(Equal, b(Unsqueeze, x, vector(b, [-1])), b.constant(np.array(keys_int64s, np.int64)))

@@ -234,7 +234,7 @@ def _walked(b: Builder, x: Value, stated: Mapping[str, Any]) -> tuple[Value, lis
 def _scores(b: Builder, x: Value, stated: Mapping[str, Any], kind: str, count: int, function: str) -> Value:
     """Emit the sums of the leaf weights by class or target.  Shapes: x [n, c] → [n, count]."""
     if function not in ("SUM", "AVERAGE"):
-        message = f"trees that are put together by {function}"
+        message = f"the aggregation {function} of trees"
         raise UnsupportedError(message)
     wide = DType.FLOAT64 if dtype_of(x) is DType.FLOAT64 else DType.FLOAT32
     at, names = _walked(b, cast(b, x, wide), stated)
