@@ -30,6 +30,16 @@ word = partial(lower, "ai.onnx.ml")
 _HALF = 0.5
 
 
+def _require(is_valid: bool, message: str) -> None:
+    """Check attributes.
+
+    Raises:
+        ShapeError: they are not valid.
+    """
+    if not is_valid:
+        raise ShapeError(message)
+
+
 def _single(b: Builder, x: Value) -> Value:
     return cast(b, x, DType.FLOAT32)
 
@@ -78,7 +88,9 @@ def imputer(
     is_float = dtype_of(x).is_floating
     replaced = replaced_value_float if is_float else replaced_value_int64
     is_missing = b(IsNaN, x) if is_float and isnan(replaced) else b(Equal, x, b.like(x, replaced))
-    return b(Where, is_missing, b.like(x, list(imputed_value_floats if is_float else imputed_value_int64s)), x)
+    imputed = list(imputed_value_floats if is_float else imputed_value_int64s)
+    _require(bool(imputed), f"no imputed values of type {dtype_of(x)}")
+    return b(Where, is_missing, b.like(x, imputed), x)
 
 
 @word("ArrayFeatureExtractor")
@@ -90,6 +102,7 @@ def array_feature_extractor(b: Builder, x: Value, y: Value) -> Value:
 @word("FeatureVectorizer")
 def feature_vectorizer(b: Builder, *x: Value, inputdimensions: Sequence[int] = ()) -> Value:
     parts: list[Value] = []
+    _require(len(x) == len(inputdimensions) > 0, f"{len(inputdimensions)} inputdimensions for {len(x)} operands")
     for each, columns in zip(x, inputdimensions, strict=True):
         dims = b.dims(each)
         if len(dims) != 2 or dims[1] != columns:
@@ -126,6 +139,8 @@ def label_encoder(
     if others.keys() - {"default_string"} or not keys_int64s or not (values_int64s or values_floats):
         message = "keys or values that are not numeric"
         raise UnsupportedError(message)
+    count = len(values_floats or values_int64s)
+    _require(len(keys_int64s) == count, f"{len(keys_int64s)} keys for {count} values")
     table = _floats(b, values_floats) if values_floats else b.constant(np.array(values_int64s, np.int64))
     hits = b(Equal, b(Unsqueeze, x, vector(b, [-1])), b.constant(np.array(keys_int64s, np.int64)))
     marks = cast(b, hits, DType.INT32)
@@ -150,6 +165,9 @@ def _transformed(b: Builder, scores: Value, name: str) -> Value:
 
 def _linear(b: Builder, x: Value, coefficients: Sequence[float], intercepts: Sequence[float], rows: int) -> Value:
     """`x @ coefficients.T + intercepts` with `rows` rows of coefficients."""
+    is_matrix = rows > 0 and len(coefficients) % rows == 0
+    _require(is_matrix, f"{len(coefficients)} coefficients for {rows} targets")
+    _require(len(intercepts) in (0, rows), f"{len(intercepts)} intercepts for {rows} targets")
     weights = np.ascontiguousarray(np.asarray(coefficients, np.float32).reshape(rows, -1).T)
     wide = DType.FLOAT64 if dtype_of(x) is DType.FLOAT64 else DType.FLOAT32
     y = b(MatMul, cast(b, x, wide), b.constant(weights.astype(wide.numpy)))
@@ -190,6 +208,7 @@ def linear_classifier(
         raise UnsupportedError(message)
     labels = b.constant(np.array(classlabels_ints, np.int64))
     rows = len(coefficients) // max(dims[1], 1)
+    _require(len(classlabels_ints) >= rows, f"{len(classlabels_ints)} labels for {rows} rows of coefficients")
     scores = _linear(b, x, coefficients, intercepts, rows)
     if rows == 1 and len(classlabels_ints) == 2:
         scores = b(Concat, b(Neg, scores), scores, axis=1)
@@ -218,7 +237,11 @@ def svm_regressor(
 ) -> Value:
     """A weighted sum of kernels between rows and support vectors."""
     real = _single(b, x)
+    _require(len(rho) > 0 and len(kernel_params) == 3, f"{len(rho)} values of rho, {len(kernel_params)} kernel_params")
     if n_supports:
+        is_matrix = 0 < n_supports == len(coefficients) and len(support_vectors) % n_supports == 0
+        counts = f"{len(support_vectors)} elements and {len(coefficients)} coefficients"
+        _require(is_matrix, f"{counts} of {n_supports} support vectors")
         vectors = np.asarray(support_vectors, np.float32).reshape(n_supports, -1)
         real = _kernel(b, real, vectors, kernel_type, kernel_params)
     weights = np.asarray(coefficients, np.float32).reshape(-1, 1)

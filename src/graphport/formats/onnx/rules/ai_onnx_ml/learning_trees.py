@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.ai_onnx_ml.scores import labelled, transformed
-from graphport.ops.declare import UnsupportedError, expansion, meaning
+from graphport.ops.declare import ShapeError, UnsupportedError, expansion, meaning
 from graphport.ops.lowering.operands import cast, dtype_of, vector
 from graphport.ops.pages.activation import Sigmoid, Softmax
 from graphport.ops.pages.arithmetic import Add, Div, Neg, Sub
@@ -38,7 +38,12 @@ word = partial(meaning, "ai.onnx.ml")
 replaced = partial(expansion, "ai.onnx.ml")
 _MAX_DEPTH = 64
 """Levels of a tree that are written out."""
+_MAX_WEIGHTS = 1 << 26
+"""Elements of the table of leaf weights by node and class."""
 _HALF = 0.5
+_NODE_LISTS = [
+    f"nodes_{name}" for name in ("treeids", "nodeids", "modes", "featureids", "truenodeids", "falsenodeids", "values")
+]
 
 _BRANCHES: Mapping[str, Callable[[Any, Any], Any]] = {
     "BRANCH_LEQ": np.less_equal,
@@ -54,6 +59,43 @@ def _either(stated: Mapping[str, Any], name: str) -> Any:
     """An attribute that is a list of floats, or a tensor."""
     found = stated.get(f"{name}_as_tensor", stated.get(name))
     return None if found is None or len(found) == 0 else np.asarray(found, getattr(found, "dtype", np.float32))
+
+
+def _check(stated: Mapping[str, Any], kind: str, count: int) -> None:
+    """Check the lists of an ensemble: equal lengths, and identifiers of nodes and classes that exist.
+
+    Raises:
+        ShapeError: they do not fit together.
+        UnsupportedError: the table of leaf weights has more than `_MAX_WEIGHTS` elements.
+    """
+    for names in (_NODE_LISTS, [f"{kind}_{name}" for name in ("treeids", "nodeids", "ids", "weights")]):
+        lengths = {name: len(_list(stated, name)) for name in names}
+        if len({*lengths.values()}) > 1 or not min(lengths.values()):
+            message = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise ShapeError(f"lists of different or no length: {message}")
+    nodes = list(zip(stated["nodes_treeids"], stated["nodes_nodeids"], strict=True))
+    known = set(nodes)
+    inner = [place for place, mode in enumerate(stated["nodes_modes"]) if mode != "LEAF"]
+    ways = (stated["nodes_truenodeids"], stated["nodes_falsenodeids"])
+    targets = {(nodes[place][0], way[place]) for way in ways for place in inner}
+    leaves = set(zip(stated[f"{kind}_treeids"], stated[f"{kind}_nodeids"], strict=True))
+    if len(known) < len(nodes) or not targets | leaves <= known:
+        missing = sorted((targets | leaves) - known)[:1]
+        raise ShapeError(f"the node {missing[0]} does not exist" if missing else "two nodes have one identifier")
+    if any(stated["nodes_featureids"][place] < 0 for place in inner):
+        raise ShapeError("a feature index is negative")
+    if not all(0 <= index < count for index in stated[f"{kind}_ids"]):
+        raise ShapeError(f"{kind}_ids are not below {count}")
+    follow, base = _list(stated, "nodes_missing_value_tracks_true"), _list(stated, "base_values")
+    if len(follow) not in (0, len(nodes)) or len(base) not in (0, 1, count):
+        raise ShapeError(f"{len(follow)} flags of missing values for {len(nodes)} nodes, {len(base)} base values")
+    if len(nodes) * count > _MAX_WEIGHTS:
+        raise UnsupportedError(f"{count} weights for each of {len(nodes)} nodes")
+
+
+def _list(stated: Mapping[str, Any], name: str) -> Sequence[Any]:
+    found = stated.get(f"{name}_as_tensor", stated.get(name))
+    return () if found is None else found
 
 
 def _leaves(x: Any, stated: Mapping[str, Any]) -> tuple[Any, list[tuple[int, int]]]:
@@ -101,6 +143,7 @@ def _targets(nodes: Sequence[int], names: Sequence[tuple[int, int]], is_leaf: An
 def _votes(x: Any, stated: Mapping[str, Any], kind: str, count: int, function: str) -> Any:
     """Aggregate the leaf weights by class or target.  Shapes: x [n, c] → [n, count]."""
     x = x if x.dtype == np.float64 else x.astype(np.float32)
+    _check(stated, kind, count)
     at, names = _leaves(x, stated)
     weights = _either(stated, f"{kind}_weights")
     number = {name: place for place, name in enumerate(names)}
@@ -146,7 +189,7 @@ def tree_ensemble_classifier(
     If leaves vote for one of two classes, the other one has the complement or the negated score.
     """
     labels = classlabels_strings or classlabels_int64s
-    is_binary = len(labels) == 2 and len(set(stated["class_ids"])) == 1
+    is_binary = len(labels) == 2 and len(set(_list(stated, "class_ids"))) == 1
     base = _either(stated, "base_values")
     if is_binary and base is not None and base.size == 1:
         stated = {**stated, "base_values": (float(base[0]),) * 2, "base_values_as_tensor": ()}
@@ -237,6 +280,7 @@ def _scores(b: Builder, x: Value, stated: Mapping[str, Any], kind: str, count: i
         message = f"the aggregation {function} of trees"
         raise UnsupportedError(message)
     wide = DType.FLOAT64 if dtype_of(x) is DType.FLOAT64 else DType.FLOAT32
+    _check(stated, kind, count)
     at, names = _walked(b, cast(b, x, wide), stated)
     number = {name: place for place, name in enumerate(names)}
     table = np.zeros((len(names), count), np.float64)
@@ -291,7 +335,7 @@ def expand_classifier(
         message = "labels that are strings"
         raise UnsupportedError(message)
     labels = b.constant(np.array(classlabels_int64s, np.int64))
-    is_binary = len(classlabels_int64s) == 2 and len(set(stated["class_ids"])) == 1
+    is_binary = len(classlabels_int64s) == 2 and len(set(_list(stated, "class_ids"))) == 1
     base = _either(stated, "base_values")
     if is_binary and base is not None and base.size == 1:
         stated = {**stated, "base_values": (float(base[0]),) * 2}
