@@ -89,7 +89,9 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value:
 
 @Hardmax.lift(DIALECT)
 def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    """1 at the first of the largest elements."""
+    """1 at the first of the largest elements; a scalar is the largest of its axis."""
+    if not b.dims(input):
+        return aten(b, "ones_like", input)
     place = axis % len(b.dims(input))
     first = aten(b, "argmax", input, place, keepdim=True)
     indices = aten(b, "arange.start_step", 0, size_of(b, input, place), 1)
