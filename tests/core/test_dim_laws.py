@@ -187,7 +187,7 @@ def test_what_follows_otherwise_is_settled_or_undecided():
     assert settle_equal(N + 1, 1 + N) is True
     assert settle_equal(N, N + 1) is False
     assert settle_equal(3, 3) is True
-    with pytest.raises(Undecided, match="whether N equals C, which is known only at run time"):
+    with pytest.raises(Undecided, match="whether N equals C, which is undecided before run time"):
         settle_equal(N, C)
 
 

@@ -587,7 +587,7 @@ def test_a_word_out_of_place_is_named(text, column, message):
         pytest.param(
             "%y = Y() () = Y() {b = graph b(%y) { return }}", "IO0104", 32, "there is a %y already", id="in a body"
         ),
-        pytest.param("() = Y() {a = 1, a = 2}", "IO0109", 18, "a is repeated", id="attribute twice"),
+        pytest.param("() = Y() {a = 1, a = 2}", "IO0109", 18, "a is defined twice", id="attribute twice"),
         pytest.param(
             "() = Y() {a = int8[2](1)}", "IO0105", 22, "int8[2] takes 2 elements, not 1", id="too few elements"
         ),

@@ -388,7 +388,7 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
         ),
         pytest.param("Reshape", {"reshape_param": "shape { dim: 5 dim: 5 }"}, "", id="another number of entries"),
         pytest.param("Slice", {"tops": 4}, "not 4 equal pieces", id="pieces that are not equal"),
-        pytest.param("Slice", {"tops": 2, "slice_param": "slice_point: 9"}, "each larger", id="a point behind the end"),
+        pytest.param("Slice", {"tops": 2, "slice_param": "slice_point: 9"}, "increasing", id="a point behind the end"),
         pytest.param("Permute", {"permute_param": "order: 1 order: 1"}, "each axis once", id="an axis twice"),
         pytest.param("Eltwise", {"other": X, "eltwise_param": "coeff: 1"}, "1 coefficients", id="too few coefficients"),
         pytest.param("Eltwise", {"other": (2, 6, 1, 1)}, "all must have one shape", id="another shape"),

@@ -84,15 +84,15 @@ def test_nodes_of_other_formats_are_counted() -> None:
     findings = Findings(Source("net"))
     opsets.imports(made, opsets.count_op_types([made]), 17, findings)
     assert [(each.code, each.message) for each in findings.diagnostics] == [
-        ("ONNX0601", "2 nodes nnef.conv: ONNX has no such operator"),
-        ("ONNX0601", "1 node nnef.relu: ONNX has no such operator"),
+        ("ONNX0601", "2 nodes nnef.conv: the operator does not exist in ONNX"),
+        ("ONNX0601", "1 node nnef.relu: the operator does not exist in ONNX"),
     ]
 
 
 def test_a_canonical_word_of_our_own_has_no_place_in_a_file() -> None:
     made, findings = graph("Expression"), Findings(Source("net"))
     opsets.imports(made, opsets.count_op_types([made]), 17, findings)
-    assert [each.message for each in findings.diagnostics] == ["1 node Expression: ONNX has no such operator"]
+    assert [each.message for each in findings.diagnostics] == ["1 node Expression: the operator does not exist in ONNX"]
 
 
 @pytest.mark.parametrize(

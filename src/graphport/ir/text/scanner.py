@@ -89,7 +89,7 @@ class Scanner:
             start = self.at
             name = self.name()
             if name in found:
-                message = f"{name_text(name)}is defined twice"
+                message = f"{name_text(name)} is defined twice"
                 self.findings.append(Diagnostic("IO0109", message, self.span(start), "remove the duplicate"))
             self.demand("=")
             found[name] = item()

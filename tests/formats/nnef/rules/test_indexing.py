@@ -58,10 +58,10 @@ def test_slice_takes_the_extent_of_an_open_axis():
 @pytest.mark.parametrize(
     ("axes", "begin", "end", "stride", "match"),
     [
-        ((1, 2), (0,), (1, 1), (), "axes, begin, end and stride have 2, 1, 2 and 2 entries"),
+        ((1, 2), (0,), (1, 1), (), "axes, begin, end and stride have 2, 1, 2 and 2 elements"),
         ((3,), (0,), (1,), (), r"axes \[3\] of a tensor of rank 3"),
         ((1,), (0,), (1,), (0,), "a stride of 0"),
-        ((1,), (4,), (2,), (), "there is no range from 4 to 2 by 1 in 6 entries"),
+        ((1,), (4,), (2,), (), "there is no range from 4 to 2 by 1 in 6 elements"),
         ((1,), (2,), (4,), (-1,), "there is no range from 2 to 4 by -1"),
         ((1,), (-9,), (2,), (), "there is no range from -9 to 2"),
     ],

@@ -96,7 +96,7 @@ def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
         return
     first, last = (min(max(p + extent if p < 0 else p, -1), extent) for p in (start, end))
     if not (0 <= first <= last if step > 0 else last <= first < extent):
-        message = f"there is no range from {start} to {end} by {step} in {extent}elements, expected equal counts"
+        message = f"there is no range from {start} to {end} by {step} in {extent} elements"
         raise ShapeError(message, "begin is below end with a negative stride")
 
 
