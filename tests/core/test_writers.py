@@ -19,7 +19,8 @@ from tests.models import model, node, typed, write_onnx
 
 SOURCE = Path(gp.__file__).parent
 ELSEWHERE = {
-    "api/temporary_source.py": "a folder of its own",
+    "api/pickling.py": "a temporary folder",
+    "api/temporary_source.py": "a temporary folder",
     "cli/main.py": "/dev/null",
     "cli/progress.py": "a log, which grows line by line",
     "cli/quiet.py": "/dev/null",
