@@ -71,6 +71,8 @@ def _find_loops(building: Evaluator, body: Body) -> dict[str, LoopFrame]:
     of_enter: dict[str, LoopFrame] = {}
     of_merge: dict[str, tuple[LoopFrame, int]] = {}
     for record in body.nodes.values():
+        if _control_op_type(record) in (_ENTER, "LoopCond") and not record.inputs:
+            building.refuse("TF0207", f"{record.op_type} has no input", f"node {record.name}", _MALFORMED)
         if _control_op_type(record) == _ENTER:
             name = str(record.attribute("frame_name", building.findings))
             frame = frames.setdefault(name, LoopFrame(name))
@@ -143,7 +145,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record) -> bool:
         _switch(building, frame, record)
     elif kind in (_ENTER, _NEXT):
         building.refuse("TF0207", f"{record.op_type} is in no loop that ends", f"node {record.name}", _MALFORMED)
-    elif kind == "LoopCond":
+    elif kind == "LoopCond" and record.inputs:
         frame.items[record.name, 0] = building.resolve(frame, record.inputs[0])
     elif kind in FUNCTIONAL:
         _functional(building, frame, record)
