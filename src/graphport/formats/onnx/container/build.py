@@ -283,7 +283,7 @@ class GraphBuilder:
         values: dict[str, Value] = dict(zip(flat, map(Value, flat), strict=True)) if is_text else {}
         is_plain = len(values) == len(flat) and taken.keys().isdisjoint(flat)
         if not is_plain or (scope.outer is not None and any(map(scope.hidden_value, flat))):
-            reserved = {name for name in flat if isinstance(name, str)}
+            reserved = {name for name in cast("Sequence[object]", flat) if isinstance(name, str)}
             return [
                 [self._result(name, index, scope, reserved) for name in outputs] for index, outputs in enumerate(given)
             ]
