@@ -100,3 +100,10 @@ def test_regions_with_as_many_points_as_they_are_large_are_refused(tmp_path: Pat
     saved(tmp_path / "m.onnx", "RoiAlign", regions(), None, output_height=2, output_width=2)
     with pytest.raises(DiagnosticError, match="as many points as the region"):
         gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("ratio", [0, 1 << 20, 1 << 62])
+def test_samples_of_a_region_that_no_constant_holds_are_refused(ratio: int, tmp_path: Path) -> None:
+    saved(tmp_path / "m.onnx", "RoiAlign", regions(), output_height=3, output_width=4, sampling_ratio=ratio)
+    with pytest.raises(DiagnosticError, match="sampling_ratio"):
+        gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")

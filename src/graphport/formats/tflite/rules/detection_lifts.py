@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
+_MAX_SAMPLES = 1 << 16
+"""Maximum number of samples of a region along one axis, whose positions are a constant."""
 _MAX_CLASSES = 256
 
 
@@ -84,6 +86,9 @@ def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
     if not shift:
         sides = [b(Max, side, b.like(side, 1)) for side in sides]
     each = op.sampling_ratio
+    if each * max(op.output_height, op.output_width) > _MAX_SAMPLES:
+        message = f"a sampling_ratio of {each}"
+        raise UnsupportedError(message)
     rows = _points(b, top, sides[0], op.output_height * each, height)
     columns = _points(b, left, sides[1], op.output_width * each, width)
     images = b(Gather, op.x, op.batch_indices, axis=0)
