@@ -122,8 +122,9 @@ def quantize(
     if is_random:
         data, choices = _random_inputs(graph, choices, is_planned=is_planned)
     samples, notes = gather(graph, data), list[Diagnostic]()
-    states = {} if settings.weights_only else pair_states(graph, zero_inputs(samples))
-    samples, notes = roll_out(graph, samples, states)
+    zeros = set[str]() if settings.weights_only else zero_inputs(samples)
+    states = {} if settings.weights_only else pair_states(graph, zeros)
+    samples, notes = roll_out(graph, samples, states, zeros)
     graph = decompose(canonicalize(graph), choices.target.decomposes if settings.full_integer else ())
     refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic)
@@ -134,7 +135,7 @@ def quantize(
         return _in_half_precision(session, graph, settings, is_random=is_random)
     best = _rounded(session, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
     if states:
-        session, best = _without_drift(session, best, pair_states(graph, {value.name for value in states}))
+        session, best = _without_drift(session, best, pair_states(graph, zeros))
     asked = Choices.of(replace(settings, min_snr=None))
     optimum = session.timed("points", optimised, session, best, goals, metric, asked) if is_planned else None
     if optimum is not None:

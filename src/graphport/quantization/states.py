@@ -27,6 +27,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 NUM_STEPS = 20
 """Iterations over which error accumulation is measured."""
+_MIN_SAMPLES = 2
 _MIN_RANK = 2
 _WORDS = frozenset(
     {"in", "out", "input", "output", "new", "old", "prev", "previous", "next", "past", "present", "last", "n", "t"}
@@ -61,7 +62,9 @@ def pair_states(graph: Graph, zeros: Collection[str] = ()) -> dict[Value, Value]
     return pairs if has_others else {}
 
 
-def roll_out(graph: Graph, samples: Samples, states: Mapping[Value, Value]) -> tuple[Samples, list[Diagnostic]]:
+def roll_out(
+    graph: Graph, samples: Samples, states: Mapping[Value, Value], zeros: Collection[str]
+) -> tuple[Samples, list[Diagnostic]]:
     """Replace zero calibration data of states by the states of a run over the samples in order.
 
     A state is zero before the first iteration only; a range of zero would quantize all others to zero.
@@ -69,9 +72,8 @@ def roll_out(graph: Graph, samples: Samples, states: Mapping[Value, Value]) -> t
     Returns:
         The samples, and a note for each replaced input.
     """
-    zeros = zero_inputs(samples) if states and samples.count > 1 else ()
     pairs = {value.name: output for value, output in states.items() if value.name in zeros}
-    if not pairs:
+    if not pairs or samples.count < _MIN_SAMPLES:
         return samples, []
     columns = _states(graph, samples, pairs)
     changed = replace(
