@@ -83,7 +83,7 @@ def _one_sample(
     attributes: dict[str, Any],
     count: int,
 ) -> list[Value]:
-    cut = [*entries[:states], *(x if length is None else _take_first(b, x, length) for x in entries[states:])]
+    cut = [*entries[:states], *(x if length is None else _slice_prefix(b, x, length) for x in entries[states:])]
     results = b.results(Scan, count, *cut, body=rewrite.copy(body), **attributes)
     if length is None:
         return list(results)
@@ -96,7 +96,7 @@ def _vector(b: Builder, number: Value) -> Value:
     return b(Unsqueeze, number, b.constant(np.zeros(1, np.int64)))
 
 
-def _take_first(b: Builder, x: Value, length: Value) -> Value:
+def _slice_prefix(b: Builder, x: Value, length: Value) -> Value:
     zero = b.constant(np.zeros(1, np.int64))
     return b(Slice, x, zero, _vector(b, length), zero)
 

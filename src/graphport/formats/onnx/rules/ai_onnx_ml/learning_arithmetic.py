@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.formats.onnx.rules.ai_onnx_ml.scores import emit_transformed
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.activation import Sigmoid, Softmax, Tanh
+from graphport.ops.pages.activation import Tanh
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Mul, Neg, Pow, Sub
 from graphport.ops.pages.comparison import Equal, Greater, GreaterOrEqual, IsNaN, Where
 from graphport.ops.pages.indexing import Gather
@@ -150,19 +151,6 @@ def label_encoder(
     return b(Where, is_known, found, b.like(table, default_float if values_floats else default_int64))
 
 
-def _transformed(b: Builder, scores: Value, name: str) -> Value:
-    match name:
-        case "NONE":
-            return scores
-        case "LOGISTIC":
-            return b(Sigmoid, scores)
-        case "SOFTMAX":
-            return b(Softmax, scores, axis=1)
-        case _:
-            message = f"the transformation {name}"
-            raise UnsupportedError(message)
-
-
 def _linear(b: Builder, x: Value, coefficients: Sequence[float], intercepts: Sequence[float], rows: int) -> Value:
     """`x @ coefficients.T + intercepts` with `rows` rows of coefficients."""
     is_matrix = rows > 0 and len(coefficients) % rows == 0
@@ -186,7 +174,7 @@ def linear_regressor(
     targets: int = 1,
     post_transform: str = "NONE",
 ) -> Value:
-    return _transformed(b, _linear(b, x, coefficients, intercepts, targets), post_transform)
+    return emit_transformed(b, _linear(b, x, coefficients, intercepts, targets), post_transform)
 
 
 @word("LinearClassifier")
@@ -213,7 +201,7 @@ def linear_classifier(
     if rows == 1 and len(classlabels_ints) == 2:
         scores = b(Concat, b(Neg, scores), scores, axis=1)
         rows = 2
-    y = _transformed(b, scores, post_transform)
+    y = emit_transformed(b, scores, post_transform)
     if rows > 1:
         return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
     bound = b.like(y, 0 if post_transform == "NONE" else _HALF)
@@ -248,7 +236,7 @@ def svm_regressor(
     y = b(Add, b(MatMul, real, b.constant(weights)), _floats(b, rho[:1]))
     if one_class:
         return b(Where, b(Greater, y, b.like(y, 0)), b.like(y, 1), b.like(y, -1))
-    return _transformed(b, y, post_transform)
+    return emit_transformed(b, y, post_transform)
 
 
 def _kernel(b: Builder, x: Value, vectors: np.ndarray, kind: str, params: Sequence[float]) -> Value:

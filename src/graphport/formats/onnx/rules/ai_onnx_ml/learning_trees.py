@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.onnx.rules.ai_onnx_ml.scores import labelled, transformed
+from graphport.formats.onnx.rules.ai_onnx_ml.scores import emit_transformed, labelled, transformed
 from graphport.ops.declare import ShapeError, UnsupportedError, expansion, meaning
 from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.activation import Sigmoid, Softmax
 from graphport.ops.pages.arithmetic import Add, Div, Neg, Sub
 from graphport.ops.pages.comparison import (
     And,
@@ -295,19 +294,6 @@ def _scores(b: Builder, x: Value, stated: Mapping[str, Any], kind: str, count: i
     return y if base is None else b(Add, y, b.constant(base.astype(np.float32)))
 
 
-def _after(b: Builder, scores: Value, name: str) -> Value:
-    match name:
-        case "NONE":
-            return scores
-        case "LOGISTIC":
-            return b(Sigmoid, scores)
-        case "SOFTMAX":
-            return b(Softmax, scores, axis=1)
-        case _:
-            message = f"the transformation {name}"
-            raise UnsupportedError(message)
-
-
 @replaced("TreeEnsembleRegressor")
 def expand_regressor(
     b: Builder,
@@ -318,7 +304,7 @@ def expand_regressor(
     post_transform: str = "NONE",
     **stated: Any,
 ) -> Value:
-    return _after(b, _scores(b, x, stated, "target", n_targets, aggregate_function), post_transform)
+    return emit_transformed(b, _scores(b, x, stated, "target", n_targets, aggregate_function), post_transform)
 
 
 @replaced("TreeEnsembleClassifier")
@@ -342,11 +328,11 @@ def expand_classifier(
         stated.pop("base_values_as_tensor", None)
     scores = _scores(b, x, stated, "class", len(classlabels_int64s), "SUM")
     if not is_binary:
-        y = _after(b, scores, post_transform)
+        y = emit_transformed(b, scores, post_transform)
         return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
     one = b(Gather, scores, vector(b, [stated["class_ids"][0]]), axis=1)
     is_share = min(_either(stated, "class_weights")) >= 0
     other = b(Sub, b.like(one, 1), one) if is_share and post_transform == "NONE" else b(Neg, one)
     is_second = b(Squeeze, b(Greater, one, b.like(one, _HALF if is_share else 0)), vector(b, [1]))
     label = b(Where, is_second, *(b.constant(np.int64(classlabels_int64s[place])) for place in (1, 0)))
-    return label, _after(b, b(Concat, other, one, axis=1), post_transform)
+    return label, emit_transformed(b, b(Concat, other, one, axis=1), post_transform)

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.activation import Sigmoid, Softmax
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
 
 _NO_SCORE = 1e-7
 """Scores that `SOFTMAX_ZERO` treats as 0."""
@@ -34,6 +40,24 @@ def transformed(scores: Any, name: str) -> Any:
         case _:
             message = f"there is no rule for the transformation {name!r}"
             raise ValueError(message)
+
+
+def emit_transformed(b: Builder, scores: Value, name: str) -> Value:
+    """Emit `post_transform` of `scores` [n, classes].
+
+    Raises:
+        UnsupportedError: it has no canonical form.
+    """
+    match name:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return b(Sigmoid, scores)
+        case "SOFTMAX":
+            return b(Softmax, scores, axis=1)
+        case _:
+            message = f"the transformation {name}"
+            raise UnsupportedError(message)
 
 
 def labelled(indices: Any, labels: Sequence[Any]) -> Any:
