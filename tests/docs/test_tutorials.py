@@ -67,3 +67,11 @@ def test_a_tour_does_and_prints_what_it_shows(page, tmp_path, monkeypatch):
             Path("program.py").write_text(code, encoding="utf-8")
             runpy.run_path("program.py")
     assert ran, f"{page.name} shows no command"
+
+
+def test_readme_has_the_commands_that_ci_looks_for() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    (commands,) = re.findall(
+        r"^for command in (.*); do$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert [command for command in shlex.split(commands) if command in lines] == ["make demo", "make test"]
