@@ -95,6 +95,15 @@ def snr(expected, found):
     return 10 * np.log10(np.sum(x**2) / max(np.sum((x - y) ** 2), 1e-30))
 
 
+def snr_of_variance(expected, found):
+    """Signal to noise in dB; the signal is the variance of each channel."""
+    x, y = np.asarray(expected, np.float64), np.asarray(found, np.float64)
+    others = tuple(i for i in range(x.ndim) if i != (1 if x.ndim == 4 else x.ndim - 1))
+    count = x.size // x.shape[1 if x.ndim == 4 else -1]
+    signal = np.sum((x - x.mean(others, keepdims=True)) ** 2) * count / (count - 1)
+    return 10 * np.log10(signal / max(np.sum((x - y) ** 2), 1e-30))
+
+
 def denoiser(seed=0, width=16, depth=4):
     """Convolutions from one channel to one, whose first is quicker real, and the sums of whose last stay real."""
     r = np.random.default_rng(seed)

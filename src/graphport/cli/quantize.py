@@ -428,7 +428,10 @@ def _tell(
     others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
     seen = f"{count} sample{'s' * (count > 1)}" if count else "inputs that were made up"
-    click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{others}{agreement}")
+    part = "" if report.worst_part is None else f" in {shown(report.worst_part)}"
+    if report.iterations:
+        seen = f"{report.iterations} iterations with the states fed back"
+    click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB{part} on {seen}{others}{agreement}")
     if report.snr_as_run_db is not None:
         click.echo(f"as {_AS_RUN[report.settings.target]}: {report.snr_as_run_db:.2f} dB")
     if None not in sizes.values():

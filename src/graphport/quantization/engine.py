@@ -19,12 +19,13 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
 from graphport.quantization.interval import ratio_interval, share_interval
+from graphport.quantization.output_parts import Decisions, OutputPart, find_decisions, find_output_parts, operands_of
 from graphport.runtimes import memory
 from graphport.runtimes.inputs import open_axes
 from graphport.runtimes.run_limits import current
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphport.backends import Session
     from graphport.ir.graph import Node
@@ -37,6 +38,7 @@ _MIN_SLOW_SETUP_NODES = 5_000
 _MAX_INTERPRETED_BYTES = 1 << 24
 """Maximum bytes of all values for the reference interpreter."""
 
+_MATRIX = 2
 MAX_SNR_DB = 150.0
 """SNR in dB that is reported for equal outputs."""
 
@@ -86,8 +88,11 @@ def observing(graph: Graph, values: Iterable[Value]) -> Graph:
 
 @dataclass(slots=True)
 class Noise:
-    """Signal and noise of the outputs of a model, summed over runs."""
+    """Signal and noise of the parts of a model's outputs, summed over runs; without `parts` of whole outputs."""
 
+    parts: Mapping[str, tuple[OutputPart, ...]] = field(default_factory=dict[str, "tuple[OutputPart, ...]"])
+    results: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Integer outputs of decisions, and whether their rows form a set; see `Decisions`."""
     signal: dict[str, float] = field(default_factory=dict[str, float])
     noise: dict[str, float] = field(default_factory=dict[str, float])
     places: int = 0
@@ -100,38 +105,62 @@ class Noise:
     def add(self, expected: Mapping[str, Any], found: Mapping[str, Any], count: int = 1) -> None:
         """Add the outputs of a run on `count` samples."""
         for name, x in expected.items():
-            if not is_array(x) or x.dtype.kind != "f" or np.shape(found[name]) != x.shape:
+            if not is_array(x) or name not in found:
+                continue
+            if name in self.results:
+                self._compare_decisions(x, np.asarray(found[name]), is_set=self.results[name])
+            if x.dtype.kind != "f" or np.shape(found[name]) != x.shape:
                 continue
             y: Array = np.asarray(found[name], np.float64)
             rows = count if x.ndim and x.shape[0] == count else 1
             # Equal infinities are neither noise nor signal.
             finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
             difference = np.subtract(x, y, where=x != y, out=np.zeros_like(y))
-            signals = np.sum(finite.reshape(rows, -1) ** 2, axis=1)
-            noises = np.sum(difference.reshape(rows, -1) ** 2, axis=1)
-            self.signal[name] = self.signal.get(name, 0.0) + float(signals.sum())
-            self.noise[name] = self.noise.get(name, 0.0) + float(noises.sum())
-            self.each.setdefault(name, []).extend(zip(signals.tolist(), noises.tolist(), strict=True))
-            if x.ndim == 2 and x.shape[1] > 1:
+            for part in self.parts.get(name) or (OutputPart(name),):
+                self._add_part(part, finite, difference, rows)
+            if x.ndim == _MATRIX and x.shape[1] > 1:
                 self.places += len(x)
                 self.agreeing += int(np.sum(x.argmax(axis=1) == y.argmax(axis=1)))
 
+    def _add_part(self, part: OutputPart, x: Array, difference: Array, rows: int) -> None:
+        signals = np.sum(part.centered(x).reshape(rows, -1) ** 2, axis=1) * part.correction
+        noises = np.sum(part.select(difference).reshape(rows, -1) ** 2, axis=1)
+        self.signal[part.name] = self.signal.get(part.name, 0.0) + float(signals.sum())
+        self.noise[part.name] = self.noise.get(part.name, 0.0) + float(noises.sum())
+        self.each.setdefault(part.name, []).extend(zip(signals.tolist(), noises.tolist(), strict=True))
+
+    def _compare_decisions(self, x: Array, y: Array, *, is_set: bool) -> None:
+        """Count equal elements, or common rows of two sets of rows."""
+        if is_set and x.ndim == y.ndim == _MATRIX:
+            rows, others = ({tuple(row) for row in array.tolist()} for array in (x, y))
+            self.places += len(rows | others)
+            self.agreeing += len(rows & others)
+        elif x.shape == y.shape:
+            self.places += x.size
+            self.agreeing += int(np.sum(x == y))
+
+    @property
+    def worst(self) -> str | None:
+        """Name of the part with the least SNR; `None` if there is no part."""
+        return max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30), default=None)
+
     @property
     def ratio(self) -> float:
-        """Noise-to-signal ratio of the worst output."""
-        return max((self.noise[name] / max(signal, 1e-30) for name, signal in self.signal.items()), default=0.0)
+        """Noise-to-signal ratio of the worst part."""
+        worst = self.worst
+        return 0.0 if worst is None else self.noise[worst] / max(self.signal[worst], 1e-30)
 
     @property
     def snr(self) -> float:
-        """SNR of the worst output in dB."""
+        """SNR of the worst part in dB."""
         return decibels(self.ratio)
 
     @property
     def snr_range(self) -> tuple[float, float] | None:
-        """95 % confidence interval in dB of the worst output on other samples; `None` with too few samples."""
-        if not self.signal:
+        """95 % confidence interval in dB of the worst part on other samples; `None` with too few samples."""
+        worst = self.worst
+        if worst is None:
             return None
-        worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
         signals, noises = zip(*self.each[worst], strict=True)
         found = ratio_interval(signals, noises, self.unseen)
         return None if found is None else (decibels(found[1]), decibels(found[0]))
@@ -149,7 +178,7 @@ class Noise:
 
     @property
     def agreement(self) -> float | None:
-        """Fraction of rows with equal argmax; `None` if no output has rows."""
+        """Fraction of equal decisions: argmax of rows, results of ArgMax, boxes that are kept; `None` without any."""
         return self.agreeing / self.places if self.places else None
 
 
@@ -166,23 +195,54 @@ def decibels(ratio: float) -> float:
 
 @dataclass(slots=True, eq=False)
 class Judge:
-    """Compares quantized graphs with the float graph on held-out samples."""
+    """Compares quantized graphs with the float graph on held-out samples.
+
+    `fed` maps inputs to the outputs that are fed back to them: then the runs are successive iterations, and each graph
+    reads the states that it has computed.
+    """
 
     runs: list[Run]
     expected: list[dict[str, Any]]
     threads: int = 0
     optimize: bool = True
+    parts: Mapping[str, tuple[OutputPart, ...]] = field(default_factory=dict[str, "tuple[OutputPart, ...]"])
+    decisions: Decisions = field(default_factory=Decisions)
+    fed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, graph: Graph, samples: Samples, batch: int, *, threads: int = 0, optimize: bool = True) -> Judge:
+    def of(
+        cls,
+        graph: Graph,
+        samples: Samples,
+        batch: int,
+        *,
+        threads: int = 0,
+        optimize: bool = True,
+        fed: Mapping[str, str] | None = None,
+    ) -> Judge:
         """Compute the reference outputs of `graph`."""
-        runs = list(samples.runs(batch))
-        real = session(graph, threads=threads)
-        return cls(runs, [real.run(inputs) for inputs, _ in runs], threads, optimize)
+        decisions = find_decisions(graph)
+        judge = cls(list(samples.runs(batch)), [], threads, optimize, {}, decisions, fed or {})
+        operands = operands_of(graph, decisions)
+        twin, names = _exposed(graph, operands)
+        judge.expected = [
+            {name: x for name, x in found.items() if name not in decisions.replaced}
+            for found in judge._outputs(session(twin, threads=threads), names, feeds_back=True)
+        ]
+        judge.parts = find_output_parts({value.name: value for value in graph.outputs} | operands, judge.expected)
+        return judge
 
-    def noise(self, graph: Graph, *, as_run: bool = False) -> Noise:
-        """Return the noise of `graph` on its runtime; `as_run`: with the runtime's default roundings."""
-        return self._noise(session(graph, threads=self.threads, optimize=self.optimize, as_run=as_run))
+    def noise(self, graph: Graph, *, as_run: bool = False, feeds_back: bool = True) -> Noise:
+        """Return the noise of `graph` on its runtime.
+
+        Args:
+            graph: a quantized copy of the float graph.
+            as_run: with the runtime's default roundings.
+            feeds_back: whether states are those of `graph`; otherwise those of the float graph.
+        """
+        twin, names = _exposed(graph, operands_of(graph, self.decisions))
+        made = session(twin, threads=self.threads, optimize=self.optimize, as_run=as_run)
+        return self._noise(made, names, feeds_back=feeds_back)
 
     def noise_by_itself(self, graph: Graph, runtime: str) -> Noise | None:
         """Return the noise of `graph` on `runtime` with default settings.
@@ -192,15 +252,32 @@ class Judge:
         if not is_installed(runtime):
             return None
         try:
-            return self._noise(backends.prepare(graph, runtime, threads=self.threads, quick=True))
+            twin, names = _exposed(graph, operands_of(graph, self.decisions))
+            return self._noise(backends.prepare(twin, runtime, threads=self.threads, quick=True), names)
         except DiagnosticError:
             return None
 
-    def _noise(self, made: Session) -> Noise:
-        noise = Noise()
-        for (inputs, count), expected in zip(self.runs, self.expected, strict=True):
-            noise.add(expected, made.run(inputs), count)
+    def _noise(self, made: Session, names: Mapping[str, str], *, feeds_back: bool = True) -> Noise:
+        noise = Noise(self.parts, self.decisions.results)
+        outputs = self._outputs(made, names, feeds_back=feeds_back)
+        for (_, count), expected, found in zip(self.runs, self.expected, outputs, strict=True):
+            noise.add(expected, found, count)
         return noise
+
+    def _outputs(self, made: Session, names: Mapping[str, str], *, feeds_back: bool) -> Iterator[dict[str, Any]]:
+        """Yield the outputs of each run, with the operands of decisions by their names in the float graph."""
+        state: dict[str, Any] = {}
+        for index, (inputs, _) in enumerate(self.runs):
+            found = made.run({**inputs, **state})
+            yield {**found, **{name: found[twin] for name, twin in names.items()}}
+            source = found if feeds_back else self.expected[index]
+            state = {name: np.nan_to_num(np.asarray(source[output])) for name, output in self.fed.items()}
+
+
+def _exposed(graph: Graph, values: Mapping[str, Value]) -> tuple[Graph, dict[str, str]]:
+    """Return a copy of `graph` that also returns `values`, with their names in it."""
+    names = {name: value.name for name, value in values.items() if not value.is_input}
+    return (observing(graph, [values[name] for name in names]) if names else graph), names
 
 
 class Subgraph:

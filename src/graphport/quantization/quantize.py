@@ -38,7 +38,7 @@ from graphport.quantization.samples import evenly_spaced_indices, gather
 from graphport.quantization.session import QuantizationSession, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
-from graphport.quantization.states import NUM_STEPS, drift, nodes_of_states, pair_states, roll_out, zero_inputs
+from graphport.quantization.states import nodes_of_states, pair_states, roll_out, zero_inputs
 from graphport.quantization.statistics_file import refuse_path
 from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
@@ -68,6 +68,8 @@ _LENGTHS = (1, 128)
 """Row counts of the runs that few-bit weights are timed with if no samples are given."""
 _MAX_DRIFT_DB = 12.0
 """Maximum decrease of the SNR in dB over iterations with states that are fed back."""
+_MIN_ITERATIONS = 20
+"""Minimum number of successive iterations that states are judged over, if there are twice as many samples."""
 _MAX_NAMED_LAYERS = 3
 """Number of layers that a diagnostic names."""
 
@@ -129,13 +131,14 @@ def quantize(
     refuse_wide(graph, settings, choices.target)
     is_streamed = settings.weights_only and not (is_half or is_planned or settings.dynamic)
     is_streamed = is_streamed and is_large(graph, is_unseen=choices.is_quick)
-    session = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed)
+    pairs = pair_states(graph, zeros) if states else {}
+    session = _begun(graph, choices, samples, on_progress, statistics, is_streamed=is_streamed, pairs=pairs)
     session.observer, session.source = observer, source
     if is_half:
         return _in_half_precision(session, graph, settings, is_random=is_random)
     best = _rounded(session, graph, distributed if settings.weights_only else None, is_streamed=is_streamed)
     if states:
-        session, best = _without_drift(session, best, pair_states(graph, zeros))
+        session, best = _without_drift(session, best, pairs)
     asked = Choices.of(replace(settings, min_snr=None))
     optimum = session.timed("points", optimised, session, best, goals, metric, asked) if is_planned else None
     if optimum is not None:
@@ -183,10 +186,11 @@ def _without_drift(
     If no other layer can be quantized, warn with the SNR after several iterations.
     """
     graph, settings = session.given or best.graph, session.choices.settings
-    before, after = session.snr(best), drift(graph, insert_qdq(best.graph, best.quantization), session.samples, pairs)
-    if after.snr > before - _MAX_DRIFT_DB:
+    after = session.snr(best)
+    before = session.judge.noise(insert_qdq(best.graph, best.quantization), feeds_back=False).snr
+    if after > before - _MAX_DRIFT_DB:
         return session, best
-    loss = f"SNR {before:.1f} dB after one iteration, {after.snr:.1f} dB after {NUM_STEPS}"
+    loss = f"SNR {before:.1f} dB after one iteration, {after:.1f} dB over {len(session.judge.runs)}"
     names = nodes_of_states(graph, pairs)
     others = [node for node in graph if is_weighted(node) and node.results[0].name not in names]
     if settings.full_integer or not others:
@@ -194,10 +198,9 @@ def _without_drift(
         remedy = "leave out 'full_integer', or use 16 bits (--bits 16)"
         session.findings.append(Diagnostic("QUANT0033", message, None, remedy, Severity.WARNING))
         return session, best
-    kept = replace(settings, float_nodes=(*settings.float_nodes, *names))
-    choices = replace(session.choices, settings=kept)
-    again = _begun(graph, choices, session.samples, session.on_progress, None)
+    again = _begun(graph, session.choices, session.samples, session.on_progress, None, pairs=pairs)
     again.observer, again.source = session.observer, session.source
+    again.kept = dict.fromkeys(names, f"it computes a state whose errors accumulate: {loss}")
     message = f"{len(names)} layers that compute states remain in float, because errors accumulate: {loss}"
     again.findings.append(Diagnostic("QUANT0034", message, None, None, Severity.NOTE))
     return again, _rounded(again, graph, None, is_streamed=False)
@@ -229,10 +232,18 @@ def _begun(
     statistics: Path | None,
     *,
     is_streamed: bool = False,
+    pairs: Mapping[Value, Value] | None = None,
 ) -> QuantizationSession:
-    """Survey the samples and divide them: some are held out, some of the others are followed through the graph."""
+    """Survey the samples and divide them: some are held out, some of the others are followed through the graph.
+
+    With states in `pairs`, the last samples are held out: they are judged as successive iterations.
+    """
     settings = choices.settings
     held_back = _held_out(samples.count, settings.preset)
+    fed = {value.name: output.name for value, output in (pairs or {}).items()}
+    if fed and held_back:
+        count = max(len(held_back), min(_MIN_ITERATIONS, samples.count // 2))
+        held_back = frozenset(range(samples.count - count, samples.count))
     kept = sorted(set(range(samples.count)) - held_back) or list(range(samples.count))
     sized = bound(graph, samples)
     each = bytes_per_sample(sized)
@@ -249,7 +260,7 @@ def _begun(
         # The whole model is not run.
         Judge(list(judged.runs(batch)), [], settings.threads, optimize)
         if is_streamed
-        else Judge.of(graph, judged, batch, threads=settings.threads, optimize=optimize)
+        else Judge.of(graph, judged, 1 if fed else batch, threads=settings.threads, optimize=optimize, fed=fed)
     )
     chosen = samples.with_samples([seen.taken[number] for number in sorted(followed)])
     runs = list(chosen.runs(batch)) if followed else []
@@ -312,6 +323,8 @@ def _report(
         None if is_random else noise.agreement_range,
         () if optimum is None else optimum.front,
         None if optimum is None else optimum.chosen,
+        worst_part=noise.worst if len(noise.signal) > 1 else None,
+        iterations=len(session.judge.runs) if session.judge.fed else 0,
     )
 
 

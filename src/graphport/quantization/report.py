@@ -105,6 +105,11 @@ class QuantizationReport(Tabular):
     measured: tuple[float, float] | None = None
     """The user's metric of source and result, if no plans were built."""
 
+    worst_part: str | None = None
+    """Part of the outputs with the SNR `snr_db`, if there are several: `scores = output0[:, 4:84]`."""
+    iterations: int = 0
+    """Number of successive iterations that the SNR is measured over, if states are fed back."""
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each layer with weights."""
         return [layer.as_json() for layer in self.layers]
@@ -145,6 +150,8 @@ class QuantizationReport(Tabular):
             "held_back": self.held_back,
             "snr_db": _rounded(self.snr_db),
             "snr_range_db": _range(self.snr_range),
+            "worst_part": self.worst_part,
+            "iterations": self.iterations,
             "snr_as_run_db": _rounded(self.snr_as_run_db),
             "agreement": self.agreement,
             "agreement_range": _range(self.agreement_range),

@@ -98,6 +98,8 @@ class QuantizationSession:
     """Bytes of values of one sample, by name, for open shapes."""
     sample_bytes: int = 1
     """Estimated bytes of values that a run of one sample holds at once."""
+    kept: dict[str, str] = field(default_factory=dict[str, str])
+    """Results of nodes that stay float, with the reasons."""
     slow: tuple[str, ...] | None = None
     """Results of nodes that stay float because they are faster so; `None` before the first placement."""
 
@@ -146,7 +148,8 @@ class QuantizationSession:
         placement = self._placed(graph, (*floating, *self.slow))
         for node in placement.floating:
             names = {value.name for value in node.results}
-            if names.intersection(self.slow) and not names.intersection(floating):
+            placement.floating[node] = next((self.kept[x] for x in names if x in self.kept), placement.floating[node])
+            if names.intersection(self.slow).difference(self.kept) and not names.intersection(floating):
                 placement.floating[node] = SLOWER
         return placement
 
@@ -156,7 +159,7 @@ class QuantizationSession:
         decisions = dispatch(
             graph,
             settings.dispatch or (Method.ALL_IN if settings.full_integer else Method.CONSERVATIVE),
-            floating=[*settings.float_nodes, *(name for name in floating if name in names)],
+            floating=[*settings.float_nodes, *(name for name in (*self.kept, *floating) if name in names)],
             quantized=settings.quantize_nodes,
         )
         chosen = {node for node, decision in decisions.items() if decision.place is ComputeDomain.QUANTIZED}

@@ -1,10 +1,9 @@
-"""Recognize recurrent states of a model, calibrate them, and measure error accumulation."""
+"""Recognize recurrent states of a model, and calibrate them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.facts import TensorFact
 from graphport.quantization.columns import ArrayColumn, joined
-from graphport.quantization.engine import Noise, session
+from graphport.quantization.engine import session
 from graphport.quantization.require_layers import is_weighted
 from graphport.quantization.samples import spilling
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-NUM_STEPS = 20
-"""Iterations over which error accumulation is measured."""
 _MIN_SAMPLES = 2
 _MIN_RANK = 2
 _WORDS = frozenset(
@@ -92,18 +89,6 @@ def roll_out(
         )
         for name, output in pairs.items()
     ]
-
-
-def drift(graph: Graph, made: Graph, samples: Samples, pairs: Mapping[Value, Value]) -> Noise:
-    """Return the noise of `made` over several iterations; each model reads the states it has computed."""
-    fed = {value.name: output.name for value, output in pairs.items()}
-    noise, runners = Noise(), (session(graph), session(made))
-    states: list[dict[str, Array]] = [{}, {}]
-    for inputs, _ in islice(samples.runs(1), NUM_STEPS):
-        outputs = [runner.run({**inputs, **state}) for runner, state in zip(runners, states, strict=True)]
-        states = [{name: np.asarray(found[output]) for name, output in fed.items()} for found in outputs]
-        noise.add(outputs[0], outputs[1])
-    return noise
 
 
 def nodes_of_states(graph: Graph, pairs: Mapping[Value, Value]) -> list[str]:

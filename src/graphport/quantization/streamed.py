@@ -18,6 +18,7 @@ from graphport.ir import rewrite
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.engine import Noise
 from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.output_parts import find_output_parts
 from graphport.quantization.report import Step
 from graphport.quantization.require_layers import refuse_empty
 from graphport.quantization.tables import asked_tables
@@ -101,10 +102,10 @@ def _followed(session: QuantizationSession, best: Candidate) -> Noise:
     follower.fitting = len(seen)
     real, rounded = follower.run(runs, best.graph.outputs)
     best.follower = follower
-    noise = Noise()
     outputs = [value for value in dict.fromkeys(best.graph.outputs) if value in real and value in rounded]
-    for index, (_, count) in enumerate([*seen, *judged]):
-        if index >= len(seen) or not judged:
-            expected, found = ({value.name: each[value][index] for value in outputs} for each in (real, rounded))
-            noise.add(expected, found, count)
+    counts = {index: count for index, (_, count) in enumerate([*seen, *judged]) if index >= len(seen) or not judged}
+    expected = [{value.name: real[value][index] for value in outputs} for index in counts]
+    noise = Noise(find_output_parts({value.name: value for value in outputs}, expected))
+    for (index, count), each in zip(counts.items(), expected, strict=True):
+        noise.add(each, {value.name: rounded[value][index] for value in outputs}, count)
     return noise

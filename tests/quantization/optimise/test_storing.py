@@ -134,7 +134,7 @@ def test_a_goal_below_what_integers_have_stores_weights_in_fewer_bits():
     assert made.report.passed
     y, proto = _as_run(made, x)
     assert len(proto.SerializeToString()) <= 2500
-    assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=3)
+    assert nets.snr_of_variance(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=3)
     assert any("weights" in name or name == "float16" for name in made.report.chosen.layers)
     # Each layer is told once.
     assert sorted(layer.name for layer in made.report.layers) == ["first", "head", "second"]
@@ -190,9 +190,11 @@ def test_two_bits_are_said_in_the_operator_that_runtimes_have_them_in():
     nbits = [node for node in proto.graph.node if node.op_type == "MatMulNBits"]
     assert len(nbits) == 7
     assert {(a.name, a.i) for node in nbits for a in node.attribute} >= {("bits", 2), ("accuracy_level", 4)}
-    assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=1.5)
+    assert nets.snr_of_variance(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=1.5)
     again = gp.from_onnx(proto)
-    assert nets.snr(gp.run(found, x)["y"], gp.run(again, x)["y"]) == pytest.approx(made.report.snr_db, abs=1.5)
+    assert nets.snr_of_variance(gp.run(found, x)["y"], gp.run(again, x)["y"]) == pytest.approx(
+        made.report.snr_db, abs=1.5
+    )
 
 
 @pytest.mark.parametrize(

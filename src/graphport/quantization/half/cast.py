@@ -18,6 +18,7 @@ from graphport.quantization.engine import Judge, Noise, session
 from graphport.quantization.half.decide import decide
 from graphport.quantization.half.insert_casts import NARROW, insert_casts, widened
 from graphport.quantization.half.ranges import ranges
+from graphport.quantization.output_parts import find_output_parts
 from graphport.quantization.random_inputs import random_samples
 from graphport.quantization.result_diagnostics import UNUSABLE_SNR_DB
 from graphport.quantization.samples import evenly_spaced_indices, gather
@@ -229,7 +230,10 @@ def _judge(graph: Graph, runs: list[Run], threads: int) -> Judge | None:
     if not runs:
         return None
     real = session(graph, threads=threads)
-    return Judge(runs, [_single(real.run(inputs)) for inputs, _ in runs], threads)
+    expected = [_single(real.run(inputs)) for inputs, _ in runs]
+    return Judge(
+        runs, expected, threads, parts=find_output_parts({value.name: value for value in graph.outputs}, expected)
+    )
 
 
 def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noise | None:
@@ -238,7 +242,7 @@ def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noi
         return None
     try:
         made = session(graph, threads=judge.threads)
-        noise = Noise()
+        noise = Noise(judge.parts)
         for (inputs, count), expected in zip(judge.runs, judge.expected, strict=True):
             given = {
                 value.name: inputs[value.name].astype(dtype.numpy)
