@@ -17,6 +17,8 @@ from graphport.conversion.coverage import missing_operators
 from graphport.conversion.operator_mapping import OperatorMapping, map_operators
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.facts import TensorFact
+from graphport.core.log import log_findings
+from graphport.core.short_repr import short_repr
 from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
+@short_repr
 @dataclass(frozen=True)
 class ConversionReport:
     """The result of `convert`.
@@ -178,6 +181,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         has_checks=raw is None,
         before_accepting=with_ncnn if options.get("code") else None,
     )
+    log_findings(done.findings)
     findings = [*model.findings, *done.findings]
     return ConversionReport(
         **report,

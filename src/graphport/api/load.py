@@ -13,6 +13,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.core.log import log_findings
 from graphport.core.progress import stage
 from graphport.ir import rewrite
 from graphport.ops import registry
@@ -64,6 +65,7 @@ def load(
         return path
     options: dict[str, Any] = {"edition": edition, "program": program, "states": states}
     model, findings = _read_source(path, format, raw=raw, shapes=shapes, **options)
+    log_findings(findings)
     raise_errors(findings)
     return model
 

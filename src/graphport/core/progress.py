@@ -1,4 +1,4 @@
-"""Progress of long stages, for registered listeners."""
+"""Progress of long stages, for registered listeners and the logger `graphport`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from graphport.core.log import find_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -59,12 +61,15 @@ def register_listener(listener: Listener | None) -> Generator[None]:
 def stage(name: str, total: int = 0, unit: str = "", measure: Callable[[], int] | None = None) -> Generator[Stage]:
     """Report the block as a stage called `name`; the block updates `done`, or passes `measure`."""
     found = Stage(name, total, unit, measure=measure)
-    listener = _LISTENER.get()
-    if listener is None:
-        yield found
-        return
-    listener.begin(found)
+    listener, logger = _LISTENER.get(), find_logger()
+    if listener is not None:
+        listener.begin(found)
+    if logger is not None:
+        logger.debug("begin %s", name)
     try:
         yield found
     finally:
-        listener.end(found)
+        if listener is not None:
+            listener.end(found)
+        if logger is not None:
+            logger.info("%s: %.3f s", found.name, time.monotonic() - found.began)
