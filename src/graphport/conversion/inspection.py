@@ -10,8 +10,9 @@ from graphport.conversion.coverage import coverage
 from graphport.conversion.sampling import sample_graph
 from graphport.core.dims import product
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
+from graphport.core.short_repr import short_repr
 from graphport.core.storage import Storage
-from graphport.core.table import Tabular
+from graphport.core.table import Tabular, with_one_type
 from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Use, Value
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Example:
     """Multiply-accumulates for example values of the symbolic dims (`sizes`)."""
@@ -32,6 +34,7 @@ class Example:
     macs_by_operator: dict[str, int]
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Inspection(Tabular):
     """Statistics of a model. Operators are canonical where possible; nodes in bodies count once.
@@ -59,15 +62,16 @@ class Inspection(Tabular):
     kernels: Sequence[tuple[str, int, int, str]] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row per operator."""
+        """Return one row per operator; `macs` are strings in all rows if one is symbolic."""
+        macs = with_one_type([_int_or_text(self.macs_by_operator.get(op)) for op in self.operators])
         return [
             {
                 "operator": op,
                 "nodes": count,
-                "macs": None if op not in self.macs_by_operator else _int_or_text(self.macs_by_operator[op]),
+                "macs": each,
                 "of_unknown_shape": self.macs_unknown.get(op, 0),
             }
-            for op, count in self.operators.items()
+            for (op, count), each in zip(self.operators.items(), macs, strict=True)
         ]
 
     @property
@@ -77,8 +81,8 @@ class Inspection(Tabular):
         return f"{ends}; {self.parameters:,} parameters in {self.weight_bytes:,} bytes, {_int_or_text(self.macs)} MACs"
 
 
-def _int_or_text(dim: Dim) -> int | str:
-    return dim if isinstance(dim, int) else str(dim)
+def _int_or_text(dim: Dim | None) -> int | str | None:
+    return dim if dim is None or isinstance(dim, int) else str(dim)
 
 
 def inspect(

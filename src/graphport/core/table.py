@@ -41,6 +41,13 @@ def format_number(value: float | str | None) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
+def with_one_type(column: Sequence[int | str | None]) -> list[int | str | None]:
+    """Return the column as strings if it contains a string: data frames refuse columns of several types."""
+    if not any(isinstance(each, str) for each in column):
+        return [*column]
+    return [None if each is None else str(each) for each in column]
+
+
 def _plain(cell: str) -> str:
     marks = {ord(mark): f"\\{mark}" for mark in "\\|*_`<>[]#"}
     return " ".join(cell.split()).translate(marks)

@@ -6,7 +6,7 @@ import csv as csv_
 import io
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.table import as_markdown, format_number
+from graphport.core.table import as_markdown, format_number, with_one_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +52,8 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "origin": node.get("origin"),
             }
         )
+    for row, macs in zip(found, with_one_type([row["macs"] for row in found]), strict=True):
+        row["macs"] = macs
     return found
 
 
