@@ -25,10 +25,15 @@ from tests.ops.facts import f32, i64, ints
 from tests.ops.test_shape_arithmetic import graphs
 
 
+def stated(fact):
+    """All fields of a fact, not abridged."""
+    return repr((str(fact), *[getattr(fact, name, None) for name in ("shape", "elements", "reals")]))
+
+
 def told(graph, findings):
     """All that is known of a graph, to the last name."""
     known = graph.extents
-    facts = {value.name: repr(value.fact) for inner in walk(graph) for value in inner.values()}
+    facts = {value.name: stated(value.fact) for inner in walk(graph) for value in inner.values()}
     constraints = [str(each) for each in known.constraints]
     return facts, list(known.declared), known.definitions, constraints, list(map(str, findings))
 

@@ -19,6 +19,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
+from graphport.core.short_repr import short_repr
 from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class FoundDifference:
     """The first node of a model whose result differs from another model, with the smallest differing subgraphs.

@@ -18,6 +18,7 @@ from graphport.comparison.precision import least_snr
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import short_repr
 from graphport.ir import part
 from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from graphport.proof.verdict import Verdict
 
 
+@short_repr
 @dataclass(frozen=True)
 class CutReport:
     """The result of `cut_file`: facts of inputs and outputs by name, and the result of the proof.

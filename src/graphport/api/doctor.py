@@ -8,12 +8,14 @@ from typing import Any
 
 from graphport.backends import BACKENDS
 from graphport.core.packages import distribution, install, is_older, is_there
+from graphport.core.short_repr import short_repr
 from graphport.core.version import __version__
 from graphport.proof.faults import FAULTS
 from graphport.proof.runtimes import RUNTIMES
 from graphport.quantization.processor import description
 
 
+@short_repr
 @dataclass(frozen=True)
 class PackageStatus:
     """An optional package.
@@ -33,6 +35,7 @@ class PackageStatus:
     install: str
 
 
+@short_repr
 @dataclass(frozen=True)
 class Diagnosis:
     """The report of `graphport doctor`."""

@@ -22,6 +22,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.dims import Symbolic, parse_dim
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ir import rewrite
 from graphport.ir.lookup import Names
@@ -52,6 +53,7 @@ _SEVERAL = 3
 """Number of samples in a test batch if the batch size is open."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class Edit:
     """Changes of a model, by the names before the change.
@@ -79,6 +81,7 @@ class Edit:
         return not any(others) and not isinstance(self.batch, int)
 
 
+@short_repr
 @dataclass(frozen=True)
 class EditReport:
     """The result of `edit_file`, and the model that the file was compared with: the source, or the edited model."""

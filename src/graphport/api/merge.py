@@ -19,6 +19,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import short_repr
 from graphport.ir import part, rewrite, states
 from graphport.ir.lookup import Names
 from graphport.ops.infer import Inference
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from graphport.proof.verdict import Verdict
 
 
+@short_repr
 @dataclass(frozen=True)
 class MergeReport:
     """What `merge_files` wrote; `connected` has the inputs of the second model by outputs of the first."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from graphport.core.diagnostics import Diagnostic
+from graphport.core.short_repr import MAX_LENGTH, abridge_text
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ir.results import labels
@@ -89,7 +90,8 @@ class Model:
         return reduce_model(self)
 
     def __repr__(self) -> str:
-        return f"<Model {self.path or self.graph.name}: {len(self.graph)} nodes>"
+        name = abridge_text(str(self.path or self.graph.name), MAX_LENGTH)
+        return f"<Model {name}: {len(self.graph)} nodes>"
 
     def _repr_html_(self) -> str:
         from graphport.reports.notebook import summary_of

@@ -16,6 +16,7 @@ from graphport.backends import is_installed
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import short_repr
 from graphport.ir.results import results_of
 from graphport.proof.faults import ends_in_halves
 from graphport.proof.verdict import Verdict
@@ -49,6 +50,7 @@ class Checking:
     require_coverage: bool = False
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """The result of writing a file: the proof, why there is none, the file that was written, and findings."""

@@ -16,6 +16,7 @@ from graphport.conversion.inspection import inspect
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage
 from graphport.formats.archive import noted
 from graphport.passes.journal import label
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from graphport.quantization.dispatch import Decisions
 
 
+@short_repr
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """Further results of a command for the report."""

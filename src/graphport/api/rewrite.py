@@ -22,6 +22,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, Source, raise_errors
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import short_repr
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops.bind import bind_inputs
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from graphport.quantization.dispatch import Decision
 
 
+@short_repr
 @dataclass(frozen=True)
 class RewriteReport:
     """The result of `prepare` or `simplify`: changes and skipped cases of each pass, and whether the outputs agree.

@@ -13,6 +13,7 @@ from graphport.comparison.metrics import Difference
 from graphport.comparison.pairs import pairs
 from graphport.comparison.stream import Pair, Stream, Unanswered, computed, is_alike, is_array, is_real, values_of
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.short_repr import short_repr
 from graphport.ir import part
 from graphport.ir.graph import Graph
 
@@ -33,6 +34,7 @@ _MOST_BLAMED = 24
 """Values of which the own difference is measured where none is beyond tolerance."""
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Found:
     """The first difference between two graphs.

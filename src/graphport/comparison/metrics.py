@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.sequences import is_sequence
+from graphport.core.short_repr import short_repr
 from graphport.core.table import Tabular
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Reason(StrEnum):
     UNLIKE = "NaN or infinity in different places"
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How `other` differs from `name`.
@@ -73,6 +75,7 @@ class Difference:
         }
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Comparison(Tabular):
     """The comparison of two models by outputs and, on request, by values."""

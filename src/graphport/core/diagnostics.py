@@ -9,6 +9,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
+from graphport.core.short_repr import short_repr
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -23,6 +25,7 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Source:
     """A file that was read; `text` is `None` where it is binary."""
@@ -47,6 +50,7 @@ class Source:
         return (self.text or "")[start:stop].rstrip("\r\n")
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Span:
     """A location in a source: code points `start` to `stop` of a text, or a description `place`.
@@ -99,6 +103,7 @@ class Finding(TypedDict):
     help: str | None
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding: a stable code, a sentence, the place, and the remedy."""

@@ -7,6 +7,7 @@ from math import isnan, nan, prod
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import Symbol, Symbolic, substitute, symbols
+from graphport.core.short_repr import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ def has_known_elements(dtype: DType, shape: Sequence[int]) -> bool:
     return dtype.kind in "iub" and prod(shape) <= MOST_ELEMENTS
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class TensorFact:
     """Element type, shape and, for small integer tensors, elements.
@@ -131,6 +133,7 @@ class TensorFact:
         return f"{dtype}[{', '.join('?' if dim == OPEN else str(dim) for dim in self.shape)}]"
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class SequenceFact:
     """A list of values that share one fact."""
@@ -141,6 +144,7 @@ class SequenceFact:
         return f"sequence({self.element})"
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class OptionalFact:
     """A value that may be absent."""

@@ -11,6 +11,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.packages import install
+from graphport.core.short_repr import abridge
 from graphport.expression.blocked import BlockedProgram, DirectCall, KernelFault
 from graphport.expression.functions import NUMPY_FUNCTIONS
 from graphport.expression.kernels import is_array
@@ -168,7 +169,7 @@ class Expression:
         return str(self.tree)
 
     def __repr__(self) -> str:
-        return f"Expression({str(self)!r})"
+        return f"Expression({abridge(str(self))})"
 
     def __call__(self, *operands: object, out: Array | None = None) -> Any:
         """Evaluate on `operands`: arrays (or array-likes) and Python scalars, which are weak scalars.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias, cast
 from graphport.core.dims import Extents
 from graphport.core.facts import UNKNOWN, Fact, TensorFact
 from graphport.core.names import unique
+from graphport.core.short_repr import abridge_text
 from graphport.ir.attributes import NO_ATTRIBUTES, Attribute, Body, PlainAttributes, bodies_among, bodies_in
 from graphport.ir.carried import Notes, Placed
 from graphport.ir.ports import Ports
@@ -190,7 +191,7 @@ class Value(Placed):
                 user.set_input(index, other)
 
     def __repr__(self) -> str:
-        return f"%{self.name}: {self.fact}"
+        return abridge_text(f"%{self.name}: {self.fact}")
 
 
 class Node(Placed):
@@ -491,7 +492,7 @@ class Node(Placed):
     def __repr__(self) -> str:
         results = ", ".join("_" if value is None else f"%{value.name}" for value in self._outputs)
         operands = ", ".join("_" if value is None else f"%{value.name}" for value in self.inputs)
-        return f"{results} = {self.op}({operands})"
+        return abridge_text(f"{results} = {self.op}({operands})")
 
 
 class _Names:
@@ -756,7 +757,7 @@ class Graph(Body, Ports[Node, Value]):
         return node
 
     def __repr__(self) -> str:
-        return f"<graph {self.name}: {self._length} nodes>"
+        return f"<graph {abridge_text(self.name)}: {self._length} nodes>"
 
 
 def walk(graph: Graph) -> Iterator[Graph]:

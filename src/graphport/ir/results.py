@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import MAX_LENGTH, abridge_text
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -23,6 +24,17 @@ class Outputs(dict[str, Any]):
         is_all = found.keys() <= named.keys()
         super().__init__(named if is_all else {**found, **named})
         self.ordered: tuple[Any, ...] = tuple(found[value.name] for value in values)
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        if len(text) <= MAX_LENGTH:
+            return text
+        sizes = ", ".join(f"{name}: {_type_text(array)}" for name, array in self.items())
+        return f"{{{abridge_text(sizes, MAX_LENGTH - 2)}}}"
+
+
+def _type_text(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}" if hasattr(array, "dtype") else f"list of {len(array)}"
 
 
 def labels(results: Iterable[Value]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.short_repr import short_repr
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Preprocess:
     """Preprocessing steps in the order in which they are applied.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import contents
 from graphport.core.replacing import replacing
+from graphport.core.short_repr import short_repr
 from graphport.proof.verdict import Matrix, Verdict, decide
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = "graphport/verify/1"
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class RunnerRecord:
     """A runtime or backend that was to compute one side."""
@@ -62,6 +64,7 @@ class RunnerRecord:
         return {name: getattr(self, name) for name in names}
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class OutputProof:
     """One output over all test inputs: its worst difference between both sides, and whether it proves anything.
@@ -124,6 +127,7 @@ class OutputProof:
         return {"position": self.position, **self.worst.as_json(), "draw": self.draw, "no_evidence": self.evidence}
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class FirstWrong:
     """The first node whose result the second side computes otherwise, and not merely for what came before it.
@@ -165,6 +169,7 @@ class FirstWrong:
         }
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The runs of two files, compared. The verdict, the sentence and the exit code are computed from `matrix` alone."""

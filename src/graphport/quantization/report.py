@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.short_repr import short_repr
 from graphport.core.table import Tabular
 from graphport.quantization.result_diagnostics import UNUSABLE_SNR_DB
 
@@ -19,6 +20,7 @@ WORST = 10
 """Number of layers that are listed first."""
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class LayerReport:
     """A layer with weights.
@@ -54,6 +56,7 @@ class LayerReport:
         }
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class Step:
     """A tried step, its result on held-out samples, and whether it was kept."""
@@ -67,6 +70,7 @@ class Step:
         return {"name": self.name, "snr_db": _rounded(self.snr_db), "kept": self.is_kept}
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class QuantizationReport(Tabular):
     """Report of one quantization.

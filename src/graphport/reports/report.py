@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.replacing import replacing
+from graphport.core.short_repr import abridge_text
 from graphport.quantization.record import finite
 from graphport.reports import table
 from graphport.reports.views import FORMATS, SCHEMA, format_of
@@ -127,7 +128,7 @@ class Report:
         return self.markdown()
 
     def __repr__(self) -> str:
-        return f"<Report {self.document['title']}>"
+        return f"<Report {abridge_text(self.document['title'])}>"
 
 
 def _with_file_name(finding: Diagnostic) -> dict[str, Any]:

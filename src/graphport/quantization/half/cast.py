@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.names import find_similar
+from graphport.core.short_repr import short_repr
 from graphport.core.spill import spilling
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -37,6 +38,7 @@ _NUM_RANDOM_INPUTS = 3
 """Number of random inputs."""
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class WideNode:
     """A node that stays in single precision, with the reason."""
@@ -46,6 +48,7 @@ class WideNode:
     reason: str
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class CastReport:
     """Result of a cast: `nodes` compute floats, `cast` of them in the new type; `snr_db` is of the outputs.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.facts import TensorFact
 from graphport.core.opening import contents
+from graphport.core.short_repr import short_repr
 from graphport.quantization.optimise.costs import Times
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Row:
     int8: float | None
 
 
+@short_repr
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyTable:
     """Times of nodes on a target's runtime, on one thread, in a run of `entries` samples.
