@@ -112,6 +112,8 @@ def test_gather_nd_knows_what_follows():
     refuse(GatherND, [f32(2, 3), i64(5, 3)], "the last dim of indices is 3")
     refuse(GatherND, [f32(2, 3), i64(5, 1)], "axis 0 of data and indices: 2 and 5 differ", batch_dims=1)
     refuse(GatherND, [f32(2, 3), i64(2, 1)], "batch_dims is 2", batch_dims=2)
+    refuse(GatherND, [TensorFact(DType.FLOAT32, None), i64(2, 1)], "indices has rank 2", batch_dims=2)
+    refuse(GatherND, [f32(2, 3), TensorFact(DType.INT64, None)], "data has rank 2", batch_dims=2)
 
 
 @every("axis", [None, 0, 1, -1])

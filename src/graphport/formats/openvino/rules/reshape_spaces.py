@@ -138,6 +138,7 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
 def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     """Darknet's rearrangement, which reads the channels as a space that it gathers blocks of, and keeps its order."""
     n, c, h, w = lengths(b, x, 4)
+    check_counts(max(len(stride), 1), stride=stride)
     k = stride[0]
     # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
     split = shaped(b, x, [n, parted(b, c, k**2), h, k, w, k])

@@ -126,7 +126,8 @@ def interpolate_1(
         nearest_mode="simple",
         antialias=antialias,
     )
-    return _resized(b, _padded(b, x, pads_begin, pads_end), _Extents(tuple(axes), output_shape, None), op)
+    x = _padded(b, x, pads_begin, pads_end)
+    return _resized(b, x, _Extents(axis_indices(axes, len(b.dims(x))), output_shape, None), op)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

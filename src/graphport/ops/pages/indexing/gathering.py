@@ -103,9 +103,10 @@ def GatherElements(data: T, indices: Tind, *, axis: int = 0) -> T:
 
 
 def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int = 0) -> TensorFact:
-    if indices.rank < 1 or not 0 <= batch_dims < min(indices.rank, data.rank):
-        message = f"batch_dims is {batch_dims}, the ranks are {data.rank} and {indices.rank}"
-        raise ShapeError(message, "below both ranks")
+    for name, tensor in (("data", data), ("indices", indices)):
+        if tensor.shape is not None and not 0 <= batch_dims < tensor.rank:
+            message = f"batch_dims is {batch_dims}, expected 0 to {tensor.rank - 1}: {name} has rank {tensor.rank}"
+            raise ShapeError(message)
     for axis in range(batch_dims):
         same_dim(data.dims[axis], indices.dims[axis], f"axis {axis} of data and indices")
     last = indices.dims[-1]
