@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphport.api.compare import FoundDifference, compare, find_difference
     from graphport.api.convert import ConversionReport, convert
     from graphport.api.cut import cut
+    from graphport.api.dequantize import dequantize
     from graphport.api.edit import Edit, edit
     from graphport.api.inspect import inspect
     from graphport.api.latency import latency
@@ -53,6 +54,7 @@ _HOMES = {
     "compare": "graphport.api.compare",
     "convert": "graphport.api.convert",
     "cut": "graphport.api.cut",
+    "dequantize": "graphport.api.dequantize",
     "from_onnx": "graphport.api.load",
     "from_jax": "graphport.api.load",
     "from_torch": "graphport.api.load",
@@ -102,6 +104,7 @@ __all__ = [
     "compare",
     "convert",
     "cut",
+    "dequantize",
     "edit",
     "find_difference",
     "from_jax",

@@ -32,6 +32,7 @@ convert net.onnx told.xml --no-verify -v
 simplify net.onnx small.onnx -v
 prepare net.onnx ready.onnx -v
 quantize net.onnx int8.onnx --calibration samples.npz --preset fast
+dequantize int8.onnx dequantized.onnx
 cast net.onnx half.onnx --to float16 --keep layer
 cut net.onnx part.onnx --to hidden
 edit net.onnx other.onnx --set-attribute hidden.alpha=2.0

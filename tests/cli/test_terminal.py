@@ -24,6 +24,7 @@ OTHERS = (
     *(["run", "hostile.onnx"], ["run", "hostile.onnx", "--json"], ["simplify", "hostile.onnx", "s.onnx"]),
     *(["prepare", "hostile.onnx", "p.onnx", "-v"], ["cast", "hostile.onnx", "c.onnx", "--to", "float16"]),
     *(["cut", "hostile.onnx", "k.onnx", "--outputs", f"{HOSTILE}h"], ["quantize", "hostile.onnx", "q.onnx"]),
+    ["dequantize", "hostile.onnx", "d.onnx"],
     *(["compare", "hostile.onnx", "hostile.onnx"], ["compare", "hostile.onnx", "opaque.onnx"]),
     *(["verify", "hostile.onnx", "hostile.onnx"], ["merge", "hostile.onnx", "hostile.onnx", "m.onnx"]),
     *(["edit", "hostile.onnx", "e.onnx", "--rename", f"{HOSTILE}x=z"], ["expr", f"add(@0,{HOSTILE})"]),

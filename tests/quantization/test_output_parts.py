@@ -94,6 +94,21 @@ def test_a_constant_offset_is_no_signal() -> None:
     assert noise.snr == pytest.approx(20, abs=1.5)
 
 
+def test_channels_of_another_scale_are_judged_on_their_own_but_not_rare_classes() -> None:
+    r = np.random.default_rng(3)
+    scales = np.array([300.0, 300, 1, 1, 1])
+    x = r.normal(size=(64, 5)) * scales
+    error = r.normal(size=x.shape)
+    weights = {"w": np.eye(5, dtype=np.float32)}
+    for word, parts in (("Identity", ["y[:, 0:2]", "y[:, 2:5]"]), ("Softmax", ["y"])):
+        nodes = [node("MatMul", ["x", "w"], ["h"]), node(word, ["h"], ["y"])]
+        graph = gp.from_onnx(model(nodes, [("x", ["N", 5])], [("y", ["N", 5])], weights)).graph
+        noise = Noise(find_output_parts({"y": graph.outputs[0]}, [{"y": x}]))
+        noise.add({"y": x}, {"y": x + 0.1 * error}, 64)
+        assert sorted(noise.signal) == parts
+    assert noise.snr == pytest.approx(67, abs=3)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_the_worst_part_is_that_of_the_formula(data: st.DataObject) -> None:

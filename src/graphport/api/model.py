@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.formats.ncnn import Scales
     from graphport.ir.graph import Graph, Value
+    from graphport.quantization.dequantize import DequantizeReport
     from graphport.quantization.half.cast import CastReport
     from graphport.quantization.report import QuantizationReport
 
@@ -104,6 +105,13 @@ class CastModel(Model):
     """A model in another precision, and the report of the cast."""
 
     report: CastReport | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DequantizedModel(Model):
+    """A float model that was quantized, and the report of the removed operators."""
+
+    report: DequantizeReport | None = None
 
 
 @dataclass(frozen=True, eq=False)

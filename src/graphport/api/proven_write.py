@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import write_checks
-from graphport.api.model import CastModel
+from graphport.api.model import CastModel, DequantizedModel
 from graphport.api.save import Export, export, write_scales
 from graphport.api.staging import stage_target
 from graphport.api.verify import proven, reason_to_skip, refused_if, side, tolerance, written_side
@@ -169,7 +169,7 @@ _GRIDS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
 
 def save_proven(
-    model: CastModel | QuantizedModel,
+    model: CastModel | DequantizedModel | QuantizedModel,
     target: str | Path,
     *,
     format: str | None = None,
@@ -177,7 +177,7 @@ def save_proven(
     calibration: object = None,
     **options: Unpack[WriteOptions],
 ) -> WriteResult:
-    """Write a quantized or cast model, and prove that its native runtime computes the measured results.
+    """Write a quantized, dequantized or cast model, and prove that its native runtime computes the measured results.
 
     Tolerance: a runtime may round ties differently, which adds at most the noise that the report states once more.
     The first calibration samples are the test inputs; without samples they are random.
@@ -212,10 +212,10 @@ def _has_quantized_input(graph: Graph) -> bool:
     return any(isinstance(fact, TensorFact) and fact.dtype in _GRIDS for fact in facts)
 
 
-def _measured_snr(model: CastModel | QuantizedModel) -> float | None:
+def _measured_snr(model: CastModel | DequantizedModel | QuantizedModel) -> float | None:
     """Return the minimum SNR in dB relative to the measured outputs, derived from the SNR in the report."""
     report = model.report
-    if report is None or report.snr_db is None:
+    if isinstance(model, DequantizedModel) or report is None or report.snr_db is None:
         return None
     found = min(report.snr_db, report.snr_range[0]) if report.snr_range else report.snr_db
     return found - _MARGIN if math.isfinite(found) else None

@@ -28,6 +28,7 @@ VERBS = (
     "prepare",
     "quantize",
     "cast",
+    "dequantize",
     "cut",
     "edit",
     "merge",

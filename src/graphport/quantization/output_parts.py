@@ -43,6 +43,8 @@ _ELEMENTWISE = frozenset(
         *("QuantizeLinear", "DequantizeLinear"),
     }
 )
+_BOUNDED = frozenset({"Sigmoid", "HardSigmoid", "Tanh", "Softmax", "LogSoftmax", "Clip"})
+"""Operators whose results have one scale in all channels."""
 _RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 _CHANNELS_FIRST = frozenset({"Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization"})
 _CHANNELS_LAST = frozenset({"MatMul", "Gemm", "LayerNormalization"})
@@ -59,6 +61,8 @@ _CONSTANT = 1e-12
 """Variance of a constant output, as a fraction of its energy."""
 _MIN_COUNT = 4
 """Minimum number of elements for the mean of a channel."""
+_MIN_GROUPED_COUNT = 16
+"""Minimum number of elements of a channel whose scale is compared with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +88,15 @@ class OutputPart:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Ranges `(axis, start, stop)` of an output that one value fills; `channels` is the channel axis, if known."""
+    """Ranges `(axis, start, stop)` of an output that one value fills; `channels` is the channel axis, if known.
+
+    With `has_one_scale`, channels of little variance are rare classes, for example, and no quantity of its own.
+    """
 
     name: str
     ranges: tuple[tuple[int, int, int], ...] = ()
     channels: int | None = None
+    has_one_scale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +182,8 @@ def _regions(value: Value, axes: Axes, depth: int, known: dict[tuple[Value, Axes
     start = (value, axes)
     if start not in known:
         name = value.name
-        value, axes = _source(value, axes)
-        whole = Region(name, channels=_channel_axis(value, axes))
+        value, axes, has_one_scale = _source(value, axes)
+        whole = Region(name, channels=_channel_axis(value, axes), has_one_scale=has_one_scale)
         known[start] = (_concatenated(value, axes, depth, known) if depth else []) or [whole]
     return known[start]
 
@@ -207,14 +215,16 @@ def _concatenated(value: Value, axes: Axes, depth: int, known: dict[tuple[Value,
     return found if len(found) <= _MAX_PARTS else []
 
 
-def _source(value: Value, axes: Axes) -> tuple[Value, Axes]:
-    """Follow a value back through transposes, reshapes and element-wise operators."""
+def _source(value: Value, axes: Axes) -> tuple[Value, Axes, bool]:
+    """Follow a value back through transposes, reshapes and element-wise operators; report whether one is bounded."""
+    is_bounded = False
     while (node := value.producer) is not None and not node.dialect:
+        is_bounded = is_bounded or node.word in _BOUNDED
         step = _before(node, value, axes)
         if step is None:
             break
         value, axes = step
-    return value, axes
+    return value, axes, is_bounded
 
 
 def _before(node: Node, value: Value, axes: Axes) -> tuple[Value, Axes] | None:
@@ -272,7 +282,7 @@ def _split_region(output: str, region: Region, arrays: Sequence[Array], is_divid
     if axis is None or len({x.shape[axis] for x in taken}) > 1:
         return [_centered(name, tuple(index), taken, None)]
     is_cut = any(axis == at for at, _, _ in region.ranges)
-    groups = [] if is_cut else _scales(taken, axis)
+    groups = [] if is_cut or region.has_one_scale else _scales(taken, axis)
     if len(groups) < 2:
         return [_centered(name, tuple(index), taken, axis)]
     found: list[OutputPart] = []
@@ -308,7 +318,7 @@ def _scales(arrays: Sequence[Array], axis: int) -> list[list[int]]:
     """Group channels by their standard deviations; constant channels are in the group of the largest."""
     mean, count = _means(arrays, axis)
     others = tuple(at for at in range(arrays[0].ndim) if at != axis)
-    if count < _MIN_COUNT:
+    if count < _MIN_GROUPED_COUNT:
         return []
     squares = sum(np.sum((x - mean) ** 2, axis=others) for x in arrays)
     deviations = np.sqrt(np.asarray(squares) / count)
