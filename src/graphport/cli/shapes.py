@@ -54,7 +54,7 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
     print_table(("value", "of", "type", "shape"), rows)
     extents = _extents(loaded)
     for name, dim in extents.get("definitions", {}).items():
-        click.echo(f"where {name} = {dim}")
+        click.echo(f"where {name} = {_spaced(dim)}")
     for name, (low, high) in _bounds(facts.values()).get("bounds", {}).items():
         click.echo(
             f"{shown(str(name))}: {low} or more" if high is None else f"{shown(str(name))}: {low or 0} to {high}"
@@ -100,6 +100,17 @@ def _bounds(facts: Any) -> dict[str, Any]:
                     if (low, high) != (1, None) and name not in found:
                         found[name] = [low, high]
     return {"bounds": found} if found else {}
+
+
+def _spaced(dim: str) -> str:
+    """Put spaces around the signs between the terms of a sum."""
+    depth, is_quoted, found = 0, False, list[str]()
+    for place, sign in enumerate(dim):
+        depth += (sign == "(") - (sign == ")")
+        is_quoted ^= sign == "`"
+        is_outside = place > 0 and depth == 0 and not is_quoted
+        found.append(f" {sign} " if sign in "+-" and is_outside else sign)
+    return "".join(found)
 
 
 def _fact_kind(value: Any) -> str:

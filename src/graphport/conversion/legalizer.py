@@ -73,7 +73,8 @@ class Legalizer:
             self.inference.settle(node, check_declared=False)
         for value, claim in claims:
             if isinstance(claim, TensorFact) and isinstance(value.fact, TensorFact) and value.fact.shape is None:
-                value.fact = TensorFact(value.fact.dtype or claim.dtype, claim.shape)
+                declared = self.inference.words.declared(claim)
+                value.fact = TensorFact(value.fact.dtype or claim.dtype, declared.shape)
 
     def _node(self, graph: Graph, node: Node, key: Hashable = None) -> None:
         """Legalize a node of a dialect; `key` is its `RuleCache` key if the caller has computed it."""
@@ -214,6 +215,9 @@ class Legalizer:
         """Keep the node and report why; record the reason on the node if there is one besides a missing rule."""
         if reason is not None:
             opaque.mark(node, reason)
+        for value in node.results:
+            if isinstance(value.fact, TensorFact):
+                value.fact = self.inference.words.declared(value.fact)
         self.inference.findings.append(
             Diagnostic(
                 "LEG0001",

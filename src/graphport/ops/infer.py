@@ -237,7 +237,9 @@ class Inference(OperatorFacts):
     def reconcile(self, value: Value, fact: Fact, claim: Fact, dialect: str = "") -> Fact:
         """Combine an inferred fact with the declared fact of `value` in `dialect`; a contradiction is a finding."""
         if not isinstance(fact, TensorFact) or not isinstance(claim, TensorFact):
-            return claim if fact == UNKNOWN else fact
+            declared = self.words.declared(claim) if isinstance(claim, TensorFact) else claim
+            return declared if fact == UNKNOWN else fact
+        claim = self.words.declared(claim)
         if claim.dtype is not None and claim.dtype.kind == "c" and registry.record(dialect).has_complex:
             # Complex values are pairs of floats after legalization; the fact is not converted yet.
             return claim

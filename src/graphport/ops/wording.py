@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.dims import MOST_TEXT, symbols
+from graphport.core.dims import MOST_TEXT, parse_sympy, symbols
 from graphport.core.facts import UNKNOWN, OptionalFact, TensorFact, closed, is_open
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
-    from graphport.core.dims import Dim, Extents
+    from graphport.core.dims import Dim, Extents, Symbolic
     from graphport.core.facts import Fact
     from graphport.ir.graph import Graph
 
@@ -25,6 +25,8 @@ class Wording:
     def __init__(self, extents: Extents, graph: Graph | None = None) -> None:
         self.extents = extents
         self._graph = graph
+        self._inputs = {} if graph is None else _input_symbols(graph)
+        self._stated: dict[Dim, Dim] = {}
         self._version = extents.version
         # Keys by the id of a fact, which is kept alive in the value.
         self._settled: dict[int, tuple[Fact, Fact]] = {}
@@ -51,6 +53,22 @@ class Wording:
             self._settled[id(found)] = found, found
         return found
 
+    def declared(self, claim: TensorFact) -> TensorFact:
+        """Parse dims of a declared fact that are named by expressions in SymPy's syntax."""
+        if not self._inputs or claim.shape is None or _NUMBERS.issuperset(map(type, claim.shape)):
+            return claim
+        shape = tuple(dim if isinstance(dim, int) else self._declared(dim) for dim in claim.shape)
+        return claim if shape == claim.shape else claim.with_shape(shape)
+
+    def _declared(self, dim: Symbolic) -> Dim:
+        found = self._stated.get(dim)
+        if found is None:
+            (name, *others) = symbols(dim)
+            is_name = others or name.isidentifier() or name in self._inputs or dim != symbols(dim)[name]
+            stated = None if is_name else parse_sympy(name, self._inputs)
+            found = self._stated[dim] = dim if stated is None else stated
+        return found
+
     def needs_no_rewriting(self, fact: Fact) -> bool:
         """Whether `fact` needs no rewriting, for any value."""
         return self._version == self.extents.version and id(fact) in self._settled
@@ -69,7 +87,8 @@ class Wording:
             known = self.extents.known(shape)
             if known is None:
                 is_own = any(map(is_open, shape))
-                names = _names_in(claim, len(shape))
+                stated = self.declared(claim) if isinstance(claim, TensorFact) else claim
+                names = _names_in(stated, len(shape))
                 known = tuple(self._dim(dim, name, axis, names[axis]) for axis, dim in enumerate(shape))
             shape = known
         if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
@@ -102,6 +121,13 @@ class Wording:
                 ):
                     for dim in fact.shape:
                         self.extents.reserved.update(symbols(dim))
+
+
+def _input_symbols(graph: Graph) -> dict[str, Symbolic]:
+    """Return the symbols of the inputs by name."""
+    facts = [value.fact for value in graph.inputs]
+    dims = (dim for fact in facts if isinstance(fact, TensorFact) for dim in fact.shape or ())
+    return {name: symbol for dim in dims for name, symbol in symbols(dim).items()}
 
 
 def _short(name: str, axis: int) -> str:

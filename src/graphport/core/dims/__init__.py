@@ -49,6 +49,7 @@ from graphport.core.dims.symbolic import (
     minimum,
     product,
 )
+from graphport.core.dims.sympy_text import parse_sympy
 from graphport.core.dims.terms import TooLong, Undecided
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "maximum",
     "minimum",
     "parse_dim",
+    "parse_sympy",
     "prefixed",
     "product",
     "settle_equal",

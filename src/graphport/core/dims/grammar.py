@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from graphport.core.dims.terms import FARTHEST, MOST_CHARACTERS, MOST_DEPTH
@@ -10,7 +11,7 @@ from graphport.core.dims.terms import FARTHEST, MOST_CHARACTERS, MOST_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-TOKEN = re.compile(r"(?P<number>[0-9]+)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>//|[-+*%(),])")
+TOKEN = re.compile(r"(?P<number>[0-9]+)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>//|\*\*|[-+*/%(),])")
 FUNCTIONS = frozenset({"max", "min"})
 """Names that are functions of two operands or more."""
 _DIGITS = len(str(FARTHEST))
@@ -26,7 +27,9 @@ class Arithmetic(NamedTuple, Generic[N]):
     named: Callable[[str], N]
     negative: Callable[[N], N]
     operations: Mapping[str, Callable[[N, N], N]]
-    """By sign (`+`, `-`, `*`, `//`, `%`) and by function name."""
+    """By sign (`+`, `-`, `*`, `/`, `//`, `%`, `**`) and by the name of a function of two operands or more."""
+    functions: Mapping[str, Callable[[N], N]] = MappingProxyType({})
+    """Functions of one operand by name."""
 
 
 def value_of(text: str, arithmetic: Arithmetic[N]) -> N | None:
@@ -93,21 +96,38 @@ class _Parser(Generic[N]):
 
     def _product(self) -> N:
         total = self._factor()
-        while sign := self._sign("*", "//", "%"):
-            total = self._by.operations[sign](total, self._factor())
+        while sign := self._sign("*", "//", "%", "/"):
+            total = self._operation(sign)(total, self._factor())
         return total
 
+    def _operation(self, sign: str) -> Callable[[N, N], N]:
+        if sign not in self._by.operations:
+            raise _Refused
+        return self._by.operations[sign]
+
     def _factor(self) -> N:
+        base = self._atom()
+        return self._operation("**")(base, self._atom()) if self._sign("**") else base
+
+    def _atom(self) -> N:
         kind, text = self._next()
         if kind == "number" and len(text) <= _DIGITS:
             return self._by.number(int(text))
         if kind == "name":
-            return self._call(self._by.operations[text]) if text in FUNCTIONS else self._by.named(text)
+            return self._named(text)
         if kind == "quoted":
             return self._by.named(text.replace("``", "`"))
         if text != "(":
             raise _Refused
         return self._bracketed()
+
+    def _named(self, name: str) -> N:
+        if name in self._by.operations:
+            return self._call(self._by.operations[name])
+        if name in self._by.functions:
+            self._demand("(")
+            return self._by.functions[name](self._bracketed())
+        return self._by.named(name)
 
     def _bracketed(self) -> N:
         if self._brackets == _MOST_BRACKETS:
