@@ -111,3 +111,32 @@ def test_steps_that_are_open_are_refused_for_what_the_layer_lacks(tmp_path, suff
     assert "the layer resets the product, and this operator the state" in finding.message
     assert "must be known" in finding.message
     assert "--input x=1x" in (finding.help or "")
+
+
+@pytest.mark.parametrize("format", ["ncnn", "tflite", "nnef", "pnnx"])
+def test_sequences_of_known_lengths_end_before_the_last_step(tmp_path, format):
+    for kind, direction in [("LSTM", "bidirectional"), ("GRU", "reverse"), ("RNN", "forward")]:
+        made, constants = layer(kind, {}, direction, False)
+        made.input[4] = "lengths"
+        given, lengths = numbers(4, 3, WIDTH), np.array([4, 1, 3], np.int32)
+        results = [(name, None) for name in made.output]
+        loaded = gp.from_onnx(model([made], [("x", [4, 3, WIDTH])], results, {**constants, "lengths": lengths}))
+        name = {"ncnn": "net.ncnn.param", "tflite": "net.tflite", "nnef": "net.nnef.tgz", "pnnx": "net.pnnx.param"}[
+            format
+        ]
+        gp.save(loaded, tmp_path / name)
+        expected = gp.run(loaded, {"x": given}, backend="onnxruntime")
+        found = gp.run(gp.load(tmp_path / name), {"x": given}, backend="reference")
+        for one, other in zip(expected.ordered, found.ordered, strict=True):
+            np.testing.assert_allclose(other, one, atol=1e-5)
+
+
+def test_lengths_that_are_inputs_are_refused(tmp_path):
+    made, constants = layer("GRU", {}, "forward", False)
+    made.input[4] = "lengths"
+    lengths = helper.make_tensor_value_info("lengths", 6, [3])
+    loaded = gp.from_onnx(
+        model([made], [("x", [4, 3, WIDTH]), lengths], [(name, None) for name in made.output], constants)
+    )
+    with pytest.raises(DiagnosticError, match="sequence_lens is not constant"):
+        gp.save(loaded, tmp_path / "net.tflite")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -28,6 +29,7 @@ from graphport.ops.pages.activation import (
     ThresholdedRelu,
 )
 from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.control.loops import Scan
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.matmul import MatMul
@@ -66,6 +68,8 @@ class _Layer:
     clip: float | None
     direction: str
     layout: int
+    lengths: tuple[int, ...] | None = None
+    """Lengths of the sequences; `None` if all are complete."""
 
     def gated(self, value: Value) -> list[Value]:
         """Split [N, gates * hidden] into the parts of each gate."""
@@ -135,7 +139,7 @@ def _fold_or_emit(b: Builder, page: Page, function: Callable[..., Any], x: Value
 def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
     """Unroll all steps. Return the first state of each step and the final value of each of `count` states."""
     b = layer.b
-    if b.dialect in _SCANNING:
+    if b.dialect in _SCANNING and layer.lengths is None:
         return _emit_loop(layer, cell, kept, count)
     dims = b.dims(layer.x)
     (length,) = sizes(dims[layer.layout : layer.layout + 1], "the steps, which stand one behind the other,")
@@ -152,11 +156,25 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
         found: list[Value] = []
         for place in reversed(range(length)) if backwards else range(length):
             entry = b(Squeeze, _slice(b, entries, 0, place, place + 1), vector(b, [0]))
-            state = step(entry, state)
-            found.append(state[0])
+            state, result = _masked(layer, partial(step, entry), state, place)
+            found.append(result)
         every.append(found[::-1] if backwards else found)
         last.append(state)
     return _assemble_results(layer, [_stacked(b, found, 0) for found in every], last, count)
+
+
+def _masked(layer: _Layer, step: Callable[[State], State], state: State, place: int) -> tuple[State, Value]:
+    """Apply a step to sequences longer than `place`. Return the state and the output, which is 0 for others."""
+    b, lengths = layer.b, layer.lengths
+    if lengths is None or min(lengths) > place:
+        new = step(state)
+        return new, new[0]
+    zeros = b.like(layer.x, np.zeros((len(lengths), layer.hidden)))
+    if max(lengths) <= place:
+        return state, zeros
+    runs = b.constant(np.array(lengths)[:, None] > place, DType.BOOL)
+    new = tuple(b(Where, runs, after, before) for after, before in zip(step(state), state, strict=True))
+    return new, b(Where, runs, new[0], zeros)
 
 
 def _emit_loop(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
@@ -209,18 +227,19 @@ def _stacked(b: Builder, values: Sequence[Value], axis: int) -> Value:
     return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
 
 
-def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> None:
-    """Refuse sequences that end before the last step."""
+def _known_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> tuple[int, ...] | None:
+    """Return the constant lengths of the sequences; `None` if all are complete."""
     if lengths is None:
-        return
+        return None
     storage, extent = folded(lengths), b.dims(x)[layout]
     if storage is not None and not isinstance(extent, int):
         message = "the sequence length is dynamic"
         raise UnsupportedError(message)
     found, (steps,) = integers(lengths), sizes(b.dims(x)[layout : layout + 1], "the number of steps")
-    if found is None or any(length != steps for length in found):
-        message = "unsupported: sequence_lens with values other than the sequence length"
+    if found is None:
+        message = "sequence_lens is not constant"
         raise UnsupportedError(message)
+    return None if all(length == steps for length in found) else tuple(found)
 
 
 def _activation_functions(
@@ -260,11 +279,20 @@ def _scaled_tanh(alpha: float, beta: float, b: Builder, x: Value) -> Value:
 
 def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
     """Unroll LSTM, or convert it to a loop if the dialect has loops."""
-    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    lengths = _known_lengths(b, op.x, op.sequence_lens, op.layout)
     names = op.activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[op.direction])
     stated = _activation_functions(names, op.activation_alpha, op.activation_beta)
     layer = _Layer(
-        b, op.x, (op.w, op.r, op.b), (op.initial_h, op.initial_c), 4, stated, op.clip, op.direction, op.layout
+        b,
+        op.x,
+        (op.w, op.r, op.b),
+        (op.initial_h, op.initial_c),
+        4,
+        stated,
+        op.clip,
+        op.direction,
+        op.layout,
+        lengths,
     )
     return _unroll(layer, lambda at, way: _lstm_step(at, op.p, way, couples=bool(op.input_forget)), 4, 2)[: b.count]
 
@@ -292,10 +320,10 @@ def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> St
 
 def gru_in_steps(b: Builder, op: GRUView) -> tuple[Value, ...]:
     """Unroll GRU, or convert it to a loop if the dialect has loops."""
-    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    lengths = _known_lengths(b, op.x, op.sequence_lens, op.layout)
     names = op.activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[op.direction])
     stated = _activation_functions(names, op.activation_alpha, op.activation_beta)
-    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 3, stated, op.clip, op.direction, op.layout)
+    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 3, stated, op.clip, op.direction, op.layout, lengths)
     kept = 2 if op.linear_before_reset else 3
     return _unroll(layer, lambda at, way: _gru_step(at, way, resets_after=bool(op.linear_before_reset)), kept, 1)[
         : b.count
@@ -327,9 +355,9 @@ def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
 
 def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
     """Unroll RNN, or convert it to a loop if the dialect has loops."""
-    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    lengths = _known_lengths(b, op.x, op.sequence_lens, op.layout)
     stated = _activation_functions(op.activations, op.activation_alpha, op.activation_beta)
-    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout)
+    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout, lengths)
 
     def cell(at: _Layer, way: int) -> Step:
         weights = at.rows(op.r, way, 0, at.hidden, is_transposed=True)
