@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
@@ -57,3 +61,60 @@ def test_where_a_model_may_be_cut_is_told(tmp_path):
         gp.save(loaded, tmp_path / "net.ncnn.param")
     (finding,) = caught.value.diagnostics
     assert (finding.help or "").endswith("graphport cut MODEL PART --to h")
+
+
+def quantized():
+    """QuantizeLinear, for which PNNX has no operator, of an input with an open dim."""
+    constants = {"scale": np.array(0.05, np.float32), "zero": np.array(0, np.int8)}
+    return onnx_model(
+        [
+            node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+        ],
+        [("x", ["N", 6])],
+        [("y", ["N", 6])],
+        constants,
+        opset=17,
+    )
+
+
+def chosen_by_data():
+    nodes = [node("Relu", ["x"], ["h"]), node("NonZero", ["h"], ["y"])]
+    return onnx_model(nodes, [("x", ["N", 3])], [("y", None, TensorProto.INT64)], opset=17)
+
+
+def strided():
+    weight = {"w": np.ones((2, 3, 3, 3), np.float32)}
+    nodes = [node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2])]
+    return onnx_model(nodes, [("x", ["N", 3, "H", "W"])], [("y", ["N", 2, "K", "L"])], weight, opset=17)
+
+
+def unsupported(loaded, folder, format):
+    try:
+        gp.save(loaded, folder / "out", format=format)
+    except DiagnosticError as error:
+        return {
+            finding.message.split("operator ")[-1].split(" (")[0]: finding.help or "" for finding in error.diagnostics
+        }
+    return {}
+
+
+def replay(proto, folder, help, format):
+    """Follow a remedy; return the operators that are unsupported then."""
+    if cut := re.search(r"graphport cut MODEL PART --to (\S+)", help):
+        return unsupported(gp.cut(gp.from_onnx(proto), outputs=cut[1].split(",")), folder, format)
+    bound = {name: list(map(int, dims.split("x"))) for name, dims in re.findall(r"--input (\S+)=([0-9x]+)", help)}
+    onnx.save(proto, folder / "m.onnx")
+    return unsupported(gp.load(folder / "m.onnx", shapes=bound), folder, format)
+
+
+def test_a_remedy_removes_the_refusal(tmp_path):
+    for proto in (quantized(), chosen_by_data(), strided()):
+        for format in ("pnnx", "ncnn", "nnef", "tflite", "caffe", "pt2"):
+            for operator, help in unsupported(gp.from_onnx(proto), tmp_path, format).items():
+                if "graphport cut" in help or help.startswith("bind"):
+                    assert operator not in replay(proto, tmp_path, help, format), (format, operator, help)
+
+
+def test_a_remedy_names_no_constant_and_no_binding_without_effect(tmp_path):
+    assert set(unsupported(gp.from_onnx(quantized()), tmp_path, "pnnx").values()) == {"choose another format"}

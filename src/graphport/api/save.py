@@ -16,12 +16,14 @@ from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import stage_target
 from graphport.conversion.hooks import optimize
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
+from graphport.conversion.lift import Remedies, lift, unsupported
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.replacing import replacing
 from graphport.ir import rewrite
+from graphport.ops.bind import bind_example
+from graphport.ops.infer import infer
 from graphport.ops.operand_presence import require_operands
 from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
@@ -206,11 +208,10 @@ def convert_to_dialect(
     require_operands(graph)
     graph = apply_options(without_expressions(graph), options)
     if target := kind.dialect if dialect is None else dialect:
-        stated, findings = lift(graph, target, newest=newest)
-        for prepared in (fold_shapes, fold_constants):
-            twin = prepared(graph) if findings else None
-            if twin is not None:
-                stated, findings = lift(twin, target, newest=newest)
+        stated, findings = _lift_folded(graph, target, newest, Remedies())
+        if findings and is_whole:
+            remedies = Remedies({value.name for value in graph.values()}, _unhelped_by_binding(graph, target))
+            stated, findings = _lift_folded(graph, target, newest, remedies)
         if is_whole:
             raise_errors(findings)
         graph = stated
@@ -219,6 +220,33 @@ def convert_to_dialect(
     elif kind.name == "onnx" and isinstance(model, QuantizedModel):
         graph = _with_integer_form(graph, model)
     return remove_unused_constants(graph)
+
+
+def _lift_folded(graph: Graph, target: str, newest: int | None, remedies: Remedies) -> tuple[Graph, list[Diagnostic]]:
+    """Lift a graph; fold shapes and constants if operators are unsupported."""
+    stated, findings = lift(graph, target, newest=newest, remedies=remedies)
+    for prepared in (fold_shapes, fold_constants):
+        twin = prepared(graph) if findings else None
+        if twin is not None:
+            stated, findings = lift(twin, target, newest=newest, remedies=remedies)
+    return stated, findings
+
+
+def _unhelped_by_binding(graph: Graph, target: str) -> frozenset[str]:
+    """Return the canonical operators that are unsupported even if symbolic dims are bound."""
+    bound = rewrite.copy(graph)
+    if not bind_example(bound):
+        return frozenset()
+    infer(bound)
+    before = unsupported(graph, target)
+    after = before
+    for prepared in (None, fold_shapes, fold_constants):
+        twin = bound if prepared is None else prepared(bound)
+        after = after if twin is None else unsupported(twin, target)
+        if not after:
+            break
+    opaque = {node.op for node in graph if node.dialect}
+    return frozenset(op for op, count in before.items() if op not in opaque and after.get(op, 0) >= count)
 
 
 def _with_integer_form(graph: Graph, model: QuantizedModel) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,13 +40,24 @@ MOST_MADE = 1 << 18
 """Default of the limit `write.nodes`: the maximal number of nodes that an export may add."""
 
 
-def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Graph, list[Diagnostic]]:
+class Remedies(NamedTuple):
+    """Limits of the remedies of unsupported operators."""
+
+    names: Container[str] | None = None
+    """Names of values that `graphport cut` accepts; `None` permits all values of the graph."""
+    unhelped: frozenset[str] = frozenset()
+    """Operators that stay unsupported with bound dims."""
+
+
+def lift(
+    graph: Graph, dialect: str, *, newest: int | None = None, remedies: Remedies | None = None
+) -> tuple[Graph, list[Diagnostic]]:
     """Convert a copy of the canonical `graph` to `dialect`. Return it with the findings.
 
     For a dialect with versioned op types, those newer than `newest` are lowered to older ones where possible.
 
     Values keep their names. Each finding (LEG0002, an error) covers all nodes of one operator and reason; a graph with
-    a finding must not be written.
+    a finding must not be written. Findings contain the remedies that `remedies` permits.
 
     Raises:
         DiagnosticError: LEG0008 the result would be far larger than `graph`.
@@ -62,19 +74,32 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     failed = [each for each in failed if not each.is_secondary] or failed
     binding = _binding(graph)
     computed = _computed_from_extents(graph) if failed and binding else set[str]()
+    known = remedies or Remedies()
+    names = known.names if known.names is not None else {value.name for value in graph.values()}
     waiting = {
         (each.op, each.key)
         for each in failed
-        if binding and (_may_wait_for_extents(each.whole, dialect) or _result_names(each.whole) & computed)
+        if binding
+        and each.op not in known.unhelped
+        and (_may_wait_for_extents(each.whole, dialect) or _result_names(each.whole) & computed)
     }
     shared = [each for each in failed if each.cause]
     alone = [each for each in failed if not each.cause]
-    findings = [*_of_causes(shared, dialect, waiting, binding), *_of_nodes(alone, dialect, waiting, binding)]
+    cuts = _Cuts(names, {name for each in failed for name in _result_names(each.whole)})
+    remedy = partial(_remedy, dialect=dialect, cuts=cuts)
+    findings = [
+        *_of_causes(shared, dialect, waiting, binding, remedy),
+        *_of_nodes(alone, dialect, waiting, binding, remedy),
+    ]
     return result, [*findings, *stumbles]
 
 
 def _of_causes(
-    failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
+    failed: Sequence[_Unsupported],
+    dialect: str,
+    waiting: Container[tuple[str, str]],
+    binding: str,
+    remedy: Callable[[_Unsupported, str], str],
 ) -> list[Diagnostic]:
     """Return one finding for each cause that several unsupported nodes share."""
     groups: dict[str, dict[Node, _Unsupported]] = {}
@@ -89,13 +114,17 @@ def _of_causes(
         is_waiting = any((op, cause) in waiting for op, _ in counts)
         what = "unsupported operator" if len(counts) == 1 else "unsupported operators"
         message = f"{dialect or 'onnx'}: {what} {listed}{more}: {cause}"
-        help_ = _remedy(one, dialect, binding if is_waiting else "")
+        help_ = remedy(one, binding if is_waiting else "")
         findings.append(Diagnostic("LEG0002", message, one.node.origin, help_))
     return findings
 
 
 def _of_nodes(
-    failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
+    failed: Sequence[_Unsupported],
+    dialect: str,
+    waiting: Container[tuple[str, str]],
+    binding: str,
+    remedy: Callable[[_Unsupported, str], str],
 ) -> list[Diagnostic]:
     """Return one finding for each operator and reason without value names, located at the first of these nodes."""
     counts = Counter((each.op, each.nameless) for each in _unique_failures(failed))
@@ -105,13 +134,13 @@ def _of_nodes(
             "LEG0002",
             f"{dialect or 'onnx'}: unsupported operator {each.op} ({count}): {each.reason}",
             each.node.origin,
-            _remedy(each, dialect, binding if (each.op, each.reason) in waiting else ""),
+            remedy(each, binding if (each.op, each.reason) in waiting else ""),
         )
         for each, count in ((first[alike], count) for alike, count in counts.items())
     ]
 
 
-def _remedy(failed: _Unsupported, dialect: str, binding: str) -> str:
+def _remedy(failed: _Unsupported, binding: str, *, dialect: str, cuts: _Cuts) -> str:
     """Return the remedy: that of the rule, bound symbolic dims, another dialect of the format, or another format."""
     if failed.help:
         return failed.help
@@ -119,16 +148,41 @@ def _remedy(failed: _Unsupported, dialect: str, binding: str) -> str:
     other = None if page is None else registry.option_with_export_rule(dialect, page)
     if binding:
         return f"{_BIND} {binding}" + (f"; or {other}, which supports it" if other else "")
-    return f"{other} supports it" if other else _other_format_or_cut(failed.whole)
+    return f"{other} supports it" if other else _other_format_or_cut(failed.whole, cuts)
 
 
-def _other_format_or_cut(node: Node) -> str:
-    """Return the remedy for a node that no option makes exportable: another format, or cutting the model before it."""
-    names = dict.fromkeys(x.name for x in node.operands if not x.is_constant and x.producer is not None)
-    if not names or node.graph is None or node.graph is not node.graph.root:
+class _Cuts(NamedTuple):
+    """Names of values at which a model can be cut, and of the results of unsupported nodes."""
+
+    names: Container[str]
+    unsupported: Container[str]
+
+
+def _other_format_or_cut(node: Node, cuts: _Cuts) -> str:
+    """Return the last remedy: another format, or a cut before the node if the nodes before it are supported."""
+    computed = [x for x in node.operands if x.producer is not None and _depends_on_input(x)]
+    if not computed or node.graph is None or node.graph is not node.graph.root:
         return _OTHER_FORMAT
-    listed = ",".join(list(names)[:_MAX_LISTED])
+    if any(x.name not in cuts.names or any(y.name in cuts.unsupported for y in _sources(x)) for x in computed):
+        return _OTHER_FORMAT
+    listed = ",".join(list(dict.fromkeys(x.name for x in computed))[:_MAX_LISTED])
     return f"{_OTHER_FORMAT}, or export the part before it: graphport cut MODEL PART --to {listed}"
+
+
+def _depends_on_input(value: Value) -> bool:
+    """Whether a value depends on an input of the graph."""
+    return any(source.is_input for source in _sources(value))
+
+
+def _sources(value: Value) -> set[Value]:
+    """Return the value and all values that it is computed from."""
+    found, pending = {value}, [value]
+    while pending:
+        producer = pending.pop().producer
+        added = set[Value]() if producer is None else set(producer.operands) - found
+        found |= added
+        pending += added
+    return found
 
 
 def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:

@@ -13,6 +13,7 @@ from graphport.core.dims import (
     bounds,
     decide_equal,
     decide_less,
+    examples,
     parse_dim,
     substitute,
     symbols,
@@ -56,6 +57,20 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
     if findings:
         raise DiagnosticError(*findings)
     bind(graph, sizes)
+
+
+def bind_example(graph: Graph) -> bool:
+    """Bind symbolic dims of inputs to the sizes of `examples`. Return `False` if there are none."""
+    facts = {value.name: value.fact for value in graph.inputs}
+    shapes = {name: fact.shape for name, fact in facts.items() if isinstance(fact, TensorFact) and fact.shape}
+    given = {name: [int(dim) for dim in shape.split("x")] for name, shape in examples(shapes).items()}
+    if all(list(shapes[name]) == sizes for name, sizes in given.items()):
+        return False
+    try:
+        bind_inputs(graph, given)
+    except DiagnosticError:
+        return False
+    return True
 
 
 def _has_type(given: Sequence[int | str]) -> bool:
