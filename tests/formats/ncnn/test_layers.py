@@ -251,3 +251,12 @@ def test_a_layer_of_open_extents_computes_what_one_of_known_ones_does(tmp_path, 
             gp.run(model, {"x": x.reshape((1, *PICTURE)) if len(model.inputs["x"].fact.shape) == 4 else x})["y"]
         )
     np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_the_scale_of_an_int8_gemm_is_kept(tmp_path):
+    param = "7767517\n2 2\nInput in0 0 1 in0\nGemm g 1 1 in0 out0 4=0 5=1 6=1 8=5 9=6 10=-1 18=2\n"
+    weights = struct.pack("<I30b2xf", 0x000D4B38, *range(30), 0.5)
+    (tmp_path / "a.ncnn.param").write_text(param)
+    (tmp_path / "a.ncnn.bin").write_bytes(weights)
+    gp.convert(tmp_path / "a.ncnn.param", tmp_path / "b.ncnn.param", verify=False)
+    assert (tmp_path / "b.ncnn.bin").read_bytes() == weights

@@ -198,6 +198,8 @@ def _gemm(p: Parameters) -> Iterator[Weight]:
     broadcast = integer(p, 10)
     if integer(p, 6) and broadcast != -1:
         yield Weight({0: 1, 1: m, 2: m, 3: m * n, 4: n}.get(broadcast, 0), is_tagged=True)
+    if integer(p, 18):  # int8: a scale for each row of A, and one for B
+        yield from (Weight(count) for key, count in ((4, m), (5, 1)) if integer(p, key))
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
