@@ -130,7 +130,8 @@ def _differences_of_names(a: Side, b: Side, noun: str, both: tuple[list[str], li
         unused = {value.name for value in a.graph.inputs if not value.uses and not value.is_output}
         missing = [name for name in missing if noun == "output" or name not in unused]
         return [f"{b.label} has no {noun} {_listed(missing)}, only {_listed(others)}"] if missing else []
-    moved = [name for at, name in enumerate(names) if name in others and others.index(name) != at]
+    # One value may be several outputs: its name then has several positions.
+    moved = [name for name in names if name in others and names[others.index(name)] != name]
     if len(names) == len(others) and moved:
         return [f"the {noun} {moved[0]} is at another position in {b.label}: {_listed(others)}"]
     return []
