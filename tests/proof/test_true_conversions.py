@@ -9,9 +9,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import graphport as gp
+from graphport.api.verify import side as api_side
+from graphport.proof.coverage.exploration import DIFFERS_ON_NAN
+from graphport.proof.coverage.undefined import undefined_result
 from graphport.proof.interface import interface_differences
+from graphport.proof.narrowing import narrowed_nodes
 from graphport.proof.pieces.ranges import is_whole
 from graphport.proof.side import Side, paired
+from graphport.proof.test_inputs import KINDS, make_test_input
 from tests.models import node
 from tools import true_conversions
 
@@ -174,6 +179,97 @@ def test_nan_counts_only_for_models_that_test_for_it(tmp_path):
     report = gp.convert(TESTS / "formats/tensorflow/cases/reductions.pb", tmp_path / "n.tflite")
     assert report.passed, report.proof.sentence
     assert not any("search" in each for each in (*report.proof.coverage.never, *report.proof.notes))
+
+
+SAME_TWICE = """7767517
+4 3
+pnnx.Input               pnnx_input_0             0 1 0 #0=(2,3)f32
+nn.ReLU                  relu                     1 1 0 1 #0=(2,3)f32 #1=(2,3)f32
+prim::TupleConstruct     pnnx_0                   3 1 1 0 1 2
+pnnx.Output              pnnx_output_0            1 0 2
+"""
+
+
+def test_a_value_that_is_two_outputs_has_two_positions(tmp_path):
+    (tmp_path / "net.pnnx.param").write_text(SAME_TWICE)
+    (tmp_path / "net.pnnx.bin").write_bytes(b"PK\5\6" + bytes(18))
+    report = gp.convert(tmp_path / "net.pnnx.param", tmp_path / "net.prototxt")
+    assert report.passed, report.proof.sentence
+
+
+def _graph(path, nodes, inputs, outputs, constants=()):
+    return gp.load(_saved(path, nodes, inputs, outputs, constants)).graph
+
+
+def test_generated_operands_of_range_have_a_defined_length(tmp_path):
+    scalars = [(name, TensorProto.FLOAT, []) for name in ("start", "limit", "delta")]
+    direct = [node("Range", ["start", "limit", "delta"], ["y"])]
+    stepwise = [
+        node("Sub", ["limit", "start"], ["way"]),
+        node("Div", ["way", "delta"], ["steps"]),
+        node("Ceil", ["steps"], ["count"]),
+        node("Range", ["zero", "count", "one"], ["y"]),
+    ]
+    numbers = [("zero", np.float32(0)), ("one", np.float32(1))]
+    for nodes in (direct, stepwise):
+        graph = _graph(tmp_path / "net.onnx", nodes, scalars, [("y", TensorProto.FLOAT, [None])], numbers)
+        for kind in KINDS:
+            given = make_test_input(graph, kind, {}, 0).arrays
+            assert given["start"] <= given["limit"]
+            assert given["delta"] >= 1
+            assert all(array == np.rint(array) for array in given.values())
+
+
+X_TO_Y = [("x", TensorProto.FLOAT, [3])], [("y", TensorProto.FLOAT, [3])]
+
+
+def test_nan_that_reaches_an_output_from_outside_of_a_domain_is_undefined(tmp_path):
+    root = [node("Sqrt", ["x"], ["r"])]
+    plain = _graph(tmp_path / "plain.onnx", [*root, node("Neg", ["r"], ["y"])], *X_TO_Y)
+    guard = [node("Less", ["x", "zero"], ["is_low"]), node("Where", ["is_low", "zero", "r"], ["y"])]
+    guarded = _graph(tmp_path / "guarded.onnx", [*root, *guard], *X_TO_Y, [("zero", np.float32(0))])
+    below, above = {"x": np.float32([1, -1, 4])}, {"x": np.float32([1, 2, 4])}
+    assert "computes NaN" in undefined_result(plain, below)
+    assert undefined_result(plain, above) is None
+    assert undefined_result(guarded, below) is None
+
+
+def test_a_float_of_two_to_the_31_has_no_int32(tmp_path):
+    ports = [("x", TensorProto.FLOAT, [2])], [("y", TensorProto.INT32, [2])]
+    graph = _graph(tmp_path / "net.onnx", [node("Cast", ["x"], ["y"], to=TensorProto.INT32)], *ports)
+    assert "beyond the range of int32" in undefined_result(graph, {"x": np.float32([0, 2**31])})
+    assert undefined_result(graph, {"x": np.float32([-(2**31), 2**31 - 128])}) is None
+
+
+def test_litert_is_not_asked_for_inputs_and_outputs_of_bfloat16(tmp_path):
+    ports = [[(name, TensorProto.BFLOAT16, [3])] for name in "xy"]
+    path = _saved(tmp_path / "net.onnx", [node("Relu", ["x"], ["y"])], *ports)
+    report = gp.convert(path, tmp_path / "net.tflite")
+    assert str(report.proof.verdict) == "consistent", report.proof.sentence
+
+
+def test_a_difference_for_nan_only_is_stated(tmp_path):
+    kept = [node("IsInf", ["x"], ["is_infinite"]), node("Where", ["is_infinite", "x", "r"], ["y"])]
+    relu = _saved(tmp_path / "a.onnx", [node("Relu", ["x"], ["r"]), *kept], *X_TO_Y)
+    chosen = [node("Greater", ["x", "zero"], ["is_high"]), node("Where", ["is_high", "x", "zero"], ["r"])]
+    where = _saved(tmp_path / "b.onnx", [*chosen, *kept], *X_TO_Y, [("zero", np.float32(0))])
+    proof = gp.verify(relu, where)
+    assert str(proof.verdict) == "verified where covered", proof.sentence
+    assert DIFFERS_ON_NAN in proof.coverage.never
+    assert DIFFERS_ON_NAN not in gp.verify(where, where).coverage.never
+
+
+def test_a_cast_between_nodes_that_only_the_written_file_has_is_never_executed(tmp_path):
+    plain = _saved(tmp_path / "a.onnx", [node("Relu", ["x"], ["r"]), node("Neg", ["r"], ["y"])], *X_TO_Y)
+    casts = [
+        node("Cast", ["r"], ["h"], to=TensorProto.FLOAT16, name="narrow"),
+        node("Cast", ["h"], ["w"], to=TensorProto.FLOAT),
+    ]
+    nodes = [node("Relu", ["x"], ["r"]), *casts, node("Neg", ["w"], ["y"])]
+    rounded = _saved(tmp_path / "b.onnx", nodes, *X_TO_Y)
+    one, two = (api_side(letter, gp.load(path)) for letter, path in (("a", plain), ("b", rounded)))
+    assert "narrow" in narrowed_nodes(one, two)[0]
+    assert not narrowed_nodes(two, one)
 
 
 def test_sign_and_roundings_are_whole():

@@ -12,6 +12,7 @@ from graphport.comparison.precision import quantized_snr
 from graphport.proof import rounding, steps, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.compute import compute_outputs
+from graphport.proof.coverage.undefined import undefined_result
 from graphport.proof.document import OutputProof
 from graphport.proof.slices import concat_parts, worst_slice
 from graphport.proof.test_inputs import KINDS, make_test_input
@@ -87,8 +88,8 @@ def compare(
 ) -> list[Difference] | None:
     """Compare what the second side computed with the first.
 
-    `None` if that proves nothing: values of large magnitude overflow on one side (unless `is_last`), or the model is
-    random. Differences that ties or rounding explain have passed.
+    `None` if that proves nothing: values of large magnitude overflow on one side (unless `is_last`), the model is
+    random, or its result is undefined. Differences that ties or rounding explain have passed.
     """
     found = differences(case, pair, test_input, outputs)
     if len(found) != len(outputs[0]):
@@ -105,6 +106,8 @@ def compare(
         _look_for_agreement(case, pair, test_input, steps.open_ties(found))
         found = steps.without(found, case.a, test_input, case.notes, _close(case, pair))
     if not _all_passed(found) and _is_random(case, pair[0], test_input, outputs[0]):
+        return None
+    if not _all_passed(found) and is_undefined(case, test_input):
         return None
     return found
 
@@ -165,6 +168,19 @@ def _is_random(case: Case, runner: Runner, test_input: TestInput, outputs: list[
     if all(difference("", x, y).passed for x, y in zip(outputs, again, strict=True)):
         return False
     note = f"two runs of {runner.sentence} differ: it computes random numbers"
+    if note not in case.notes:
+        case.notes.append(note)
+    return True
+
+
+def is_undefined(case: Case, test_input: TestInput) -> bool:
+    """Whether the result of side `a` is undefined for a generated test input: a difference then proves nothing."""
+    if test_input.kind == "given":
+        return False
+    reason = undefined_result(case.a.graph, test_input.arrays)
+    if reason is None:
+        return False
+    note = f"{test_input.label} is not a test input: {reason}"
     if note not in case.notes:
         case.notes.append(note)
     return True

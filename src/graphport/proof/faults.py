@@ -63,7 +63,15 @@ def _is_across_channels(node: Node) -> bool:
     return node.op == "LRN"
 
 
+def _passes_bfloat16(node: Node) -> bool:
+    """Whether an input or output of the model is bfloat16, which the runtime has no Python arrays of."""
+    inputs = [value for value in node.inputs if value is not None and value.producer is None and value.storage is None]
+    ports = [*inputs, *(value for value in node.results if value.is_output)]
+    return any(value.dtype is DType.BFLOAT16 and value.graph is value.graph.root for value in ports if value.graph)
+
+
 FAULTS: tuple[Fault, ...] = (
+    Fault("litert", "2.3", "inputs and outputs of bfloat16, which its Python interface lacks", _passes_bfloat16),
     Fault(
         "openvino",
         "2026.4.1",

@@ -1,10 +1,11 @@
-"""Valid ranges of integer inputs: indices of an axis, lengths, masks, or plain data."""
+"""Valid ranges of inputs: indices of an axis, lengths, masks, plain data, and floats that a Range reads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphport.core.dims import Symbolic, evaluate
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
@@ -87,6 +88,37 @@ def is_coordinate(value: Value) -> bool:
             if operand is value and page is not None and known is not None and known.name in page.index_operands:
                 return True
     return False
+
+
+START, LIMIT, DELTA = IntegerRange(0, 3), IntegerRange(3, 10), IntegerRange(1, 3)
+"""Whole numbers for the operands of Range: its length is defined, and no rounding decides it."""
+_OPERANDS_OF_RANGE = {
+    ("Range", 0): START, ("Range", 1): LIMIT, ("Range", 2): DELTA,
+    # The length is (limit - start) / delta.
+    ("Sub", 0): LIMIT, ("Sub", 1): START, ("Div", 1): DELTA,
+}  # fmt: skip
+
+
+def range_operand(value: Value) -> IntegerRange | None:
+    """The whole numbers for a scalar float input that decides the length of a Range; `None` for other inputs."""
+    if value.shape != ():
+        return None
+    role: IntegerRange | None = None
+    seen: set[Value] = set()
+    todo = [value]
+    while todo and len(seen) < _MOST_STEPS:
+        each = todo.pop(0)
+        if each in seen:
+            continue
+        seen.add(each)
+        for node in each.users:
+            places = [index for index, operand in enumerate(node.inputs) if operand is each]
+            if len(places) == 1:  # x - x tests for infinity
+                role = role or _OPERANDS_OF_RANGE.get((node.op, places[0]))
+            if node.op == "Range":
+                return role
+            todo += [result for result in node.results if result.shape == () and result.dtype is not DType.BOOL]
+    return None
 
 
 def _whole(bits: int, *, is_signed: bool) -> IntegerRange:

@@ -8,7 +8,7 @@ from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.faults import FOUND, stumbled
 from graphport.proof.case import Case, Effort, Tolerance, tolerance_between
-from graphport.proof.comparing import compare, default_differences, differences, keep_results
+from graphport.proof.comparing import compare, default_differences, differences, is_undefined, keep_results
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.declared import mismatch
@@ -192,6 +192,8 @@ def compare_input(case: Case, test_input: TestInput, *, is_first: bool = False) 
         # A result without elements proves nothing; some runtimes do not compute one.
         never = f"an empty result ({b.title} rejects it: {b.reason})"
         case.coverage = case.coverage.merged(Coverage(never=(never,)))
+        return None
+    if b not in found and is_undefined(case, test_input):
         return None
     case.test_inputs.append(test_input)
     if b not in found:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from graphport.proof.side import Side
 
 _NARROW = (DType.FLOAT16, DType.BFLOAT16)
+_WIDE = (DType.FLOAT32, DType.FLOAT64)
 _MAX_LISTED = 3
 
 
@@ -32,8 +33,14 @@ def narrowed_nodes(a: Side, b: Side) -> tuple[str, ...]:
 
 
 def _narrow_nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes that compute, and not only cast, narrow floats."""
+    """The nodes that compute narrow floats, and the casts that round what another node computes."""
     for inner in walk(graph):
         for node in inner:
-            if node.op != "Cast" and any(value.dtype in _NARROW for value in node.results):
+            if any(value.dtype in _NARROW for value in node.results) and (node.op != "Cast" or _rounds(node)):
                 yield node
+
+
+def _rounds(cast: Node) -> bool:
+    """Whether a cast rounds wider floats between two nodes; a cast of an input or to an output states an interface."""
+    operand, result = cast.operands[0], cast.results[0]
+    return operand.producer is not None and not result.is_output and operand.dtype in _WIDE

@@ -14,7 +14,7 @@ from graphport.core.dims import Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.states import is_flag, waiting
-from graphport.proof.integer_ranges import integer_range, is_coordinate
+from graphport.proof.integer_ranges import integer_range, is_coordinate, range_operand
 from graphport.runtimes.inputs import free_sizes, is_accepted, open_axes, other_sizes, shows
 
 if TYPE_CHECKING:
@@ -198,6 +198,9 @@ def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
         return texts[random.integers(0, len(texts), shape)]
     if dtype.is_integer:
         return _integers(kind, random, shape, integer_range(value, sizes)).astype(dtype.numpy)
+    whole = range_operand(value) if dtype.kind == "f" else None
+    if whole is not None:
+        return random.integers(whole.low, whole.high, shape).astype(dtype.numpy)
     if kind == "edges" and is_coordinate(value):
         how = how._replace(kind="normal")
     if dtype.kind == "c":

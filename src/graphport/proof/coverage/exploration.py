@@ -48,6 +48,8 @@ MAX_SHARE = 0.1
 """The part of the time that the smallest test input may take."""
 
 
+DIFFERS_ON_NAN = "NaN in the inputs (the files differ there)"
+"""The part that is never reached of two files which differ for NaN only, in a way that refutes nothing."""
 MAX_KINDS = 48
 """Kinds of values that are tried to reach parts."""
 
@@ -211,7 +213,8 @@ class Exploration:
         for each in (*(test_input.sizes for test_input in self.inputs), *self._further):
             if each and each not in sizes:
                 sizes.append(dict(each))
-        return Coverage(found.branches, found.iterations, tuple(sizes), found.pieces, found.never)
+        never = (*found.never, DIFFERS_ON_NAN) if self.search.differs_on_nan else found.never
+        return Coverage(found.branches, found.iterations, tuple(sizes), found.pieces, never)
 
 
 def _has_floats_of(candidate: Candidate, base: Candidate) -> bool:

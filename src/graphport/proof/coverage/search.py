@@ -173,6 +173,8 @@ class Search:
     is_refused: bool = False
     """Whether the first graph does not compute the last candidate, or has no defined result for it."""
     tried: int = 0
+    differs_on_nan: bool = False
+    """Whether the graphs differ where an input is NaN, in a way that refutes nothing."""
 
     @property
     def subjects(self) -> list[Subject]:
@@ -214,9 +216,14 @@ class Search:
         if second is None or len(first) != len(second) or not self.compares:
             return None
         raw = [difference(x, y) for x, y in zip(first, second, strict=True)]
-        if all(each is None for each in raw) or self.a.mixes_infinities(candidate.arrays):
+        if all(each is None for each in raw):
             return None
-        if has_nan(candidate.arrays) and not any(subject.tests_nan for subject in self.subjects):
+        is_nan = has_nan(candidate.arrays)
+        is_tested = any(subject.tests_nan for subject in self.subjects)
+        is_mixed = self.a.mixes_infinities(candidate.arrays)
+        if is_mixed or (is_nan and not is_tested):
+            # Of mixed NaN, formulas compute other results that nothing distinguishes, unless a node tests for it.
+            self.differs_on_nan = self.differs_on_nan or (is_nan and is_mixed == is_tested)
             return None
         noisy = [self.a.run_noisy(candidate.arrays, self.budget), self.b.run_noisy(inputs, self.budget)]
         if any(each is None for each in noisy):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.backends.reference import prepare
+from graphport.core.diagnostics import DiagnosticError
 from graphport.ops import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from graphport.ir.graph import Node
+    from graphport.ir.graph import Graph, Node
 
 
 @dataclass(slots=True)
@@ -35,6 +38,9 @@ class Undefined:
             case "Range":
                 if not np.all(operands[2]):
                     self.reason = f"{node.name} has a step of 0"
+            case "QuantizeLinear":
+                if is_unbounded(np.asarray(operands[0])):
+                    self.reason = f"{node.name} quantizes NaN or infinity"
             case "BitShift":
                 if np.any(np.asarray(operands[1]) >= np.asarray(operands[0]).itemsize * 8):
                     self.reason = f"{node.name} shifts by all bits"
@@ -47,8 +53,48 @@ class Undefined:
             return
         low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
         with np.errstate(all="ignore"):
-            if not np.all((x >= low) & (x <= high)):
+            # float32 rounds the largest int32 up; float64 does not hold that of 64 bits.
+            wide = x.astype(np.float64)
+            if not np.all((wide >= low) & (wide < float(high) + 1)):
                 self.reason = f"{node.name} converts floats beyond the range of {y.dtype.name}"
+
+
+MAX_SECONDS = 10.0
+"""Seconds of the reference interpreter that look for an undefined result."""
+_OUT_OF_RANGE = "RUN0005"
+"""The code of inputs that an operator has no result for, such as an index beyond its axis."""
+
+
+_WITH_DOMAIN = frozenset({"Sqrt", "Log", "Pow", "Acos", "Acosh", "Asin", "Atanh", "BatchNormalization"})
+"""Operators that compute NaN of finite elements outside of their domain."""
+
+
+def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> str | None:
+    """Why the result of a graph is undefined for some inputs; `None` if it is defined or if that is unknown.
+
+    NaN in an output is undefined if an operator computes it of a number outside of its domain.
+    """
+    undefined = Undefined()
+    outside: list[str] = []
+    deadline = perf_counter() + MAX_SECONDS
+
+    def watch(node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        undefined.watch(node, operands, results)
+        if not outside and node.op in _WITH_DOMAIN and not any(map(is_unbounded, operands)) and _has_nan(results):
+            outside.append(node.name)
+        if undefined.reason is not None or perf_counter() > deadline:
+            raise TimeoutError
+
+    try:
+        found = prepare(graph).run(arrays, watch=watch)
+    except DiagnosticError as error:
+        first = error.diagnostics[0]
+        return first.message if first.code == _OUT_OF_RANGE else undefined.reason
+    except TimeoutError:
+        return undefined.reason
+    if outside and _has_nan(found.values()):
+        return f"{outside[0]} computes NaN, which reaches an output"
+    return undefined.reason
 
 
 _UNBOUNDED = frozenset({"Log", "Div", "Reciprocal", "Atanh", "Mod"})
@@ -86,6 +132,11 @@ class Mixture:
         page = None if node.dialect else registry.pages().get(node.op)
         is_mixing = node.op in _MIXING or (page is not None and page.role == "weighted")
         self.is_seen = self.is_seen or (is_mixing and any(map(is_unbounded, operands)))
+
+
+def _has_nan(results: Iterable[Any]) -> bool:
+    arrays = [array for array in results if getattr(getattr(array, "dtype", None), "kind", "") == "f"]
+    return any(bool(np.isnan(array).any()) for array in arrays)
 
 
 def has_nan(arrays: Mapping[str, Any]) -> bool:
