@@ -274,7 +274,7 @@ def test_convert_onto_itself(net):
                 model([node("SequenceAt", ["s", "i"], ["y"])], [sequence()], [("y", None)], {"i": np.array(0)}),
             ),
             {},
-            "no input can be made up for 's'",
+            "cannot generate an input for 's'",
             id="nothing to run it on",
         ),
         pytest.param(

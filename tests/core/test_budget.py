@@ -45,7 +45,7 @@ def test_a_model_has_as_much_as_it_has():
             reserve(MOST_AT_ONCE)
         assert budget.entries == 0
         assert reserve(0) == 0
-        with pytest.raises(OverBudgetError, match=f"{MOST_MADE} entries of tables were made up already; {SETTING}"):
+        with pytest.raises(OverBudgetError, match=f"{MOST_MADE} entries of tables were generated already; {SETTING}"):
             reserve(1)
     with fresh() as budget:
         assert budget.entries == MOST_MADE
@@ -54,7 +54,7 @@ def test_a_model_has_as_much_as_it_has():
 @pytest.mark.parametrize(
     ("extents", "words"),
     [
-        ((MOST_AT_ONCE + 1,), f"{MOST_AT_ONCE + 1} masks, at most {MOST_AT_ONCE} are made up; {SETTING} allows more"),
+        ((MOST_AT_ONCE + 1,), f"{MOST_AT_ONCE + 1} masks, at most {MOST_AT_ONCE} are generated; {SETTING} allows more"),
         ((2, MOST_AT_ONCE), f"{2 * MOST_AT_ONCE} masks"),
         ((1 << 40, 1 << 40), "more than 2\\^63 masks"),
         ((0, 1 << 40, 1 << 40), "masks"),

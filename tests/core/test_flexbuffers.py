@@ -63,7 +63,7 @@ def test_numbers_of_every_width(width):
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", b"\1\4\1", bytes([5, 4, 1])], ids=["none", "two", "number", "integer"])
 def test_what_is_no_map_is_refused(data):
-    with pytest.raises(FlexBufferError, match=f"{len(data)} bytes are no map"):
+    with pytest.raises(FlexBufferError, match=f"{len(data)} bytes, not a FlexBuffer map"):
         read_numbers(data)
 
 

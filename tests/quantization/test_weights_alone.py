@@ -1,4 +1,4 @@
-"""Weights of few bits in blocks, with samples and without: zero points, outstanding channels, inputs that are made up."""
+"""Weights of few bits in blocks, with samples and without: zero points, outstanding channels, generated inputs."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_the_command_needs_no_samples_for_weights(tmp_path):
     ]
     result = CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16"]])
     assert result.exit_code == 0, result.output
-    assert "inputs that were made up" in result.stdout
+    assert "random inputs" in result.stdout
     document = json.loads(CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16", "--json"]]).stdout)
     assert document["samples"] == document["held_back"] == 0
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graphport.proof.verdict import Verdict
 
 _MOST_DRAWN = 1 << 28
-"""Bytes of inputs that are made up at most to hold the samples of a batch against each alone."""
+"""Bytes of generated inputs at most to hold the samples of a batch against each alone."""
 
 _SEVERAL = 3
 """Number of samples in a test batch if the batch size is open."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MOST_TRIED = 8
-"""How many sizes of inputs a model is run with until it runs, when inputs are made up."""
+"""How many sizes of inputs a model is run with until it runs, when inputs are generated."""
 
 
 def run(

@@ -111,7 +111,7 @@ def _tell(report: CastReport, path: Path) -> None:
     rows = [(operator, str(count), reason) for (operator, reason), count in counts.most_common(_MOST_ROWS)]
     if rows:
         print_table(("operator", "nodes", "reason"), rows, title="nodes that stay in single precision:")
-    seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "inputs that were made up"
+    seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "random inputs"
     ends = report.snr_range
     others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB on {seen}{others}"

@@ -92,7 +92,7 @@ def _print_report(report: DequantizeReport, path: Path) -> None:
     rows = [(operator, str(count)) for operator, count in sorted(report.removed.items())]
     if rows:
         print_table(("operator", "nodes"), rows, title="removed:")
-    seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "inputs that were made up"
+    seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "random inputs"
     snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB beside the quantized model on {seen}"
     click.echo(f"written to {shown(str(path))}: {snr}")
     click.echo(f"bytes of weights: {report.bytes_before} before, {report.bytes_after} after")

@@ -427,7 +427,7 @@ def _tell(
     ends = report.snr_range
     others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
-    seen = f"{count} sample{'s' * (count > 1)}" if count else "inputs that were made up"
+    seen = f"{count} sample{'s' * (count > 1)}" if count else "random inputs"
     part = "" if report.worst_part is None else f" in {shown(report.worst_part)}"
     if report.iterations:
         seen = f"{report.iterations} iterations with the states fed back"

@@ -44,7 +44,7 @@ report_option = click.option(
 @click.command(cls=Verb, name="report")
 @click.argument("model", type=MODEL)
 @click.option("--against", type=MODEL, metavar="B", help="Hold a second model against it, value by value.")
-@click.option("--inputs", type=MODEL, help="An .npz file to run with; made up for two models if not given.")
+@click.option("--inputs", type=MODEL, help="An .npz file to run with; random if not given.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to; the name's ending says the format.")
 @click.option("--format", type=Choice(FORMATS), help="Format, if the name does not say it.")
 @click.option("--figure", type=Choice(FIGURES), help="A figure for a paper: -o error.pdf, or .png, .svg, ….")

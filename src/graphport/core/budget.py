@@ -63,7 +63,7 @@ def fresh() -> Generator[Budget]:
 
 
 def max_generated_elements() -> int:
-    """The number of entries that may be made up for one model."""
+    """The number of entries that may be generated for one model."""
     return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
 
 
@@ -78,13 +78,15 @@ def reserve(*extents: int, what: str = "entries of a table") -> int:
     # NumPy also refuses an array with a dim of size 0 if the product of its other dims exceeds the address space.
     count = count or int(prod(max(extent, 1) for extent in extents) > _FARTHEST) * _FARTHEST
     if count > most:
-        message = f"{shown(count)} {what}, at most {shown(most)} are made up; {SETTING} allows more"
+        message = f"{shown(count)} {what}, at most {shown(most)} are generated; {SETTING} allows more"
         raise OverBudgetError(message)
     budget = _BUDGET.get()
     if budget is not None:
         budget.entries -= count
         if budget.entries < 0:
-            message = f"{shown(max_generated_elements())} entries of tables were made up already; {SETTING} allows more"
+            message = (
+                f"{shown(max_generated_elements())} entries of tables were generated already; {SETTING} allows more"
+            )
             raise OverBudgetError(message)
     return count
 

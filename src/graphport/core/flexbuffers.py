@@ -29,7 +29,7 @@ def read_numbers(data: bytes) -> dict[str, Number]:
     """
     reader = _FlexBuffer(data)
     if len(data) < _LEAST or data[-2] >> 2 != _MAP:
-        message = f"{len(data)} bytes are no map"
+        message = f"{len(data)} bytes, not a FlexBuffer map"
         raise FlexBufferError(message)
     width = 1 << (data[-2] & 3)
     start = reader.back(len(data) - 2 - data[-1], data[-1])

@@ -57,7 +57,7 @@ def prove(
     Args:
         a: the source.
         b: what should compute the same.
-        given: inputs by the names of `a`; made up if `None`.
+        given: inputs by the names of `a`; generated if `None`.
         tolerance: what counts as equal.
         effort: what the proof may cost.
         allowed: aspects of the interface that may differ, because the user asked for it.
@@ -100,7 +100,7 @@ def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
     if given is None and case.test_inputs and case.limit is None and not case.is_refuted:
         _extend(case, "the search for test inputs", lambda: explore(case, lambda each: compare_input(case, each)))
     if not case.test_inputs:
-        return refused or next(iter((*case.notes, *case.coverage.never)), "no inputs can be made up")
+        return refused or next(iter((*case.notes, *case.coverage.never)), "cannot generate inputs")
     if refused is not None:
         never = f"other sizes ({refused})" if case.limit is None else f"the other test inputs ({refused})"
         case.coverage = case.coverage.merged(Coverage(never=(never,)))

@@ -28,7 +28,7 @@ def why_not_computable(case: Case) -> str | None:
         dims = value.shape
         reason = None if dims is None else no_array([dim if isinstance(dim, int) else 1 for dim in dims])
         if reason is not None:
-            return f"no input can be made up for {value.name!r}: {reason}"
+            return f"cannot generate an input for {value.name!r}: {reason}"
     ones, others = open_axes(case.a.graph)
     sizes = dict.fromkeys(map(str, (*ones, *others)), 1)
     shortage = memory.shortage(max(memory.needed(side.graph, sizes) for side in (case.a, case.b)))

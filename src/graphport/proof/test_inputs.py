@@ -142,7 +142,7 @@ def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: f
             continue
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
-            message = f"no input can be made up for {value.name!r}: {fact}"
+            message = f"cannot generate an input for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
         arrays[value.name] = _numbers(value, fact.dtype, extents(value, numbers), _How(kind, numbers, random, largest))
     return TestInput(kind, seed, sizes, arrays)

@@ -34,7 +34,7 @@ _UNTYPED = "its element type is not known: bind it (--input x=int64:1x8), or giv
 _SMALLER = "bind smaller extents with --input where the file leaves them open"
 
 LONGEST = 4096
-"""Longest free axis that is tried when inputs are made up."""
+"""Longest free axis that is tried when inputs are generated."""
 
 _FEW, _LEAST_TRIES, _MOST_VISITS = 8, 256, 25_000
 """Lengths that are tried before others are looked for, and then: so many, or more while that visits so few nodes."""
@@ -260,7 +260,7 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
         # Random values are generated with 64 bits before the conversion to the input's dtype.
         reason = no_array(shape) or memory.shortage(needed + 8 * math.prod(shape))
         if reason is not None:
-            message = f"no input can be made up for {value.name!r}: {reason}"
+            message = f"cannot generate an input for {value.name!r}: {reason}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, _SMALLER))
     return {
         value.name: _random(random, *wanted[value.name]) if value.storage is None else value.storage.numpy()
@@ -272,7 +272,7 @@ def _wanted(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[int]]
     """Element type and shape of an input."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
-        message = f"no input can be made up for {value.name!r}: {fact}"
+        message = f"cannot generate an input for {value.name!r}: {fact}"
         is_untyped = isinstance(fact, TensorFact) and fact.dtype is None
         remedy = _UNTYPED if is_untyped else "give inputs, or bind its shape"
         raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, remedy))

@@ -216,7 +216,7 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
         samples = gather(graph, data)
         taken = samples.take(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))
         return list(taken.runs(1)), taken.count, []
-    problem = "no inputs can be made up for it"
+    problem = "cannot generate inputs for it"
     try:
         made = session(graph)  # rejects a model that is too large before its inputs are created
         drawn, _ = random_samples(graph, _NUM_RANDOM_INPUTS)

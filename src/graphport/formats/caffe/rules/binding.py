@@ -126,7 +126,7 @@ class Layer:
         return None if storage is None else storage.numpy().reshape(-1)
 
     def bounded(self, count: int) -> int:
-        """`count` entries that are to be made up.
+        """`count` entries to be filled.
 
         Raises:
             OverBudgetError: they are too many.

@@ -66,7 +66,7 @@ _LONGEST_PATH = 40
 class Expansion:
     """A document as flat operations in the order of execution.
 
-    `tensors` are the names of the graph; the names of all other tensors are made up from them, and are unique.
+    `tensors` are the names of the graph; the names of all other tensors are derived from them, and are unique.
     """
 
     operations: list[Operation]

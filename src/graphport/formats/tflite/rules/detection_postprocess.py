@@ -71,7 +71,7 @@ def _options(op: Operator) -> _Options:
             limits = [float(np.float32(float(options[f"nms_{name}_threshold"]))) for name in ("iou", "score")]
         kinds = int(options.get("max_classes_per_detection", 1))
     except (FlexBufferError, KeyError, TypeError) as error:
-        message = f"its options: {error}"
+        message = f"custom_options: {error}"
         raise ShapeError(message, "custom_options must be a FlexBuffer map from names to scalars") from error
     is_regular = bool(options.get("use_regular_nms", False))
     per_class = int(options.get("detections_per_class", _PER_CLASS))
@@ -79,7 +79,7 @@ def _options(op: Operator) -> _Options:
         message = f"{kinds} classes of each box"
         raise UnsupportedError(message)
     if min(most, classes, per_class) < 1 or not 0 < limits[0] <= 1 or 0 in scales:
-        message = f"its options {options}"
+        message = f"custom_options {options}"
         raise ShapeError(message)
     return _Options(most, classes, per_class, *limits, scales, is_regular)  # type: ignore[arg-type]
 

@@ -83,7 +83,7 @@ def _options(op: Operator) -> dict[str, Number]:
     try:
         return read_numbers(bytes(op.option("custom_options", b"")))
     except FlexBufferError as error:
-        message = f"its options: {error}"
+        message = f"custom_options: {error}"
         raise ShapeError(message, "custom_options must be a FlexBuffer map from names to scalars") from error
 
 
