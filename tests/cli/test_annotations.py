@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import yaml
 from click.testing import CliRunner
 
@@ -51,12 +53,48 @@ def test_sarif_has_a_rule_and_a_place_for_every_finding(tmp_path):
 
 
 def test_hooks_fail_over_a_broken_text_and_pass_a_good_one(tmp_path):
-    good, bad = tmp_path / "good.nnef", broken(tmp_path)
+    good, bad = tmp_path / "a good one.nnef", broken(tmp_path)
     good.write_text(NNEF)
     (check, fmt) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert shlex.split(fmt["entry"]) == ["graphport", "fmt"]
-    command = [part.replace("graphport", f'"{sys.executable}" -m graphport') for part in shlex.split(check["entry"])]
+    command = [sys.executable, "-m", *shlex.split(check["entry"])]
     for files, status in (([good], 0), ([bad], 1), ([bad, good], 1)):
         done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stderr
-    assert yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["using"] == "composite"
+
+
+def test_the_action_checks_paths_with_blanks_and_patterns(tmp_path):
+    folder = tmp_path / "my models"
+    folder.mkdir()
+    (folder / "a good one.nnef").write_text(NNEF)
+    step = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"][-1]
+    script = step["run"].replace("graphport check", f"{shlex.quote(sys.executable)} -m graphport check")
+    for files, status in (
+        ("  my models/a good one.nnef\n", 0),
+        ("my models/*.nnef", 0),
+        ("\nmy models/*.nnef\nno.nnef\n", 1),
+    ):
+        environment = os.environ | {"FILES": files}
+        done = subprocess.run(
+            ["bash", "-ec", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+
+
+def test_several_models_are_checked_in_one_process(tmp_path):
+    bad, good = broken(tmp_path), tmp_path / "good.nnef"
+    good.write_text(NNEF)
+    done = CliRunner().invoke(cli, ["check", str(tmp_path / "*.nnef"), str(good), "--json"])
+    document = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert {Path(each["file"]).name: each["valid"] for each in document["models"]} == {
+        bad.name: False,
+        "good.nnef": True,
+    }
+    assert document["valid"] is False
+    jsonschema.validate(document, json.loads(CliRunner().invoke(cli, ["schema", "check"]).stdout))
+    text = CliRunner().invoke(cli, ["check", str(good), str(good), str(tmp_path / "absent.onnx")])
+    assert text.exit_code == 1
+    assert text.stdout.count("valid NNEF") == 1
+    assert "absent.onnx" in text.stderr
+    assert CliRunner().invoke(cli, ["check", str(tmp_path / "*.absent")]).exit_code == 1

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from tests.comparison.test_find import deep, scale
-from tests.models import write_onnx
+from tests.models import model, node, write_onnx
 
 
 def compare(*arguments: object, code: int = 0):
@@ -103,3 +103,39 @@ def test_given_inputs_are_those_of_the_search(files):
     np.savez("in.npz", x=np.ones((3, 6), np.float32))
     compare(*files, "--find", "--inputs", "in.npz", code=1)
     assert np.load("difference/inputs.npz")["t2"].shape == (3, 6)
+
+
+def test_limits_of_unknown_values_are_wrong_usage(files):
+    result = compare(*files, "--rtol", "nosuch=1", code=2)
+    assert "the models have no value nosuch" in result.output
+
+
+@pytest.fixture
+def unrelated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    proto = model([node("Neg", ["x"], ["y"])], [("x", [1, 3])], [("y", [1, 3])])
+    write_onnx(tmp_path / "a.onnx", proto)
+    proto = model([node("Add", ["x", "z"], ["y"])], [("x", [2, 5]), ("z", [2, 5])], [("y", [2, 5])])
+    write_onnx(tmp_path / "b.onnx", proto)
+
+
+@pytest.mark.parametrize("options", [[], ["--all"], ["--inputs", "in.npz"]], ids=str)
+def test_models_with_other_inputs_are_compared_by_their_inputs(unrelated, options):
+    np.savez("in.npz", x=np.ones((1, 3), np.float32))
+    document = json.loads(compare("a.onnx", "b.onnx", *options, "--json", code=1).stdout)
+    (finding,) = document["diagnostics"]
+    assert finding["code"] == "RUN0014"
+    assert "the first model has no z (float32[2, 5])" in finding["message"]
+    assert "x is float32[1, 3] and float32[2, 5]" in finding["message"]
+
+
+def test_inputs_that_fit_neither_model_are_reported_as_such(files):
+    np.savez("in.npz", x=np.ones((9, 9, 9), np.float32))
+    document = json.loads(compare(*files, "--inputs", "in.npz", "--json", code=1).stdout)
+    assert all(finding["code"] != "RUN0014" for finding in document["diagnostics"])
+
+
+def test_a_report_on_models_with_other_inputs_says_that_nothing_was_compared(unrelated):
+    result = CliRunner().invoke(cli, ["report", "a.onnx", "--against", "b.onnx", "-o", "both.html"])
+    assert result.exit_code == 0
+    assert "written to both.html; the values are not compared: the inputs of the models differ: " in result.output

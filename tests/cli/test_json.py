@@ -161,4 +161,4 @@ def test_an_unknown_backend_is_told_before_any_work(tmp_path):
     # There is no such file, which nobody has looked for yet.
     result = CliRunner().invoke(cli, ["run", str(tmp_path / "missing.onnx"), "--backend", "ort", "--json"])
     (finding,) = json.loads(result.stdout)["diagnostics"]
-    assert (result.exit_code, finding["code"], finding["help"]) == (1, "RUN0001", "did you mean onnxruntime?")
+    assert (result.exit_code, finding["code"], finding["help"]) == (2, "RUN0001", "did you mean onnxruntime?")

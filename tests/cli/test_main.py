@@ -70,7 +70,7 @@ def test_wrong_usage_is_2(arguments):
 def test_nothing_at_all_shows_the_help():
     done = run()
     assert done.returncode in (0, 2)
-    assert "Commands:" in done.stdout + done.stderr
+    assert "Look at a model:" in done.stdout + done.stderr
 
 
 def test_the_version_is_told():

@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import graphport as gp
+from graphport import cli as cli_package
 from graphport.backends import BACKENDS
 from graphport.cli import arrays
-from graphport.cli.main import VERBS, cli
+from graphport.cli.main import GROUPS, VERBS, cli
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.formats import FORMATS
 from tests.every import every
@@ -78,8 +79,36 @@ def test_help_has_examples_with_the_verb(verb):
 
 
 def test_help_lists_the_verbs():
-    listed = run("--help").output.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed if line[2] != " "] == list(VERBS)
+    lines = run("--help").output.partition("Options:\n")[2].splitlines()
+    assert [line.split()[0] for line in lines if line[:2] == "  " and line[2] not in " -"] == list(VERBS)
+    headings = [line.rstrip(":") for line in lines if line and line[0] != " "]
+    assert headings == list(GROUPS)
+
+
+def test_verbs_are_in_one_group_each_and_have_a_module():
+    modules = {
+        path.stem for path in Path(cli_package.__file__).parent.glob("*.py") if "\ndef verb(" in path.read_text()
+    }
+    assert sorted(VERBS) == sorted(modules)
+
+
+def test_the_first_options_of_quantize_are_the_frequent_ones():
+    section = run("quantize", "--help").output.partition("Options:\n")[2]
+    options = [line.split()[0] for line in section.splitlines() if line.startswith("  --")]
+    assert options[:5] == ["--calibration", "--target", "--preset", "--weights-only", "--to"]
+
+
+@every("verb", VERBS)
+def test_models_to_read_and_to_write_are_described(verb):
+    output = run(verb, "--help").output
+    for name in ("SRC", "DST", "MODEL"):
+        if f" {name}" in output.splitlines()[0]:
+            section = output.partition("Arguments:\n")[2].partition("\n\n")[0]
+            assert any(
+                line.split()[0].rstrip(".") == name and len(line.split()) > 4
+                for line in section.splitlines()
+                if line.strip()
+            )
 
 
 def examples() -> list[tuple[str, str]]:
@@ -102,7 +131,17 @@ def test_options_of_examples_are_known(verb, example):
     "arguments",
     [
         ["check"],
-        ["check", "a", "b"],
+        ["shapes", "a", "b"],
+        ["ops", "nosuch"],
+        ["explain", "nosuch"],
+        ["schema", "nosuch"],
+        ["run", "a", "--backend", "nosuch"],
+        ["bench", "a", "--backend", "nosuch"],
+        ["convert", "a", "b.onnx", "--to", "nosuch"],
+        ["simplify", "a", "b.onnx", "--to", "nosuch"],
+        ["cast", "a", "b.onnx", "--to", "nosuch"],
+        ["quantize", "a", "b.onnx", "--target", "nosuch"],
+        ["report", "a", "--format", "nosuch"],
         ["nosuch"],
         ["check", "a", "--nosuch"],
         ["check", "a", "--edition", "newest"],
@@ -367,7 +406,7 @@ def test_convert_to_a_format_by_name(net, tmp_path):
     assert document["format"] == "nnef"
     assert (tmp_path / "other" / "graph.nnef").is_file()
     assert codes(told("convert", net, tmp_path / "net.xyz", code=1)) == ["IO0003"]
-    assert codes(told("convert", net, tmp_path / "net.onnx", "--to", "xyz", code=1)) == ["IO0003"]
+    assert codes(told("convert", net, tmp_path / "net.onnx", "--to", "xyz", code=2)) == ["IO0003"]
 
 
 def test_convert_writes_the_opset_that_is_asked_for(small, tmp_path):
@@ -496,7 +535,7 @@ def test_run_tells_a_place_that_cannot_be_written(net, tmp_path):
 
 
 def test_run_tells_an_unknown_backend(net):
-    document = told("run", net, "--backend", "abacus", code=1)
+    document = told("run", net, "--backend", "abacus", code=2)
     assert codes(document) == ["RUN0001"]
     assert document["diagnostics"][0]["help"] == f"backends: auto, {', '.join(BACKENDS)}"
 
@@ -597,10 +636,10 @@ def test_ops_explains_the_word_of_a_format():
 
 
 def test_ops_tells_what_is_meant_by_an_unknown_name():
-    document = told("ops", "LeakyRely", code=1)
+    document = told("ops", "LeakyRely", code=2)
     assert codes(document) == ["LEG0003"]
     assert document["diagnostics"][0]["help"].startswith("did you mean LeakyRelu")
-    assert told("ops", "qqqq", code=1)["diagnostics"][0]["help"] == "graphport ops lists them all"
+    assert told("ops", "qqqq", code=2)["diagnostics"][0]["help"] == "graphport ops lists them all"
 
 
 # demo

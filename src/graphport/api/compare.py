@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from graphport.comparison.orders import bring_into_order
 from graphport.comparison.pairs import originals, pairs
 from graphport.comparison.stream import Stream, Unanswered
 from graphport.conversion.legalize import legalize
-from graphport.core.diagnostics import raise_errors
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
 from graphport.core.short_repr import short_repr
@@ -28,7 +29,7 @@ from graphport.runtimes.inputs import checked, named_inputs
 from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from graphport.api.model import Inputs, ModelSource
     from graphport.comparison import Difference
@@ -106,7 +107,8 @@ def compared(
     a: Model, first: Mapping[str, Any], b: Model, given: Mapping[str, Any], backend: str, limits: Limits | None = None
 ) -> Comparison:
     """`b`, run on `given`, held against `first`, which `a` computed from it."""
-    second = run(b, paired(given, a.graph, b.graph), backend=backend)
+    with _input_differences(a, b):
+        second = run(b, paired(given, a.graph, b.graph), backend=backend)
     measured = (limits or Limits()).difference
     return compare_outputs(
         {n: first[n] for n in a.outputs}, {n: second[n] for n in b.outputs}, originals(b.graph), measured
@@ -148,7 +150,9 @@ def find_difference(
     a, b = as_model(a), as_model(b)
     deadline = None if seconds is None else time.monotonic() + seconds
     given = first_run(a, backend)[0] if inputs is None else named_inputs(a.graph, inputs)
-    first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
+    first = _concrete(a, given)
+    with _input_differences(a, b):
+        second = _concrete(b, paired(given, a.graph, b.graph))
     values = pairs(first[0], second[0], outputs_first=True)
     backends = backend, other or backend
     added = bring_into_order(first[0], second[0], values, first[1], second[1], backends)
@@ -190,7 +194,9 @@ def compared_values(
     belonging: Callable[[Graph, Graph], dict[Value, Value]] = pairs,
 ) -> Comparison:
     """Compare each value of `b` with the value of `a` that `belonging` pairs it with, in the order of `a`."""
-    first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
+    first = _concrete(a, given)
+    with _input_differences(a, b):
+        second = _concrete(b, paired(given, a.graph, b.graph))
     values = belonging(first[0], second[0])
     stream = Stream(first[0], second[0], values, first[1], second[1], backend_a=backend, backend_b=backend)
     found: dict[Value, Difference] = {}
@@ -206,6 +212,45 @@ def compared_values(
     order = {value: place for place, value in enumerate(first[0].values())}
     ordered = tuple(found[value] for value in sorted(found, key=lambda value: order[values[value]]))
     return Comparison(tuple(found[value] for value in second[0].outputs if value in found), ordered)
+
+
+_INPUT_CODES = frozenset(["RUN0006", "RUN0007", "RUN0008"])
+"""Codes of inputs that do not fit a model."""
+
+
+@contextmanager
+def _input_differences(a: Model, b: Model) -> Generator[None]:
+    """Report differences between the inputs of `a` and `b` if the inputs of `a` do not fit `b`.
+
+    Raises:
+        DiagnosticError: RUN0014; other errors of the block.
+    """
+    try:
+        yield
+    except DiagnosticError as error:
+        differences = _list_input_differences(a.graph, b.graph)
+        if not differences or not all(finding.code in _INPUT_CODES for finding in error.diagnostics):
+            raise
+        message = f"the inputs of the models differ: {'; '.join(differences)}"
+        remedy = "compare models that take the same inputs, or change those of one: graphport edit --help"
+        raise DiagnosticError(Diagnostic("RUN0014", message, None, remedy)) from error
+
+
+def _list_input_differences(a: Graph, b: Graph) -> list[str]:
+    counterparts = paired({value.name: value for value in a.inputs}, a, b)
+    differences = [
+        f"the first model has no {value.name} ({value.fact})"
+        for value in b.inputs
+        if value.name not in counterparts and value.storage is None
+    ]
+    declared = {value.name: value for value in b.inputs}
+    for name, value in counterparts.items():
+        if name not in declared:
+            differences.append(f"the second model has no {name} ({value.fact})")
+        elif str(declared[name].fact) != str(value.fact):
+            label = value.name if name == value.name else f"{value.name} / {name}"
+            differences.append(f"{label} is {value.fact} and {declared[name].fact}")
+    return differences
 
 
 def _concrete(model: Model, given: Mapping[str, Any]) -> tuple[Graph, dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.click_types import ParamType
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -24,18 +25,20 @@ from graphport.cli.options import (
 from graphport.cli.render import shown
 from graphport.cli.report import report_option, write_report
 from graphport.cli.usage import Choice
+from graphport.core.names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphport.api.compare import FoundDifference
+    from graphport.api.model import Model
     from graphport.comparison import Comparison, Difference
     from graphport.comparison.limits import Limits
 
 _SORTS = ("order", "name", "max-abs", "snr")
 
 
-class _LimitOption(click.ParamType[Any]):
+class _LimitOption(ParamType):
     """`1e-3`, or `NAME=1e-3` for one value."""
 
     name = "[NAME=]X"
@@ -119,6 +122,7 @@ def verb(
     stated = _limits(**limits)
     asked: dict[str, Any] = {"shapes": input_bindings(shapes), "program": program, "states": states}
     first, second = graphport.load(a, edition=edition, **asked), graphport.load(b, **asked)
+    _check_limit_names(stated, (first, second))
     given = arrays.inputs_of(first, inputs) if inputs is not None else None
     if given is None and find:
         given = limits_runs(first_run)(first, backend)[0]
@@ -171,6 +175,19 @@ def _limits(
         for name in names
     }
     return replace(everywhere, of=own)
+
+
+def _check_limit_names(limits: Limits, models: Iterable[Model]) -> None:
+    """Check that limits name values of the models.
+
+    Raises:
+        UsageError: a value does not exist.
+    """
+    names = {value.name for model in models for value in model.graph.values()}
+    unknown = sorted(limits.of.keys() - names)
+    if unknown:
+        message = f"the models have no value {', '.join(unknown)}{did_you_mean(unknown[0], names, 'values')}"
+        raise click.UsageError(message)
 
 
 def _write(found: FoundDifference, folder: Path) -> dict[str, Path]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.click_types import ParamType
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _LAYOUTS = ("nhwc", "nchw")
 
 
-class _Pair(click.ParamType[Any]):
+class _Pair(ParamType):
     """`LEFT=RIGHT`."""
 
     def __init__(self, name: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 import click
 
@@ -19,35 +19,19 @@ from graphport.cli.render import TerminalStream
 from graphport.cli.usage import Verbs
 from graphport.core import faults
 
-VERBS = (
-    "check",
-    "shapes",
-    "inspect",
-    "convert",
-    "simplify",
-    "prepare",
-    "quantize",
-    "cast",
-    "dequantize",
-    "cut",
-    "edit",
-    "merge",
-    "run",
-    "compare",
-    "verify",
-    "report",
-    "bench",
-    "latency",
-    "expr",
-    "fmt",
-    "formats",
-    "ops",
-    "explain",
-    "schema",
-    "doctor",
-    "lsp",
-    "demo",
-)
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Look at a model": ("check", "inspect", "shapes", "report", "run"),
+    "Change a model": ("simplify", "prepare", "edit", "cut", "merge", "fmt"),
+    "Convert": ("convert", "formats", "ops"),
+    "Quantize": ("quantize", "dequantize", "cast", "latency"),
+    "Compare": ("compare", "verify", "bench"),
+    "Editor and help": ("lsp", "explain", "schema", "doctor", "demo", "expr"),
+}
+"""Headings of the help, and the subcommands under each."""
+VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 """The subcommands in the order of the help; each is a module of this package with a command `verb`."""
 
 _BRIEF = frozenset(["check", "shapes", "inspect", "fmt", "formats", "ops", "explain", "schema", "doctor"])
@@ -62,6 +46,10 @@ class _Verbs(Verbs):
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(VERBS)
+
+    def list_groups(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        del ctx
+        return GROUPS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.click_types import ParamType
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from graphport.api.merge import MergeReport
 
 
-class _Connection(click.ParamType[Any]):
+class _Connection(ParamType):
     """`a.OUTPUT=b.INPUT`; the prefixes may be omitted."""
 
     name = "a.OUTPUT=b.INPUT"

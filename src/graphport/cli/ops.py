@@ -10,6 +10,7 @@ from graphport.cli.options import (
     Verb,
     answered,
     print_json,
+    refuse_usage,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
 
 
 def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
-    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+    from graphport.core.diagnostics import Diagnostic
     from graphport.ops import manual, registry
     from graphport.ops.declare import MEANINGS
 
@@ -93,7 +94,8 @@ def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) ->
     found = {dialect: emitted for dialect, emitted in readings.items() if emitted is not None}
     kept = [dialect for dialect, word in words.items() if (dialect, word) in MEANINGS]
     if not found and not kept:
-        raise DiagnosticError(Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted)))
+        finding = Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted))
+        refuse_usage([finding], {"as_json_": as_json_})
     if as_json_:
         formats = {dialect: list(emitted.operators) for dialect, emitted in found.items()}
         rules = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from graphport.cli.click_types import ParamType
 from graphport.cli.progress import logged
 from graphport.cli.quiet import is_quiet, stdout
 from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, exit_code, note_faults, wants_color
@@ -105,7 +106,7 @@ threads_option = click.option(
 )
 
 
-class ShapeOption(click.ParamType[Any]):
+class ShapeOption(ParamType):
     """`NAME=1x3x224x224`, or `NAME=int64:1x8` if the file has no type; dims are numbers or symbols."""
 
     name = "NAME=SHAPE"
@@ -273,10 +274,7 @@ def findings_end(command: Command) -> Command:
         from graphport.core.faults import FOUND, stumbled
 
         try:
-            if "backend" in kwargs:
-                from graphport.backends import check_name
-
-                check_name(kwargs["backend"])
+            _check_names(kwargs)
             found = command(*args, **kwargs)
         except click.exceptions.Exit as end:
             raise click.exceptions.Exit(exit_code(end.exit_code)) from None
@@ -302,12 +300,37 @@ def findings_end(command: Command) -> Command:
     return handle_findings  # type: ignore[return-value]
 
 
-def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Exit with code 2 if the backend or the format does not exist."""
+    from graphport.core.diagnostics import DiagnosticError
+
+    params = {param.name: param for param in click.get_current_context().command.params}
+    try:
+        backends = options.get("backends", [options.get("backend", "auto")])
+        if backends != ["auto"]:
+            from graphport.backends import check_name
+
+            for backend in backends:
+                check_name(backend)
+        if options.get("format") is not None and not isinstance(params["format"].type, click.Choice):
+            from graphport import formats
+
+            formats.called(options["format"])
+    except DiagnosticError as error:
+        refuse_usage(error.diagnostics, options)
+
+
+def refuse_usage(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
+    """Print findings on the arguments of a command, and exit with code 2."""
+    _refuse(findings, options, code=2)
+
+
+def _refuse(findings: list[Diagnostic], options: Mapping[str, Any], *, code: int = 1) -> NoReturn:
     if options.get("as_json_"):
         print_json({"valid": False, "diagnostics": [as_json(finding) for finding in findings]})
     else:
         print_findings(findings, str(options.get("color", "auto")))
-    raise click.exceptions.Exit(exit_code(1))
+    raise click.exceptions.Exit(exit_code(code))
 
 
 def import_function(name: str) -> Any:

@@ -24,7 +24,7 @@ from graphport.cli.options import (
 from graphport.cli.render import as_json, json_text, shown
 from graphport.cli.report import report_option, write_report
 from graphport.cli.samples import samples_of, samples_options
-from graphport.cli.usage import Choice
+from graphport.cli.usage import Choice, grouped
 from graphport.cli.verification import checking_options, print_verification, verification, verified
 from graphport.core.opening import contents
 from graphport.core.progress import stage
@@ -60,6 +60,10 @@ def _targets() -> Iterable[str]:
     return TARGETS
 
 
+_PRECISION, _GOALS, _LAYERS = "Precision", "Goals", "Selection of layers"
+_CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
+
+
 @click.command(cls=Verb, name="quantize")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
@@ -70,71 +74,93 @@ def _targets() -> Iterable[str]:
     help="The runtime of the result (default: the native runtime of DST's format).",
 )
 @click.option("--preset", type=Choice(_PRESETS), help="Effort (default: balanced).")
-@click.option("--method", type=Choice(_METHODS), help="Calibration method for activation ranges.")
-@click.option("--bits", type=Choice(["8", "16"]), help="Bits of activations.")
-@click.option("--weight-bits", type=Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as float16.")
-@click.option(
+@click.option("--weights-only", is_flag=True, help="Quantize weights only; activations stay float.")
+@click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@grouped(_CALIBRATION, "--method", type=Choice(_METHODS), help="Calibration method for activation ranges.")
+@grouped(_PRECISION, "--bits", type=Choice(["8", "16"]), help="Bits of activations.")
+@grouped(
+    _PRECISION, "--weight-bits", type=Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as float16."
+)
+@grouped(
+    _PRECISION,
     "--block",
     type=click.IntRange(0),
     help="Consecutive weights that share a scale; 0: per channel (default: 32 for weights only of 2 or 4 bits).",
 )
-@click.option(
+@grouped(
+    _PRECISION,
     "--tables/--no-tables",
     default=None,
     help="With block-wise weight-only quantization: also quantize embeddings (default: if goals require it).",
 )
-@click.option("--weights-only", is_flag=True, help="Quantize weights only; activations stay float.")
-@click.option("--dynamic", is_flag=True, help="Quantize activations of products at run time; needs no samples.")
-@click.option("--full-integer", is_flag=True, help="Require integers from inputs to outputs (target tflite).")
-@click.option(
-    "--form", type=Choice(["qdq", "qoperator"]), help="Representation of integers: QDQ (default) or QOperator."
+@grouped(_PRECISION, "--dynamic", is_flag=True, help="Quantize activations of products at run time; needs no samples.")
+@grouped(_PRECISION, "--full-integer", is_flag=True, help="Require integers from inputs to outputs (target tflite).")
+@grouped(
+    _PRECISION,
+    "--form",
+    type=Choice(["qdq", "qoperator"]),
+    help="Representation of integers: QDQ (default) or QOperator.",
 )
-@click.option(
-    "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
+@grouped(
+    _RESULT, "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
 )
-@click.option("--processor", type=Choice(_PROCESSORS), help="The processor that runs the result (default: any).")
-@click.option("--min-snr", type=float, metavar="DB", help="Keep layers in float until the outputs reach this SNR.")
-@click.option("--max-float-layers", type=click.IntRange(0), help="Maximum number of float layers for that.")
-@click.option("--max-latency", metavar="TIME", help="Goal: 0.5x of the source, or 3ms, on one thread of this machine.")
-@click.option(
+@grouped(_RESULT, "--processor", type=Choice(_PROCESSORS), help="The processor that runs the result (default: any).")
+@grouped(_GOALS, "--min-snr", type=float, metavar="DB", help="Keep layers in float until the outputs reach this SNR.")
+@grouped(_GOALS, "--max-float-layers", type=click.IntRange(0), help="Maximum number of float layers for that.")
+@grouped(
+    _GOALS, "--max-latency", metavar="TIME", help="Goal: 0.5x of the source, or 3ms, on one thread of this machine."
+)
+@grouped(
+    _GOALS,
     "--latency-table",
     type=click.Path(),
     metavar="FILE",
     help="Latency table of another machine, see graphport latency.",
 )
-@click.option("--max-bytes", type=click.IntRange(1), help="Goal: bytes of the file.")
-@click.option("--metric", metavar="MODULE:FUNCTION", help="A user-defined metric; its argument runs a model.")
-@click.option("--perplexity", type=FILE, metavar="TOKENS", help="Metric: perplexity on rows of tokens (a .npy).")
-@click.option("--max-perplexity", type=float, metavar="X", help="Goal: maximum perplexity.")
-@click.option("--min-metric", type=float, metavar="X", help="Goal: minimum of the metric.")
-@click.option("--front", is_flag=True, help="Search the Pareto front of plans and take its knee point.")
-@click.option("--point", type=click.IntRange(1), metavar="K", help="Take point K of the Pareto front.")
-@click.option("--dispatch", type=Choice(_DISPATCH), help="The nodes to consider.")
-@click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Keep a node in float. Repeatable.")
-@click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
-@click.option(
-    "--wide", "wide_nodes", multiple=True, metavar="NODE", help="Quantize activations of a node to 16 bits. Repeatable."
+@grouped(_GOALS, "--max-bytes", type=click.IntRange(1), help="Goal: bytes of the file.")
+@grouped(_GOALS, "--metric", metavar="MODULE:FUNCTION", help="A user-defined metric; its argument runs a model.")
+@grouped(_GOALS, "--perplexity", type=FILE, metavar="TOKENS", help="Metric: perplexity on rows of tokens (a .npy).")
+@grouped(_GOALS, "--max-perplexity", type=float, metavar="X", help="Goal: maximum perplexity.")
+@grouped(_GOALS, "--min-metric", type=float, metavar="X", help="Goal: minimum of the metric.")
+@grouped(_GOALS, "--front", is_flag=True, help="Search the Pareto front of plans and take its knee point.")
+@grouped(_GOALS, "--point", type=click.IntRange(1), metavar="K", help="Take point K of the Pareto front.")
+@grouped(_LAYERS, "--dispatch", type=Choice(_DISPATCH), help="The nodes to consider.")
+@grouped(_LAYERS, "--float", "float_nodes", multiple=True, metavar="NODE", help="Keep a node in float. Repeatable.")
+@grouped(_LAYERS, "--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
+@grouped(
+    _LAYERS,
+    "--wide",
+    "wide_nodes",
+    multiple=True,
+    metavar="NODE",
+    help="Quantize activations of a node to 16 bits. Repeatable.",
 )
-@click.option(
+@grouped(
+    _LAYERS,
     "--real-results/--no-real-results",
     default=None,
     help="Keep results in float that only float nodes use: more accurate, slower (default: by preset).",
 )
-@click.option(
+@grouped(
+    _LAYERS,
     "--cheap-layers/--no-cheap-layers",
     default=None,
     help="Keep small layers in float if that improves accuracy (default: by preset and target).",
 )
-@click.option("--no-prepare", is_flag=True, help="Skip the preparation passes.")
-@click.option("--settings", "settings_file", type=FILE, help="A JSON file with settings; options override it.")
-@click.option("--resume", type=FILE, metavar="FILE", help="Store statistics in this file, or resume from it.")
-@click.option(
-    "--distributed", type=Choice(("ray",)), help="Observe samples, or round weight-only layers, on a Ray cluster."
+@grouped(_CALIBRATION, "--no-prepare", is_flag=True, help="Skip the preparation passes.")
+@grouped(_CALIBRATION, "--settings", "settings_file", type=FILE, help="A JSON file with settings; options override it.")
+@grouped(_CALIBRATION, "--resume", type=FILE, metavar="FILE", help="Store statistics in this file, or resume from it.")
+@grouped(
+    _CALIBRATION,
+    "--distributed",
+    type=Choice(("ray",)),
+    help="Observe samples, or round weight-only layers, on a Ray cluster.",
 )
-@click.option("--explain", metavar="LAYER", help="Print all details of one layer.")
-@click.option("-v", "--verbose", is_flag=True, help="Report where every layer is computed, and why.")
-@click.option("--latency/--no-latency", default=True, show_default=True, help="Measure the run time of both models.")
-@click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@grouped(_REPORT, "--explain", metavar="LAYER", help="Print all details of one layer.")
+@grouped(_REPORT, "-v", "--verbose", is_flag=True, help="Report where every layer is computed, and why.")
+@grouped(
+    _REPORT, "--latency/--no-latency", default=True, show_default=True, help="Measure the run time of both models."
+)
 @checking_options
 @report_option
 @reading_options

@@ -156,7 +156,8 @@ def write_report(
 def _sentence(found: Report, path: Path) -> str:
     errors = found.document.get("errors")
     if errors is None:
-        return f"written to {shown(str(path))}"
+        notes = "".join(f"; {shown(note)}" for note in found.document.get("notes", ()))
+        return f"written to {shown(str(path))}{notes}"
     wrong = [error for error in errors if not error["passed"]]
     differs = f", the first that differs is {shown(wrong[0]['name'])}" if wrong else ", no value differs"
     return f"written to {shown(str(path))}: {len(errors)} values compared{differs}"

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.streams import MODEL
-from graphport.cli.usage import Choice
+from graphport.cli.usage import Choice, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+_IMAGES = "Samples that are images"
 
 
 def _parse_numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...] | None:
@@ -40,13 +43,26 @@ def samples_options(text: str) -> Callable[[Any], Any]:
     """Add `--calibration` with the help `text`, and the options for image preprocessing."""
     options = (
         click.option("--calibration", type=MODEL, help=text),
-        click.option("--image-size", callback=_size, metavar="SIZE", help="Scale pictures to 224, or 480x640 (HxW)."),
-        click.option(
-            "--mean", callback=_parse_numbers, metavar="M,…", help="Is subtracted from pixels, of each channel."
+        grouped(
+            _IMAGES, "--image-size", callback=_size, metavar="SIZE", help="Scale pictures to 224, or 480x640 (HxW)."
         ),
-        click.option("--std", callback=_parse_numbers, metavar="S,…", help="Pixels are divided by it after that."),
-        click.option("--white", type=Choice(["1", "255"]), help="The lightest pixel before that (default: 1)."),
-        click.option(
+        grouped(
+            _IMAGES,
+            "--mean",
+            callback=_parse_numbers,
+            metavar="M,…",
+            help="Per-channel mean to subtract from pixel values.",
+        ),
+        grouped(
+            _IMAGES,
+            "--std",
+            callback=_parse_numbers,
+            metavar="S,…",
+            help="Per-channel standard deviation to divide by.",
+        ),
+        grouped(_IMAGES, "--white", type=Choice(["1", "255"]), help="The lightest pixel before that (default: 1)."),
+        grouped(
+            _IMAGES,
             "--layout",
             type=Choice(["NCHW", "NHWC"]),
             help="Where pictures have channels (default: as the input does).",

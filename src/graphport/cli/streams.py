@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
+from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -61,6 +62,18 @@ class ModelPath(click.Path):
         if ctx is not None and ctx.meta.get(_FROM) and param is not None and param.param_type_name == "argument":
             self.fail("--from is for standard input (-): files are recognized by their content", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def expand_patterns(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> list[Path]:
+    """Replace each pattern, for example `models/*.onnx`, by the matching paths, sorted and without repetitions."""
+    del ctx, param
+    expanded: dict[Path, None] = {}
+    for path in paths:
+        text = str(path)
+        is_pattern = has_magic(text) and not path.exists()
+        matches = sorted(map(Path, glob(text, recursive=True))) if is_pattern else []  # noqa: PTH207  also absolute
+        expanded |= dict.fromkeys(matches or [path])
+    return list(expanded)
 
 
 MODEL = ModelPath()

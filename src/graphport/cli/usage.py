@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from graphport.cli.click_types import StringChoice
 from graphport.cli.progress import log_file, print_progress
 from graphport.cli.quiet import is_quiet, quiet, silenced
 from graphport.cli.render import json_text
@@ -14,8 +15,19 @@ from graphport.core.docstrings import docstring
 from graphport.core.names import did_you_mean, find_similar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+_MODEL = "a file or folder in any format, recognized by its content; - is standard input."
+_ARGUMENTS = {
+    "MODEL": f"Model to read: {_MODEL}",
+    "SRC": f"Model to read: {_MODEL}",
+    "A": f"First model: {_MODEL}",
+    "B": "Second model, in any format.",
+    "DST": "File or folder to write; its name or --to selects the format; - is standard output.",
+}
+"""Descriptions of the arguments that several commands have."""
+_NAME_WIDTH = 8
+"""Width of the names of commands, so that the columns of all headings align."""
 _JSON = "--json"
 _OWN = ("--json", "--color", "--quiet", "--log-file", "--help")
 """Options of every command; they are listed last in its help."""
@@ -29,7 +41,7 @@ class Option(click.Option):
         self.group = group
 
 
-class Choice(click.Choice[str]):
+class Choice(StringChoice):
     """A choice of names; for an unknown name the error suggests similar ones."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
@@ -54,8 +66,9 @@ class Verb(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Options": []}
         own: list[tuple[str, str]] = []
+        _write_arguments(self.get_params(ctx), formatter)
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
+            record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
             if record is None:
                 continue
             if set(_OWN) & set(param.opts):
@@ -76,6 +89,19 @@ class Verb(click.Command):
                 return super().invoke(ctx)
 
 
+def _argument_name(param: click.Argument) -> str:
+    return param.metavar or str(param.name).upper()
+
+
+def _write_arguments(params: Iterable[click.Parameter], formatter: click.HelpFormatter) -> None:
+    """Write the section of the arguments that `_ARGUMENTS` describes."""
+    names = [_argument_name(param) for param in params if isinstance(param, click.Argument)]
+    records = [(name, _ARGUMENTS[name.rstrip(".")]) for name in names if name.rstrip(".") in _ARGUMENTS]
+    if records:
+        with formatter.section("Arguments"):
+            formatter.write_dl(records)
+
+
 class Verbs(click.Group):
     """A group that suggests similar commands for a typo, and prints usage errors as JSON on request."""
 
@@ -91,11 +117,17 @@ class Verbs(click.Group):
             ctx.fail(f"there is no verb {name!r}{did_you_mean(name, self.list_commands(ctx), 'verbs')}")
         return super().resolve_command(ctx, args)
 
+    def list_groups(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """Return the commands under each heading of the help."""
+        return {"Commands": self.list_commands(ctx)}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        names = self.list_commands(ctx)
-        found = [(name, self.get_command(ctx, name)) for name in names]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(verb)) for name, verb in found if verb is not None])
+        for heading, names in self.list_groups(ctx).items():
+            verbs = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name.ljust(_NAME_WIDTH), _summary(verb)) for name, verb in verbs if verb is not None]
+                )
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, *remaining: Any, standalone_mode: bool = True, **named: Any

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.click_types import ParamType
 from graphport.cli.compare import HEADINGS, row
 from graphport.cli.options import (
     FILE,
 )
 from graphport.cli.render import shown
+from graphport.cli.usage import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
     Command = Callable[..., Any]
 
 
-class Effort(click.ParamType[Any]):
+_PROOF = "Proof"
+
+
+class Effort(ParamType):
     """Seconds, `default` or `full`."""
 
     name = "SECONDS"
@@ -38,7 +43,8 @@ class Effort(click.ParamType[Any]):
         return value
 
 
-effort_option = click.option(
+effort_option = grouped(
+    _PROOF,
     "--proof-effort",
     type=Effort(),
     metavar="SECONDS",
@@ -49,7 +55,9 @@ effort_option = click.option(
 
 def verification_options(command: Command) -> Command:
     """Add the options of commands that prove their output by two files, which can be repeated."""
-    proof = click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, so that it can be repeated.")
+    proof = grouped(
+        _PROOF, "--proof", type=FILE, metavar="FILE", help="Write the proof here, so that it can be repeated."
+    )
     return proof(checking_options(command))
 
 
@@ -57,15 +65,17 @@ def checking_options(command: Command) -> Command:
     """Add the options of commands that prove their output; `verification` extracts them."""
     for option in (
         effort_option,
-        click.option("--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'."),
-        click.option("--keep-failed", is_flag=True, help="Keep a file that is refuted, as DST.failed."),
-        click.option(
+        grouped(_PROOF, "--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'."),
+        grouped(_PROOF, "--keep-failed", is_flag=True, help="Keep a file that is refuted, as DST.failed."),
+        grouped(
+            _PROOF,
             "--verify-limit",
             type=click.IntRange(0),
             metavar="MIB",
             help="Prove nothing above so many MiB of weights (default: as many as fit into memory).",
         ),
-        click.option(
+        grouped(
+            _PROOF,
             "--verify/--no-verify",
             "verify",
             default=None,
