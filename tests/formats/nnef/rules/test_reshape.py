@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+import graphport as gp
 from graphport.core.dims import Symbol
 from graphport.core.facts import TensorFact
 from graphport.ops import manual
@@ -237,3 +239,25 @@ def test_saying_blocks_keeps_their_meaning(mode):
 
 def test_every_word_has_one_way():
     assert {"reshape", "squeeze", "concat", "stack", "unstack", "tile"} <= set(manual.registered("nnef"))
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_size_that_an_open_size_divides_is_refused(tmp_path, is_open):
+    """tract 0.23.9 rejects `reshape(x, shape = [(M/N), (N)])` and `[-1, (N)]` with "Can't divide M by N"."""
+    nodes = [
+        helper.make_node("Shape", ["z"], ["n"]),
+        helper.make_node("Concat", ["rest", "n"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    sizes = [("x", ["M"]), ("z", ["N" if is_open else 3])]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])]
+    rest = numpy_helper.from_array(np.array([-1]), "rest")
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", inputs, outputs, [rest]),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    report = gp.convert(model, tmp_path / "net.nnef.tgz", verify=False)
+    reasons = [each.message for each in report.findings if "by constants only" in each.message]
+    assert bool(reasons) == bool(report.unsupported) == is_open

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import Symbolic
+from graphport.core.dims.terms import Extreme, Quotient
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules import reshape as nnef
@@ -14,17 +15,21 @@ from graphport.formats.nnef.rules.copies import protect_copies
 from graphport.formats.nnef.rules.tract.binding import DIALECT, Numbers, axis_of, elements, import_rule, static, vector
 from graphport.formats.nnef.rules.tract.rows import dims_of
 from graphport.ir.graph import Value
-from graphport.ops.declare import ShapeError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError, lift
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.dims.terms import Terms
     from graphport.core.storage import Storage
     from graphport.ops.builder import Builder
 
 
 @import_rule("reshape")
 def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, axis_count: int = -1) -> Value:
-    """`shape` replaces `axis_count` axes from `axis_start` on."""
+    """Replace `axis_count` axes, beginning at `axis_start`, by `shape`."""
     known = static(shape)
     if known is not None:
         return nnef.reshape(b, input, shape=known, axis_start=axis_start, axis_count=axis_count)
@@ -99,7 +104,7 @@ def pack(b: Builder, *items: Value) -> Value:
 
 @import_rule("chunked")
 def chunked(b: Builder, input: Value, *, axis: int, chunk: int) -> Value:
-    """An axis as two: which slice, and the place in it."""
+    """Split an axis into the index of a chunk and the index within the chunk."""
     emit, rank = OpBuilder(b), len(b.dims(input))
     shape = [0] * axis + [-1, chunk]
     behind = [emit("Shape", input, start=axis + 1, end=rank)] if axis + 1 < rank else []
@@ -112,7 +117,7 @@ def chunked(b: Builder, input: Value, *, axis: int, chunk: int) -> Value:
 
 @import_rule("joined")
 def joined(b: Builder, input: Value, *, axis: int) -> Value:
-    """Two axes as one."""
+    """Merge two axes."""
     emit, rank = OpBuilder(b), len(b.dims(input))
     front = vector(b, tuple([0] * axis + [-1]))
     if axis + 2 >= rank:
@@ -135,8 +140,30 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or "~" not in str(dim) for dim in dims]
     if is_simple.count(False) > 1:
         return None
+    require_constant_divisors(dims)
     target: Any = tuple(dim if simple else -1 for dim, simple in zip(dims, is_simple, strict=True))
     return b.word("reshape", data, shape=target)
+
+
+def require_constant_divisors(dims: Sequence[Dim]) -> None:
+    """Refuse quotients of dims whose divisor is not constant, because tract rejects them.
+
+    Raises:
+        UnsupportedError: a divisor is not constant.
+    """
+    for dim in dims:
+        if isinstance(dim, Symbolic) and has_open_divisor(dim.terms):
+            message = f"tract divides sizes by constants only, not {dim}"
+            raise UnsupportedError(message, help="bind the size in the divisor with --input")
+
+
+def has_open_divisor(terms: Terms) -> bool:
+    """Whether a divisor in a symbolic dim is not constant."""
+    atoms = [atom for monomial, _ in terms for atom in monomial]
+    inner = [each for atom in atoms if isinstance(atom, Quotient) for each in (atom.numerator, atom.denominator)]
+    inner += [each for atom in atoms if isinstance(atom, Extreme) for each in atom.operands]
+    divisors = [atom.denominator for atom in atoms if isinstance(atom, Quotient)]
+    return any(monomial for divisor in divisors for monomial, _ in divisor) or any(map(has_open_divisor, inner))
 
 
 @lift(DIALECT, "Expand")
@@ -144,6 +171,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
     dims = dims_of(shape)
     if dims is None:
         return None
+    require_constant_divisors(dims)
     own = b.dims(input)
     x = input
     if len(dims) > len(own):
