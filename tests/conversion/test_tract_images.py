@@ -26,6 +26,13 @@ def focus(*, is_used_twice=False):
     return nodes, {**starts, **BOUNDS}
 
 
+def doubled():
+    """Sizes that the file computes from the image, as in `interpolate(x, size=(2 * h, 2 * w))`."""
+    nodes = [node("Shape", ["x"], ["all"]), node("Mul", ["all", "factors"], ["sizes"])]
+    resize = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return [*nodes, node("Resize", ["x", "", "", "sizes"], ["y"], **resize)], {"factors": np.array([1, 1, 2, 2])}
+
+
 CASES = {
     "space to depth": ([node("SpaceToDepth", ["x"], ["y"], blocksize=2)], {}),
     "cells of four": ([node("SpaceToDepth", ["x"], ["y"], blocksize=4)], {}),
@@ -38,6 +45,7 @@ CASES = {
     "nearest of four": resize("nearest", "half_pixel", "round_prefer_floor", 0.25),
     "linear": resize("linear", "half_pixel"),
     "linear from the corner": resize("linear", "asymmetric"),
+    "sizes of twice the image": doubled(),
 }
 
 

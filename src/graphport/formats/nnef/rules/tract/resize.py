@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.tract.binding import DIALECT, elements, import_rule
 from graphport.ops.declare import UnsupportedError
@@ -81,6 +83,18 @@ _NEAREST = ("floor", "round_prefer_ceil")
 _COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric")
 
 
+def _integer_scales(b: Builder, op: ResizeView) -> Value | None:
+    """Return the scales for sizes that are multiples of open dims: tract accepts no computed sizes."""
+    wanted, dims = None if op.sizes is None else elements(op.sizes), b.dims(op.x)
+    if wanted is None or len(wanted) != len(dims) or all(isinstance(size, int) for size in wanted):
+        return None
+    factors = [size // dim for size, dim in zip(wanted, dims, strict=True)]
+    known = [factor for factor in factors if isinstance(factor, int)]
+    if len(known) < len(dims) or any(n * dim != size for n, dim, size in zip(known, dims, wanted, strict=True)):
+        return None
+    return b.constant(np.array(known), DType.FLOAT32)
+
+
 @ResizeView.lift(DIALECT)
 def lift_resize(b: Builder, op: ResizeView) -> Any:
     """Export Resize in the modes that tract supports; others are exported by the standard's rules."""
@@ -95,7 +109,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Any:
         return None
     if any(each is not None and folded(each) is None and elements(each) is None for each in (op.scales, op.sizes)):
         return None  # what only a run knows
-    by = op.scales if op.scales is not None and b.dims(op.scales) != (0,) else None
+    by = op.scales if op.scales is not None and b.dims(op.scales) != (0,) else _integer_scales(b, op)
     given: dict[str, Any] = {
         "coord_transformer": op.coordinate_transformation_mode,
         "interpolator": op.mode,
