@@ -26,10 +26,13 @@ def test_targets_that_say_what_is_known():
 def test_shape_arithmetic_of_known_result_is_a_constant():
     nodes = [node("Shape", "x", "s"), node("Gather", "s i", "g"), node("Cast", "g", "y", to=1)]
     ops, journal = done(resolve_shapes, nodes, i=np.array([2, 0]))
-    assert ops == ["Gather", "Cast"]  # all of whose operands are constants now: that is folding's
-    assert [str(note) for note in journal.done] == ["Shape s: known from the shapes, it is a constant"]
+    assert ops == []
+    assert [str(note) for note in journal.done] == [
+        "Shape s: known from the shapes, it is a constant",
+        "Cast y: known from the shapes, it is a constant",
+    ]
     ops, _ = done(resolve_shapes, [node("Size", "x", "s"), node("Cast", "s", "y", to=1)])
-    assert ops == ["Cast"]
+    assert ops == ["Cast"]  # all of whose operands are constants now: that is folding's
     graph = read(nodes, (("x", ("N", 3, 4)),), i=np.array([2, 0]))
     resolve_shapes(graph, Journal())
     assert [each.op for each in graph] == ["Shape", "Gather", "Cast"]
@@ -71,3 +74,42 @@ def test_constant_nodes_are_left_to_those_who_lift_them():
     resolve_shapes(graph, journal)
     assert [each.op for each in graph] == ["Constant", "Gather"]
     assert not journal.done
+
+
+def test_scales_that_float_arithmetic_computes_of_open_sizes_are_constants():
+    """`floor(float(H) * 2) / float(H)`, the scales of `interpolate` in files of older exporters."""
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Slice", "s two four", "size"),
+        node("Cast", "size", "real", to=1),
+        node("Mul", "real factor", "longer"),
+        node("Floor", "longer", "whole"),
+        node("Div", "whole real", "ratio"),
+        node("Concat", "ones ratio", "scales", axis=0),
+        node("Resize", "x  scales", "y", mode="nearest"),
+    ]
+    nodes[-1].input[:] = ["x", "", "scales"]
+    for factor, expected in [(2.0, [1, 1, 2, 2]), (3.0, [1, 1, 3, 3]), (1.5, None), (2.0**20, None)]:
+        constants = {"two": np.array([2]), "four": np.array([4]), "ones": np.ones(2, np.float32)}
+        constants["factor"] = np.array(factor, np.float32)
+        graph = read(nodes, (("x", (1, 3, "H", "W")),), **constants)
+        resolve_shapes(graph, Journal())
+        (resize,) = (each for each in graph if each.op == "Resize")
+        reals = resize.operand(2).fact.reals
+        assert (None if reals is None else list(reals)) == expected
+        assert [str(dim) for dim in resize.results[0].shape[1:]] == (
+            ["3", f"{expected[2]}*H", f"{expected[2]}*W"] if expected else ["y.1", "y.2", "y.3"]
+        )
+
+
+def test_floats_that_may_be_rounded_or_undefined_are_not_known():
+    def scales(shape, last):
+        nodes = [node("Shape", "x", "s"), node("Cast", "s", "real", to=1), *last]
+        return read(nodes, (("x", shape),), two=np.array(2, np.float32)).outputs[0].fact
+
+    product = [node("Mul", "real real", "y")]
+    assert scales(("N", "H"), product).elements is None
+    quotient = [node("Mul", "real two", "double"), node("Div", "double real", "y")]
+    assert scales(("N", "H"), quotient).reals == (2.0, 2.0)
+    halved = [node("Div", "real two", "y")]
+    assert scales(("N", "H"), halved).elements is None

@@ -235,9 +235,8 @@ def _lift_folded(graph: Graph, target: str, newest: int | None, remedies: Remedi
 def _unhelped_by_binding(graph: Graph, target: str) -> frozenset[str]:
     """Return the canonical operators that are unsupported even if symbolic dims are bound."""
     bound = rewrite.copy(graph)
-    if not bind_example(bound):
+    if not bind_example(bound) or infer(bound):
         return frozenset()
-    infer(bound)
     before = unsupported(graph, target)
     after = before
     for prepared in (None, fold_shapes, fold_constants):

@@ -48,7 +48,7 @@ class TensorFact:
     """Element type, shape and, for small integer tensors, elements.
 
     `dtype` or `shape` is `None` if unknown; dims are integers or symbolic; `elements` has one item per element. `reals`
-    are the elements of a small float constant.
+    are the elements of a small float constant. A float tensor has `elements` if these are integers computed from dims.
     """
 
     dtype: DType | None

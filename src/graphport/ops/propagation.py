@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.dims import Symbolic, Undecided, dim_of, element
-from graphport.core.facts import MOST_ELEMENTS, MOST_RANK, OPEN_ELEMENT, TensorFact
+from graphport.core.dims import Symbolic, Undecided, bounds, dim_of, element
+from graphport.core.facts import MOST_ELEMENTS, MOST_RANK, MOST_REALS, OPEN_ELEMENT, TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
+MAX_FACTOR = 256
+"""Largest float constant in arithmetic on dims: float32 represents its product with a dim below 65536 exactly."""
+
+
 def with_elements(
     page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
 ) -> list[Any]:
-    """Add the elements of short integer results to their facts, computed by the operator definition."""
+    """Add the elements of short results to their facts, computed by the operator definition."""
+    if _is_computed_in_floats(page, operands):
+        return _with_float_elements(page, operands, attributes, facts)
     wanted = [index for index, fact in enumerate(facts) if _takes_elements(fact)]
     if not wanted or not operands:
         return facts
@@ -39,7 +46,7 @@ def with_elements(
             return facts
     if not page.symbolic and any(array is not None and array.dtype == object for array in arrays):
         return facts
-    numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
+    numbers = _arrays_as_attributes(attributes)
     try:
         with np.errstate(all="ignore"):
             answer = page.function(*arrays, **numbers)
@@ -51,6 +58,100 @@ def with_elements(
         flat: np.ndarray[Any, Any] = np.asarray(results[index]).reshape(-1)
         facts[index] = facts[index].with_elements([int(x) if isinstance(x, bool) else dim_of(x) for x in flat.tolist()])
     return facts
+
+
+def _arrays_as_attributes(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
+    return {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
+
+
+def _is_float(fact: Fact | None) -> bool:
+    return isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.kind == "f"
+
+
+def _is_computed_in_floats(page: Page, operands: Sequence[Fact | None]) -> bool:
+    """Whether float operands have known elements, of which an arithmetic operation needs a dim."""
+    floats = [fact for fact in operands if isinstance(fact, TensorFact) and _is_float(fact)]
+    if any(fact.elements is not None for fact in floats):
+        return True
+    return page.moves_data and bool(floats) and all(fact.reals is not None for fact in floats)
+
+
+def _with_float_elements(
+    page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
+) -> list[Any]:
+    """Add the elements of a float result that float32 computes exactly from dims.
+
+    Before  floor(float(H) * 2.0) / float(H)
+    After   2.0
+
+    Does not apply to fractions and to products of two dims.
+    """
+    fact = facts[0]
+    if len(facts) > 1 or not isinstance(fact, TensorFact) or not _is_float(fact) or not _is_small(fact):
+        return facts
+    arrays = [None if operand is None else _exact_array(operand) for operand in operands]
+    if any(array is None and operand is not None for array, operand in zip(arrays, operands, strict=True)):
+        return facts
+    try:
+        answer = _compute_exactly(page, arrays, _arrays_as_attributes(attributes))
+        found = None if answer is None else [dim_of(x) for x in np.asarray(answer).reshape(-1).tolist()]
+    except (Undecided, ArithmeticError, IndexError, TypeError, ValueError):
+        return facts
+    if found is None:
+        return facts
+    numbers = [dim for dim in found if isinstance(dim, int)]
+    is_constant = len(numbers) == len(found)
+    return [replace(fact, reals=tuple(map(float, numbers))) if is_constant else fact.with_elements(found)]
+
+
+def _is_small(fact: TensorFact) -> bool:
+    """Whether a float tensor has few enough elements for a fact."""
+    lengths = [n for n in fact.shape or () if isinstance(n, int)]
+    return fact.shape is not None and len(lengths) == len(fact.shape) <= MOST_RANK and prod(lengths) <= MOST_REALS
+
+
+def _exact_array(fact: Fact) -> np.ndarray[Any, Any] | None:
+    """Return known elements as an array of integers and dims; `None` if one is a fraction."""
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        return None
+    if fact.elements is None and fact.reals is not None:
+        if not all(real.is_integer() and abs(real) <= MAX_FACTOR for real in fact.reals):
+            return None
+        fact = replace(fact, elements=tuple(map(int, fact.reals)))
+    if fact.elements is None:
+        return None
+    if not _is_float(fact):
+        return _array(fact)
+    array = np.empty(len(fact.elements), object)
+    array[:] = [element(dim) for dim in fact.elements]
+    return array.reshape(_element_shape(fact))
+
+
+def _compute_exactly(page: Page, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """Compute a float operation on integers and dims; `None` if float32 may round its result."""
+    match page.name, arrays:
+        case (("Floor" | "Ceil" | "Round"), [x]):
+            return x
+        case "Mul", [a, b]:
+            return a * b if _is_constant(a) or _is_constant(b) else None
+        case "Div", [a, b]:
+            return _quotients(a, b)
+        case _:
+            is_supported = page.name in ("Add", "Sub") or (page.moves_data and page.symbolic)
+            return page.function(*arrays, **attributes) if is_supported else None
+
+
+def _is_constant(array: np.ndarray[Any, Any]) -> bool:
+    return all(isinstance(x, int) for x in array.reshape(-1).tolist())
+
+
+def _quotients(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Divide dims; `None` if a quotient is not an integer in every run."""
+    pairs = [(dim_of(x), dim_of(y)) for x, y in np.broadcast(a, b)]
+    found = [x // y for x, y in pairs]
+    if any(q * y != x or (bounds(y)[0] or 0) < 1 for q, (x, y) in zip(found, pairs, strict=True)):
+        return None
+    return np.array([element(dim) for dim in found], object)
 
 
 def _open_unknown_operands(page: Page, operands: Sequence[Fact | None]) -> Sequence[Fact | None]:

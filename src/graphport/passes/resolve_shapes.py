@@ -48,15 +48,17 @@ def _resolve(node: Node) -> str | None:
     return "known from the shapes, it is a constant"
 
 
-def _elements(value: Value) -> tuple[int, ...] | None:
+def _elements(value: Value) -> tuple[int, ...] | tuple[float, ...] | None:
     fact = value.fact
-    if not isinstance(fact, TensorFact) or fact.elements is None or fact.dtype is None or fact.shape is None:
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
         return None
+    if fact.elements is None:
+        return fact.reals
     found = tuple(element for element in fact.elements if isinstance(element, int))
     return found if len(found) == len(fact.elements) else None
 
 
-def _constant(graph: Graph, value: Value, elements: Sequence[int]) -> Value:
+def _constant(graph: Graph, value: Value, elements: Sequence[float]) -> Value:
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
         message = f"%{value.name} has no elements"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REFUSED = {
     *("conv_same", "conv_same_lower", "resize_asymmetric", "resize_three_halves", "resize_cubic"),
-    *("resize_scales_computed", "resize_floor_sizes", "yolo_grid", "pixel_unshuffle", "windows", "window_attention"),
+    *("yolo_grid", "pixel_unshuffle", "windows", "window_attention"),
     *("pad_reflect_to_multiple", "coordinates", "topk_channels"),
 }
 CASES = tuple(open_images.graphs())

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dims import Dim, decide_less
 from graphport.core.dtypes import DType, is_numpy_own
-from graphport.core.facts import MOST_REALS, TensorFact
+from graphport.core.facts import MOST_REALS, OPEN_ELEMENT, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.types import ALL_13, COMPLEX, Tensor, Types
 
@@ -37,6 +37,8 @@ def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: 
     numbers = [dim for dim in known if isinstance(dim, int)]
     if to.is_floating and to.bits >= 32 and len(numbers) == len(known) <= MOST_REALS:
         return TensorFact(to, input.shape, reals=tuple(map(float, numbers)))
+    if to.is_floating and to.bits >= 32 and len(known) <= MOST_REALS and OPEN_ELEMENT not in known:
+        return fact.with_elements(known)
     return fact.with_elements(known) if all(_is_representable(dim, to) for dim in known) else fact
 
 
