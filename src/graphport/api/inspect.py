@@ -25,10 +25,14 @@ def inspect(model: ModelSource) -> Inspection:
     graph, _ = legalize(model.graph)
     found = with_example(inspect_graph(graph, model.format, model.versions), graph)
     found = replace(found, kernels=model.kernels)
-    if not any(found.unsupported.values()):
+    lacking = {name for name, operators in found.unsupported.items() if operators}
+    if not lacking:
         return found
     from graphport.api.save import fold_constants
 
     # As in `convert`: values computed from constants need no operators in the target.
     tried, stands_for = sample_graph(graph)
-    return replace(found, unsupported=coverage(fold_constants(tried) or tried, stands_for))
+    folded = fold_constants(tried)
+    if folded is None:
+        return found
+    return replace(found, unsupported=found.unsupported | coverage(folded, stands_for, only=lacking))

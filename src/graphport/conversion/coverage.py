@@ -9,9 +9,10 @@ from graphport.conversion.lift import ONE_EACH, unsupported
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS
 from graphport.ir.graph import walk
+from graphport.ops.operator_facts import shared_inference_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from graphport.formats import Format
     from graphport.ir.graph import Graph
@@ -44,10 +45,16 @@ def _missing(graph: Graph, format: Format, dialect: str, stands_for: Mapping[str
     return dict(Counter(foreign))
 
 
-def coverage(graph: Graph, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, dict[str, int]]:
+def coverage(
+    graph: Graph, stands_for: Mapping[str, int] = ONE_EACH, only: Container[str] | None = None
+) -> dict[str, dict[str, int]]:
     """Return `missing_operators` for each writable format by name; a fully supported graph gives an empty table.
 
-    Formats for models of one kind are left out.
+    Formats for models of one kind are left out, and with `only` the formats that it does not contain.
     """
-    general = {name: format for name, format in FORMATS.items() if format.writes and format.takes_any_model}
-    return {name: missing_operators(graph, format, stands_for) for name, format in general.items()}
+    with shared_inference_cache():
+        return {
+            name: missing_operators(graph, format, stands_for)
+            for name, format in FORMATS.items()
+            if format.writes and format.takes_any_model and (only is None or name in only)
+        }

@@ -242,13 +242,17 @@ def _binding(graph: Graph) -> str:
 
 @dataclass(slots=True)
 class _ExportState:
-    """The state of one export: the cached export rules of each operator, recorded lowerings and the node limit."""
+    """The state of one export: facts, the cached export rules of each operator, recorded lowerings and the node limit.
+
+    The rules share one inference: a new one visits all inputs of the graph.
+    """
 
     dialect: str
     repetition: RuleCache
     left: int
     """Number of nodes that may still be added."""
     rules: dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
+    inference: Inference
 
 
 class _Unsupported(NamedTuple):
@@ -339,7 +343,7 @@ def _export_nodes(graph: Graph, dialect: str) -> list[_Unsupported]:
     """Export every node, then the nodes in the bodies of exported nodes. Return the unsupported nodes."""
     failed: list[_Unsupported] = []
     pending = [graph]
-    state = _ExportState(dialect, RuleCache(graph), budget.limit("write.nodes", MOST_MADE), {})
+    state = _ExportState(dialect, RuleCache(graph), budget.limit("write.nodes", MOST_MADE), {}, Inference())
     while pending:
         current = pending.pop()
         for node in current:
@@ -400,6 +404,7 @@ def _too_many(node: Node, dialect: str) -> Diagnostic:
 
 def _lower_versions(graph: Graph, dialect: str, newest: int) -> None:
     """Lower op types newer than `newest` to older ones, repeatedly."""
+    inference = Inference()
     for inner in list(walk(graph)):
         pending = [node for node in inner if node.dialect == dialect]
         while pending:
@@ -409,8 +414,9 @@ def _lower_versions(graph: Graph, dialect: str, newest: int) -> None:
                 continue
             before = node.previous
             stem = node.results[0].name if node.results else node.word
+            inference.start_rule()
             builder = Builder(
-                Inference(),
+                inference,
                 inner,
                 node,
                 dialect=dialect,
@@ -452,7 +458,7 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
     if template is not None:
         state.repetition.repeat(graph, node, template)
         return None
-    if (violation := _violation(page, node)) is not None:
+    if (violation := _violation(page, node, state.inference)) is not None:
         return violation
     refusal: Exception = UnsupportedError("no export rule exists")
     rules = state.rules.get(page)
@@ -461,8 +467,9 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
     state_before, looks_around = state.repetition.state_before(), False
     for rule in rules:
         stem = node.results[0].name if node.results else node.word
+        state.inference.start_rule()
         builder = Builder(
-            Inference(),
+            state.inference,
             graph,
             node,
             dialect=state.dialect,
@@ -490,7 +497,7 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
     return refusal
 
 
-def _violation(page: Page, node: Node) -> UnsupportedError | None:
+def _violation(page: Page, node: Node, inference: Inference) -> UnsupportedError | None:
     """The violated signature or shape rule of a node that lacks an operand or the shape of a result.
 
     Export rules rely on both. A dtype that only ONNX forbids is no violation.
@@ -503,7 +510,7 @@ def _violation(page: Page, node: Node) -> UnsupportedError | None:
         if node.has_bodies:
             bind(page, operands)
         else:
-            Inference().answer(page, operands, node.stated, len(node.outputs))
+            inference.answer(page, operands, node.stated, len(node.outputs))
     except ElementTypeError:
         return None
     except ShapeError as error:

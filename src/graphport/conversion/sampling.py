@@ -11,7 +11,7 @@ from graphport.ir.graph import Graph, Node, Value
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-MIN_SAMPLED_NODES = 20_000
+MIN_SAMPLED_NODES = 500
 """Minimum number of nodes for sampling. Export of a node depends only on the node and its neighbours."""
 
 _MAX_NODES_PER_KIND = 2

@@ -154,6 +154,11 @@ class OperatorFacts(ABC):
                 self._constants.clear()
         return found
 
+    def start_rule(self) -> None:
+        """Clear requirements and constants; keep cached facts."""
+        self.required.clear()
+        self._constants.clear()
+
     # Canonical operators
 
     def answer(

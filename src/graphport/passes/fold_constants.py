@@ -45,19 +45,21 @@ def fold_constants(graph: Graph, journal: Journal) -> None:
     results that would enlarge the weights by more than a tenth, to random operators and to nodes with bodies. Preserves
     values up to rounding.
     """
+    consumers = _FoldedConsumers()
 
     def rule(node: Node) -> str | None:
         page = None if node.dialect else registry.pages().get(node.word)
         if page is None or not _is_constant(node):
             return None
         _check_kind(node)
-        freed = _freed_bytes(node)
+        freed = _freed_bytes(node, consumers)
         _check_size(node, freed, journal.room)
         results = _computed(node, page)
         graph = graph_of(node)
         journal.room -= sum(storage.nbytes for _, storage in results) - freed
         for value, storage in results:
             take_over(value, add_constant(graph, storage, value.name))
+        consumers.remove(node)
         graph.remove(node)
         return "computed, it is a constant"
 
@@ -113,13 +115,42 @@ def _nbytes(value: Value) -> int | None:
     return fact.dtype.size(size) if isinstance(size, int) else None
 
 
-def _freed_bytes(node: Node) -> int:
+class _FoldedConsumers:
+    """Cached consumer counts of constants whose consumers are all folded."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Value, int] = {}
+        self._kept: dict[Value, Node] = {}
+
+    def count(self, value: Value) -> int:
+        """Return the number of consumers; 0 unless all consumers are folded."""
+        known = self._counts.get(value)
+        if known is not None:
+            return known
+        kept = self._kept.get(value)
+        if kept is not None and kept.graph is not None and value in kept.inputs and not _is_removed_with(kept):
+            return 0
+        users = value.users
+        kept = next((user for user in users if not _is_removed_with(user)), None)
+        if kept is not None:
+            self._kept[value] = kept
+            return 0
+        self._counts[value] = len(users)
+        return len(users)
+
+    def remove(self, node: Node) -> None:
+        """Update the counts before a folded node is removed."""
+        for value in dict.fromkeys(node.operands):
+            if value in self._counts:
+                self._counts[value] -= 1
+
+
+def _freed_bytes(node: Node, consumers: _FoldedConsumers) -> int:
     """Return the bytes freed with `node`: its own, and its share of operands whose consumers are all folded."""
     freed = NODE_BYTES
     for value in dict.fromkeys(node.operands):
-        readers = value.users
-        if value.storage is not None and not value.is_output and all(map(_is_removed_with, readers)):
-            freed += value.storage.nbytes // len(readers)
+        if value.storage is not None and not value.is_output and (count := consumers.count(value)):
+            freed += value.storage.nbytes // count
     return freed
 
 

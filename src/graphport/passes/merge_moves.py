@@ -127,24 +127,37 @@ def merge_concats(graph: Graph, journal: Journal) -> None:
 
 
 def _merge_concat(node: Node) -> str | None:
-    operands: list[Value | None] = []
-    merged = 0
     nonempty = [value for value in node.inputs if not _is_empty(value, node)]
     if nonempty and len(nonempty) < len(node.inputs):
         empty = len(node.inputs) - len(nonempty)
         node.inputs = nonempty
         return f"leaves out {empty} that {'has' if empty == 1 else 'have'} no entries"
-    for value in node.inputs:
-        inner = None if value is None else value.producer
-        if value is not None and inner is not None and inner.op == "Concat" and _is_along(inner, node, value):
-            operands += inner.inputs
-            merged += 1
-        else:
-            operands.append(value)
+    consumer = sole_consumer(node.output)
+    if consumer is not None and consumer.op == "Concat" and _is_along(node, consumer, node.output):
+        return None  # merged with the last Concat of the chain, in linear time
+    operands, merged = _operands_through(node)
     if not merged:
         return None
     node.inputs = operands
-    return f"has the operands of {merged} before it"
+    for inner in merged:
+        graph_of(inner).remove(inner)
+    return f"has the operands of {len(merged)} before it"
+
+
+def _operands_through(node: Node) -> tuple[list[Value | None], list[Node]]:
+    """Return the operands of a Concat after expansion of merged Concats, and the merged Concats, consumers first."""
+    operands: list[Value | None] = []
+    merged: list[Node] = []
+    pending = [(node, value) for value in reversed(node.inputs)]
+    while pending:
+        user, value = pending.pop()
+        inner = None if value is None else value.producer
+        if value is not None and inner is not None and inner.op == "Concat" and _is_along(inner, user, value):
+            merged.append(inner)
+            pending += [(inner, each) for each in reversed(inner.inputs)]
+        else:
+            operands.append(value)
+    return operands, merged
 
 
 def _is_empty(value: Value | None, node: Node) -> bool:
