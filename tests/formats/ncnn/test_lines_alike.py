@@ -69,7 +69,7 @@ def told(path):
 
 
 def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch):
-    place, quick = tmp_path / "a.param", reader._Reader._again
+    place, quick = tmp_path / "a.param", reader._GraphReader._repeat_layer
     (tmp_path / "a.bin").write_bytes(bytes(60 * 16))
     again = []
 
@@ -81,10 +81,10 @@ def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch)
     for seed in range(120):
         place.write_text(text(seed, seed % 3 / 2))
         with monkeypatch.context() as patch:
-            patch.setattr(reader._Reader, "_again", counted)
+            patch.setattr(reader._GraphReader, "_repeat_layer", counted)
             one = told(place)
         with monkeypatch.context() as patch:
-            patch.setattr(reader._Reader, "_again", lambda *_: False)
+            patch.setattr(reader._GraphReader, "_repeat_layer", lambda *_: False)
             assert one == told(place), seed
         clean += isinstance(one, tuple)
     assert clean > 25

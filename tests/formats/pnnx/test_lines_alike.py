@@ -81,7 +81,7 @@ def told(path):
 
 
 def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch):
-    place, quick = tmp_path / "a.pnnx.param", reader._Reader._again
+    place, quick = tmp_path / "a.pnnx.param", reader._GraphReader._repeat_operator
     with zipfile.ZipFile(tmp_path / "a.pnnx.bin", "w") as archive:
         for number in range(60):
             archive.writestr(f"n{number}.weight", bytes(64))
@@ -95,10 +95,10 @@ def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch)
     for seed in range(120):
         place.write_text(text(seed, seed % 3 / 2))
         with monkeypatch.context() as patch:
-            patch.setattr(reader._Reader, "_again", counted)
+            patch.setattr(reader._GraphReader, "_repeat_operator", counted)
             one = told(place)
         with monkeypatch.context() as patch:
-            patch.setattr(reader._Reader, "_again", lambda *_: False)
+            patch.setattr(reader._GraphReader, "_repeat_operator", lambda *_: False)
             assert one == told(place), seed
         clean += isinstance(one, tuple)
     assert clean > 25

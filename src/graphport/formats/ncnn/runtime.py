@@ -17,7 +17,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
-from graphport.formats.ncnn.rules.annotations import missing_axis, shape_of, stated
+from graphport.formats.ncnn.rules.annotations import annotation_parameters, missing_axis, shape_of
 from graphport.ir import rewrite
 from graphport.ops.items import first_batch_coupling
 from graphport.runtimes.worker import RefusedError, Worker, bound, fixed, returned, serve
@@ -76,12 +76,12 @@ class NcnnSession:
         """
         items = sorted({shape[0] if shape else 1 for shape in shapes.values()})
         if items in ([], [1]):
-            return self._kept(shapes, lambda: _alone(self._graph, shapes), every_value=every_value), 1
+            return self._load_once(shapes, lambda: _bind_shapes(self._graph, shapes), every_value=every_value), 1
         key = tuple(shapes.values())
         if key not in self._parted:
             try:
                 # Inputs without a batch axis, and batches that no layer depends on, are blobs with all axes.
-                return self._kept(shapes, lambda: _alone(self._graph, shapes), every_value=every_value), 1
+                return self._load_once(shapes, lambda: _bind_shapes(self._graph, shapes), every_value=every_value), 1
             except DiagnosticError as error:
                 if len(items) > 1:
                     message = f"the inputs have batches of {', '.join(map(str, items))}"
@@ -89,9 +89,11 @@ class NcnnSession:
                     raise DiagnosticError(Diagnostic("RUN0005", message, None, remedy)) from error
                 self._parted.add(key)
         ones = {name: (1, *shape[1:]) for name, shape in shapes.items()}
-        return self._kept(ones, lambda: _of_items(self._graph, shapes, ones), every_value=every_value), items[0]
+        return self._load_once(
+            ones, lambda: _bind_batch_of_one(self._graph, shapes, ones), every_value=every_value
+        ), items[0]
 
-    def _kept(self, shapes: Shapes, made: Callable[[], Graph], *, every_value: bool) -> _Loaded:
+    def _load_once(self, shapes: Shapes, made: Callable[[], Graph], *, every_value: bool) -> _Loaded:
         key = tuple(shapes.values()), every_value
         found = self._loaded.get(key)
         if found is None:
@@ -106,13 +108,13 @@ def _blob(array: Any, item: int, count: int) -> Any:
     return array if count == 1 and array.shape[:1] != (1,) else array[item]
 
 
-def _alone(graph: Graph, shapes: Shapes) -> Graph:
+def _bind_shapes(graph: Graph, shapes: Shapes) -> Graph:
     if any(node.dialect for node in graph):
         return graph  # a noncanonical op type is reported by name, regardless of shapes
     return bound(graph, shapes)
 
 
-def _of_items(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
+def _bind_batch_of_one(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
     """Return a copy for batch 1, if all values of a larger batch scale with it and samples are independent.
 
     Raises:
@@ -189,7 +191,7 @@ class _Loaded:
         lifted, findings = export(graph, "ncnn")
         if findings:
             raise _unsupported(findings)
-        self.stated = {value.name: _stated(value) for value in lifted.values()}
+        self.stated = {value.name: _annotations_of(value) for value in lifted.values()}
         self.values = [value for value in self.values if value.name in self.stated]
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.param"
@@ -211,11 +213,11 @@ class _Loaded:
         return self._worker.run([_supported(array) for array in arrays])
 
 
-def _stated(value: Value) -> Mapping[str, Any]:
+def _annotations_of(value: Value) -> Mapping[str, Any]:
     """Return the information about a value that its blob lacks, from the layer after it."""
     maker = value.producer
     own = {} if maker is None or maker.word != "Noop" else maker.attributes
-    return own or stated(value)
+    return own or annotation_parameters(value)
 
 
 def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:

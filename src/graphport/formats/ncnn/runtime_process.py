@@ -38,7 +38,7 @@ class _Net:
         # An input that no layer reads counts among the outputs.
         made = [name for name in outputs if name not in inputs] or outputs
         self.inputs = [Port(name) for name in inputs]
-        self._whole = _whole(text)
+        self._whole = _unbatched_inputs(text)
         self.outputs = [Port(name) for name in made]
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -49,7 +49,9 @@ class _Net:
             message = "the inputs have different batch sizes"
             raise RefusedError(message)
         rows = [
-            self._item([v if is_whole or not v.ndim else v[item] for v, is_whole in zip(inputs, whole, strict=True)])
+            self._run_sample(
+                [v if is_whole or not v.ndim else v[item] for v, is_whole in zip(inputs, whole, strict=True)]
+            )
             for item in range(count)
         ]
         if any(len({row[index].shape for row in rows}) > 1 for index in range(len(self.outputs))):
@@ -59,7 +61,7 @@ class _Net:
             return [blob[None] for blob in rows[0]], states
         return [np.stack([row[index] for row in rows]) for index in range(len(self.outputs))], states
 
-    def _item(self, inputs: Sequence[Any]) -> list[Any]:
+    def _run_sample(self, inputs: Sequence[Any]) -> list[Any]:
         extractor = self._net.create_extractor()
         kept: list[Any] = []
         for port, value in zip(self.inputs, inputs, strict=True):
@@ -77,7 +79,7 @@ class _Net:
         return found
 
 
-def _whole(path: str) -> set[str]:
+def _unbatched_inputs(path: str) -> set[str]:
     """Return the inputs whose first axis is no batch: their layers have `13=`, which ncnn ignores."""
     if path.endswith(".param.bin"):
         return set()

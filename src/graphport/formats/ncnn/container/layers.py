@@ -49,23 +49,25 @@ def weights_of(type_: str, parameters: Parameters) -> list[Weight]:
 
 
 def _convolution(p: Parameters) -> Iterator[Weight]:
-    return _convolved(p, 19, lambda _: integer(p, 0))
+    return _list_convolution_weights(p, 19, lambda _: integer(p, 0))
 
 
 def _depthwise(p: Parameters) -> Iterator[Weight]:
-    return _convolved(p, 19, lambda term: integer(p, 7, 1) if term in (1, 101) else 1)
+    return _list_convolution_weights(p, 19, lambda term: integer(p, 7, 1) if term in (1, 101) else 1)
 
 
-def _plain(p: Parameters) -> Iterator[Weight]:
+def _list_float_convolution(p: Parameters) -> Iterator[Weight]:
     """Convolutions that have no form of eight bits."""
-    return _convolved(p, 19)
+    return _list_convolution_weights(p, 19)
 
 
 def _deconvolution(p: Parameters) -> Iterator[Weight]:
-    return _convolved(p, 28)
+    return _list_convolution_weights(p, 28)
 
 
-def _convolved(p: Parameters, is_given: int, scales: Callable[[int], int] | None = None) -> Iterator[Weight]:
+def _list_convolution_weights(
+    p: Parameters, is_given: int, scales: Callable[[int], int] | None = None
+) -> Iterator[Weight]:
     """Weight and bias, unless parameter `is_given` makes them operands.
 
     `scales` is the number of weight scales in the int8 form; scales of input and output follow.
@@ -105,7 +107,7 @@ def _scale(p: Parameters) -> Iterator[Weight]:
         yield Weight(integer(p, 0))
 
 
-def _first(p: Parameters) -> Iterator[Weight]:
+def _list_channel_weights(p: Parameters) -> Iterator[Weight]:
     yield Weight(integer(p, 0))
 
 
@@ -214,7 +216,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "ConvolutionDepthWise3D",
                 "DeformableConv2D",
             ),
-            _plain,
+            _list_float_convolution,
         ),
         **dict.fromkeys(
             (
@@ -230,8 +232,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "InnerProduct": _inner_product,
         "BatchNorm": _batch_norm,
         "Scale": _scale,
-        "Bias": _first,
-        "PReLU": _first,
+        "Bias": _list_channel_weights,
+        "PReLU": _list_channel_weights,
         "LayerNorm": _affine(0, 2, 2),
         "GroupNorm": _affine(1, 3, 2),
         "InstanceNorm": _affine(0, 2, 2),

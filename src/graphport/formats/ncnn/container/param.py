@@ -106,7 +106,7 @@ class Spans:
         """Take note of one more layer, of a list that is no text."""
         self._names.append(name)
 
-    def start(self, index: int) -> int:
+    def offset(self, index: int) -> int:
         """Where layer `index` begins in the text; -1 where there is none."""
         return -1 if self._names else self._starts[index]
 
@@ -128,7 +128,7 @@ def parse_text(text: str, findings: Findings) -> list[Layer]:
     """
     rows = rows_of(text)
     count = parse_head(rows, findings)
-    known = Known({}, {})
+    known = ParameterCache({}, {})
     layers = [layer for row in rows if (layer := parse_layer(*row, known, findings)) is not None]
     if not findings.found:
         check_count(count, len(layers), findings)
@@ -173,7 +173,7 @@ def rows_of(text: str) -> Iterator[Row]:
             start += len(line) + 1
 
 
-class Known(NamedTuple):
+class ParameterCache(NamedTuple):
     """Cache of parsed parameters."""
 
     parameters: dict[str, tuple[str, Any]]
@@ -182,7 +182,7 @@ class Known(NamedTuple):
     """Lists of parsed lines by keys, values and fields: equal layers share lists."""
 
 
-def parse_layer(fields: list[str], start: int, known: Known, findings: Findings) -> Layer | None:
+def parse_layer(fields: list[str], start: int, known: ParameterCache, findings: Findings) -> Layer | None:
     """The layer of a line; `None` after a finding."""
     stop = start + len(fields[0])
     layer = Layer(intern(fields[0]), fields[1] if len(fields) > 1 else "", [], [], {}, {}, start, stop)
@@ -242,18 +242,18 @@ def _array(text: str) -> tuple[int | float, ...]:
     if not _COUNT.fullmatch(count) or int(count) != len(items):
         message = f"the array {text[:40]!r} does not have the declared length"
         raise ValueError(message)
-    return tuple(_number(item) for item in items)
+    return tuple(_parse_number(item) for item in items)
 
 
 def _value(text: str) -> int | float | str | tuple[int | float, ...]:
     if text[:1] == '"' or text[:1].isalpha():
         return text
     if "," in text:
-        return tuple(_number(item) for item in text.split(",") if item)
-    return _number(text)
+        return tuple(_parse_number(item) for item in text.split(",") if item)
+    return _parse_number(text)
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
         message = f"expected a number, found {text[:40]!r}"
         raise ValueError(message)
@@ -275,38 +275,38 @@ def parse_binary(data: bytes, findings: Findings) -> list[Layer]:
     Raises:
         DiagnosticError: NCNN0001 to NCNN0005.
     """
-    fields = _Words(data, findings)
-    if fields.take() != MAGIC:
+    fields = _BinaryScanner(data, findings)
+    if fields.read_integer() != MAGIC:
         findings.error("NCNN0001", f"the file does not begin with {MAGIC}", None)
         findings.settle()
-    count, blobs = fields.take(), fields.take()
+    count, blobs = fields.read_integer(), fields.read_integer()
     if not 0 <= count <= len(data) // 16 or not 0 <= blobs <= len(data):
         findings.error("NCNN0002", f"{count} layers and {blobs} blobs in {len(data)} bytes", None)
         findings.settle()
     layers: list[Layer] = []
     for index in range(count):
-        number, taken, given = fields.take(), fields.take(), fields.take()
+        number, taken, given = fields.read_integer(), fields.read_integer(), fields.read_integer()
         if not 0 <= number < len(BINARY_TYPES):
             findings.error("NCNN0005", f"layer {index} has the type {number}, which is none", None)
             findings.settle()
-        inputs, outputs = fields.many(taken), fields.many(given)
+        inputs, outputs = fields.read_integers(taken), fields.read_integers(given)
         layer = Layer(BINARY_TYPES[number], f"layer_{index}", [str(i) for i in inputs], [str(i) for i in outputs], {})
         fields.parameters(layer)
         layers.append(layer)
     return layers
 
 
-class _Words:
+class _BinaryScanner:
     def __init__(self, data: bytes, findings: Findings) -> None:
         self.data = data
         self.findings = findings
         self.position = 0
 
-    def take(self) -> int:
+    def read_integer(self) -> int:
         """The next integer."""
-        return self.many(1)[0]
+        return self.read_integers(1)[0]
 
-    def many(self, count: int) -> tuple[int, ...]:
+    def read_integers(self, count: int) -> tuple[int, ...]:
         """The next integers."""
         if count < 0 or self.position + 4 * count > len(self.data):
             message = f"truncated file: {count} values of 32 bits expected at byte {self.position}"
@@ -318,16 +318,16 @@ class _Words:
 
     def parameters(self, layer: Layer) -> None:
         """The parameters of one layer, up to the end mark."""
-        while (key := self.take()) != _BINARY_END:
+        while (key := self.read_integer()) != _BINARY_END:
             is_array = key <= _ARRAY
             number = _ARRAY - key if is_array else key
             if not 0 <= number < MOST_KEYS:
                 self.findings.error("NCNN0004", f"{layer.name}: there is no parameter {key}", layer)
                 self.findings.settle()
             if is_array:
-                layer.parameters[str(number)] = tuple(map(_guessed, self.many(self.take())))
+                layer.parameters[str(number)] = tuple(map(_guessed, self.read_integers(self.read_integer())))
             else:
-                layer.parameters[str(number)] = _guessed(self.take())
+                layer.parameters[str(number)] = _guessed(self.read_integer())
 
 
 def _guessed(assignment: int) -> int | float:

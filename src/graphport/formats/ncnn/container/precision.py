@@ -84,7 +84,7 @@ def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, d
             _forbid(node, own)
             for index, value in enumerate(node.operands):
                 if own & ~masks.get(value, 0) and value.producer is not None:
-                    node.set_input(index, _whole(twin, node, value, masks.get(value, 0)))
+                    node.set_input(index, _insert_float32_copy(twin, node, value, masks.get(value, 0)))
         masks.update(dict.fromkeys(node.results, own))
     if findings:
         raise DiagnosticError(*findings)
@@ -96,7 +96,7 @@ def _forbid(node: Node, mask: int) -> None:
     node.attributes[_MASK] = mask | (bits if isinstance(bits, int) else 0)
 
 
-def _whole(graph: Graph, node: Node, value: Value, mask: int) -> Value:
+def _insert_float32_copy(graph: Graph, node: Node, value: Value, mask: int) -> Value:
     """A copy of a blob in single precision, which is read as the layer that makes it is computed."""
     result = Value(graph.fresh(f"{value.name}_whole"), value.fact)
     copy = Node("DeepCopy", [value], [result], dialect=node.dialect, name=f"whole_{result.name}")

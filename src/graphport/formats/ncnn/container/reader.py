@@ -17,8 +17,8 @@ from graphport.formats.ncnn.container import layers
 from graphport.formats.ncnn.container.param import (
     MAGIC,
     Findings,
-    Known,
     Layer,
+    ParameterCache,
     Spans,
     check_count,
     parse_binary,
@@ -66,7 +66,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
     findings = Findings(Source(str(path), text))
     base = place.name.removesuffix(BINARY if is_binary else TEXT)
     name = base.removesuffix(".ncnn") or "main"
-    reader = _Reader(name, findings, belonging(place.with_name(f"{base}.bin"), place))
+    reader = _GraphReader(name, findings, belonging(place.with_name(f"{base}.bin"), place))
     with paused_collection():
         if text is None:
             reader.binary(content)
@@ -77,7 +77,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
     return graph, findings.settle()
 
 
-class _Form(NamedTuple):
+class _LineTemplate(NamedTuple):
     """Shared form of nodes whose lines differ only in names and have no diagnostics."""
 
     word: str
@@ -86,7 +86,7 @@ class _Form(NamedTuple):
     facts: tuple[Fact, ...]
 
 
-class _Reader:
+class _GraphReader:
     def __init__(self, name: str, findings: Findings, weights: Path) -> None:
         self.findings = findings
         self.weights = weights
@@ -95,7 +95,7 @@ class _Reader:
         self._reader: WeightReader | None = None
         self._is_missing = False
         self.places = Spans(findings.source)
-        self._forms: dict[tuple[str, ...], _Form] = {}
+        self._forms: dict[tuple[str, ...], _LineTemplate] = {}
 
     def text(self, text: str) -> None:
         """Read all layers of a text.
@@ -106,11 +106,11 @@ class _Reader:
         wrong = Findings(self.findings.source)
         rows = rows_of(text)
         announced = parse_head(rows, wrong)
-        known = Known({}, {})
+        known = ParameterCache({}, {})
         count = 0
         for words, start in rows:
             self.places.add(start, start + len(words[0]))
-            if wrong.found or not self._again(count, words):
+            if wrong.found or not self._repeat_layer(count, words):
                 layer = parse_layer(words, start, known, wrong)
                 if layer is not None and not wrong.found:
                     self._layer(count, layer, words)
@@ -132,12 +132,12 @@ class _Reader:
     def finished(self) -> Graph:
         """The graph of all layers."""
         self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
-        if self._reader is not None and self._reader.rest and not self.findings.found:
-            message = f"{self._reader.rest} bytes at the end of {self.weights.name} belong to no layer"
+        if self._reader is not None and self._reader.num_unread_bytes and not self.findings.found:
+            message = f"{self._reader.num_unread_bytes} bytes at the end of {self.weights.name} belong to no layer"
             self.findings.warning("NCNN0103", message, None, "layers of unknown types may have weights")
         return self.made
 
-    def _again(self, number: int, words: list[str]) -> bool:
+    def _repeat_layer(self, number: int, words: list[str]) -> bool:
         """Make the node of a line like one before; `False` where there was none, and nothing is done."""
         if len(words) < 4:
             return False
@@ -183,7 +183,7 @@ class _Reader:
         if words is None or weights or len(self.findings.found) > count or len(self._forms) >= _MOST_FORMS:
             return
         key = (words[0], *words[2:4], *words[4 + len(given) + len(made) :])
-        self._forms[key] = _Form(layer.type, PlainAttributes(layer.parameters), notes, facts)
+        self._forms[key] = _LineTemplate(layer.type, PlainAttributes(layer.parameters), notes, facts)
 
     def _operand(self, name: str, layer: Layer) -> Value | None:
         value = self.known.get(name)
@@ -235,13 +235,13 @@ class _Reader:
             return {}
         if not wanted:
             return {}
-        reader = self._opened(layer)
+        reader = self._open_weights(layer)
         found: dict[str, Any] = {}
         for index, weight in enumerate(wanted):
             if reader is None:
                 break
             try:
-                found[f"@{index}"] = reader.take(weight)
+                found[f"@{index}"] = reader.read(weight)
             except (ValueError, OSError) as error:
                 help_ = "layers and weights belong to different models, or the file is cut off"
                 self.findings.error("NCNN0102", f"{layer.name}: {error}", layer, help_)
@@ -249,7 +249,7 @@ class _Reader:
                 break
         return found
 
-    def _opened(self, layer: Layer) -> WeightReader | None:
+    def _open_weights(self, layer: Layer) -> WeightReader | None:
         if self._reader is None and not self._is_missing:
             try:
                 self._reader = WeightReader(MappedFile(self.weights))

@@ -30,30 +30,30 @@ class WeightReader:
         self.position = 0
 
     @property
-    def rest(self) -> int:
+    def num_unread_bytes(self) -> int:
         """Number of unread bytes."""
         return self._file.size - self.position
 
-    def take(self, weight: Weight) -> Storage:
+    def read(self, weight: Weight) -> Storage:
         """The next weight.
 
         Raises:
             ValueError: it reaches beyond the end of the file.
         """
         if not weight.is_tagged:
-            return self._plain(_DTYPES[weight.bits], weight.length)
+            return self._read_storage(_DTYPES[weight.bits], weight.length)
         self._check(4)
         (tag,) = _TAG.unpack(self._file.view(self.position, 4))
         self.position += 4
         dtype = _STORED.get(tag)
-        return self._table(weight.length) if dtype is None else self._plain(dtype, weight.length)
+        return self._table(weight.length) if dtype is None else self._read_storage(dtype, weight.length)
 
     def _check(self, length: int) -> None:
         if self.position + length > self._file.size:
             message = f"truncated file: {length} bytes expected at byte {self.position}"
             raise ValueError(message)
 
-    def _plain(self, dtype: DType, count: int) -> Storage:
+    def _read_storage(self, dtype: DType, count: int) -> Storage:
         storage = FileStorage(self._file, self.position, dtype, (count,))
         self._check(storage.nbytes)
         self.position += -(-storage.nbytes // 4) * 4

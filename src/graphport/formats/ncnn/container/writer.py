@@ -18,7 +18,7 @@ from graphport.formats.ncnn.container.param import MAGIC, Layer, Spans
 from graphport.formats.ncnn.container.precision import masked, parsed
 from graphport.formats.ncnn.container.reader import DIALECT
 from graphport.formats.ncnn.container.weights import NARROW, narrowed, write_weight
-from graphport.formats.ncnn.rules.annotations import LINE, batch_of, stated
+from graphport.formats.ncnn.rules.annotations import LINE, annotation_parameters, batch_of
 from graphport.formats.ncnn.rules.binding import AXES
 from graphport.formats.ncnn.rules.emitting import KEYS
 
@@ -142,11 +142,11 @@ class _Writer:
 
     def _lines(self) -> Iterable[str]:
         graph = self.graph
-        if not all(_place(owner) >= 0 for owner in (*graph.inputs, *graph)):
+        if not all(_source_offset(owner) >= 0 for owner in (*graph.inputs, *graph)):
             return chain(map(self._input, graph.inputs), chain.from_iterable(map(self._with_ends, graph)))
         # Nothing was added: the layers keep their positions.
-        made = [(_place(value), self._input(value)) for value in graph.inputs]
-        made += [(_place(node), line) for node in graph for line in self._with_ends(node)]
+        made = [(_source_offset(value), self._input(value)) for value in graph.inputs]
+        made += [(_source_offset(node), line) for node in graph for line in self._with_ends(node)]
         made.sort(key=lambda item: item[0])
         return [line for _, line in made]
 
@@ -178,7 +178,7 @@ class _Writer:
             # Write a shape that was set after reading.
             lengths = [] if _SHAPES & layer.texts.keys() else _lengths(value)
             return self._row("Input", layer.name, [], [blob], [*lengths, *layer.texts.values()])
-        parameters = [f"{key}={number}" for key, number in stated(value).items()]
+        parameters = [f"{key}={number}" for key, number in annotation_parameters(value).items()]
         return self._row("Input", blob, [], [blob], [*_lengths(value), *parameters])
 
     def _node(self, node: Node) -> str:
@@ -271,7 +271,7 @@ def _lengths(value: Value) -> list[str]:
     return [f"{key}={length}" for key, length in sorted(zip(keys, lengths, strict=True))]
 
 
-def _place(owner: Node | Value) -> int:
+def _source_offset(owner: Node | Value) -> int:
     """Return the position of the layer in the source file; -1 if it was not read."""
     layer = owner.note(LINE)
     if not isinstance(layer, Layer):
@@ -281,7 +281,7 @@ def _place(owner: Node | Value) -> int:
     origin = owner.unasked_origin
     if isinstance(origin, tuple):
         locations, index = origin
-        return locations.start(index) if isinstance(locations, Spans) else -1
+        return locations.offset(index) if isinstance(locations, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
 
 

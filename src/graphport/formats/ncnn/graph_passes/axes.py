@@ -33,7 +33,7 @@ def fold_axes(graph: Graph) -> None:
     """Limit operands and results of all operators except reshapes to the rank of a blob."""
     is_changed = False
     for node in list(graph):
-        if not node.dialect and node.word not in registry.stating("reshapes") and _is_wide(node):
+        if not node.dialect and node.word not in registry.stating("reshapes") and _exceeds_max_axes(node):
             is_changed |= _fold(graph, node)
     if is_changed:
         _join(graph)
@@ -47,7 +47,7 @@ def _lengths(value: Value | None) -> list[int] | None:
     return numbers if dims is not None and len(numbers) == len(dims) else None
 
 
-def _is_wide(node: Node) -> bool:
+def _exceeds_max_axes(node: Node) -> bool:
     for value in (*node.inputs, *node.outputs):
         # Asked of every node: most have few axes.
         shape = value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
@@ -184,13 +184,13 @@ def _pointwise(fold: _Fold) -> Value | None:
 def _along(fold: _Fold) -> Value | None:
     """Merge the axes before and after the axis of an operator."""
     axis, lengths = fold.axis(-1), fold.lengths
-    x = fold.shaped(fold.node.operands[0], _around(lengths, axis))
+    x = fold.shaped(fold.node.operands[0], _merge_outer_axes(lengths, axis))
     rest = {name: value for name, value in fold.node.attributes.items() if name != "axis"}
     y = fold.emit(fold.node.word, x, *fold.node.operands[1:], axis=2, **rest)
     return fold.shaped(y, _lengths(fold.node.results[0]) or [])
 
 
-def _around(lengths: Sequence[int], axis: int) -> list[int]:
+def _merge_outer_axes(lengths: Sequence[int], axis: int) -> list[int]:
     return [1, prod(lengths[:axis]), lengths[axis], prod(lengths[axis + 1 :])]
 
 
@@ -200,14 +200,14 @@ def _gathered(fold: _Fold) -> Value | None:
     indices = _lengths(fold.node.operand(1))
     if indices is None or len(indices) > 1:
         return None
-    x = fold.shaped(fold.node.operands[0], _around(lengths, axis))
+    x = fold.shaped(fold.node.operands[0], _merge_outer_axes(lengths, axis))
     y = fold.emit("Gather", x, fold.node.operands[1], axis=2)
     return fold.shaped(y, _lengths(fold.node.results[0]) or [])
 
 
 def _split(fold: _Fold) -> list[Value]:
     axis, lengths = fold.axis(0), fold.lengths
-    x = fold.shaped(fold.node.operands[0], _around(lengths, axis))
+    x = fold.shaped(fold.node.operands[0], _merge_outer_axes(lengths, axis))
     sizes = [(_lengths(result) or [])[axis] for result in fold.node.results]
     page = registry.pages()["Split"]
     parts = fold.b.results(page, len(sizes), x, vector(fold.b, sizes), axis=2)
@@ -221,7 +221,7 @@ def _joined(fold: _Fold) -> Value | None:
         lengths = _lengths(x)
         if lengths is None:
             return None
-        parts.append(fold.shaped(x, _around(lengths, axis)))
+        parts.append(fold.shaped(x, _merge_outer_axes(lengths, axis)))
     return fold.shaped(fold.emit("Concat", *parts, axis=2), _lengths(fold.node.results[0]) or [])
 
 
@@ -236,7 +236,7 @@ def _sliced(fold: _Fold) -> Value | None:
     y = node.operands[0]
     for place, axis in enumerate(chosen):
         step = 1 if by is None else int(by[place])
-        x = fold.shaped(y, _around(lengths, axis))
+        x = fold.shaped(y, _merge_outer_axes(lengths, axis))
         bounds = [vector(fold.b, [int(each)]) for each in (first[place], last[place], 2, step)]
         y = fold.emit("Slice", x, *bounds)
         lengths[axis] = (_lengths(y) or [])[2]

@@ -112,18 +112,18 @@ def _activation(node: Node) -> tuple[int, tuple[float, ...]] | None:
     if len(node.results) != 1:
         return None
 
-    def real(key: str, default: float) -> float:
+    def parameter(key: str, default: float) -> float:
         value = node.attributes.get(key, default)
         return float(value) if isinstance(value, int | float) else default
 
     match node.word:
         case "ReLU":
-            slope = real("0", 0.0)
+            slope = parameter("0", 0.0)
             return (2, (slope,)) if slope else (1, ())
         case "Clip":
-            return 3, (real("0", -3.4028235e38), real("1", 3.4028235e38))
+            return 3, (parameter("0", -3.4028235e38), parameter("1", 3.4028235e38))
         case "HardSwish":
-            return 6, (real("0", 0.2), real("1", 0.5))
+            return 6, (parameter("0", 0.2), parameter("1", 0.5))
         case word if word in _PLAIN:
             return _PLAIN[word], ()
         case _:

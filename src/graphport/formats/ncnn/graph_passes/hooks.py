@@ -23,11 +23,11 @@ from graphport.formats.ncnn.graph_passes.wholes import (
     fuse_shuffles,
     fuse_squeezes,
 )
-from graphport.formats.ncnn.rules.annotations import BARE, BATCH, LINE, PLACE, stated, type_of
+from graphport.formats.ncnn.rules.annotations import BARE, BATCH, LINE, PLACE, annotation_parameters, type_of
 from graphport.formats.ncnn.rules.emitting import MOST_AXES, remembered
-from graphport.formats.ncnn.rules.integers import LIMIT, is_bits, kept, most
+from graphport.formats.ncnn.rules.integers import LIMIT, copy_integer_range, is_bits, max_magnitude
 from graphport.formats.ncnn.rules.quantization import cuts_to_grid
-from graphport.formats.ncnn.rules.reshape_outputs import bare
+from graphport.formats.ncnn.rules.reshape_outputs import strip_annotations
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
@@ -79,7 +79,7 @@ def _declare_input(graph: Graph, value: Value, declared: Mapping[str, Any]) -> N
     uses, first = list(value.uses), graph.first
     if type_of(declared) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
         value.fact = TensorFact(DType.INT32, value.fact.shape)
-    inner = bare(Builder(Inference(), graph, first, stem=value.name), value, declared)
+    inner = strip_annotations(Builder(Inference(), graph, first, stem=value.name), value, declared)
     for use in uses:
         use.read(inner)
 
@@ -95,7 +95,11 @@ def _expected(value: Value) -> TensorFact:
         for reader in current.users:
             if reader.dialect != _DIALECT:
                 continue
-            wanted = _wanted(reader, value.name) if reader.operands[0] is current else _wanted_beside(reader, current)
+            wanted = (
+                _first_blob_fact(reader, value.name)
+                if reader.operands[0] is current
+                else _other_blob_fact(reader, current)
+            )
             if wanted is not None and wanted.shape is not None and isinstance(wanted.shape[1], int):
                 return wanted
             found = found or wanted
@@ -105,7 +109,7 @@ def _expected(value: Value) -> TensorFact:
     return found or TensorFact(DType.FLOAT32, None)
 
 
-def _wanted(node: Node, name: str) -> TensorFact | None:
+def _first_blob_fact(node: Node, name: str) -> TensorFact | None:
     """Return the required rank of a layer's first blob."""
     height, width = Symbol(f"{name}.h", 1), Symbol(f"{name}.w", 1)
     weight = node.attributes.get("@0")
@@ -139,7 +143,7 @@ def _wanted(node: Node, name: str) -> TensorFact | None:
             return None
 
 
-def _wanted_beside(node: Node, value: Value) -> TensorFact | None:
+def _other_blob_fact(node: Node, value: Value) -> TensorFact | None:
     """Return the required rank of a blob that is not the first: a state or a weight."""
     place, name = node.operands.index(value), value.name
     match node.word:
@@ -261,7 +265,7 @@ def _tell_outputs(graph: Graph) -> None:
             _as_layer(graph, value)
             value = graph.outputs[index]  # noqa: PLW2901
         maker = value.producer
-        known = {} if maker is None or maker.dialect != _DIALECT else stated(value)
+        known = {} if maker is None or maker.dialect != _DIALECT else annotation_parameters(value)
         if not known:
             continue
         source = value
@@ -357,7 +361,7 @@ def _remembered(graph: Graph, node: Node) -> Value | None:
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype in (None, DType.STRING):
         return None
-    if not fact.dtype.is_floating and most(value) >= LIMIT:
+    if not fact.dtype.is_floating and max_magnitude(value) >= LIMIT:
         return None
     builder = Builder(Inference(), graph, node, dialect=_DIALECT, origin=node.origin, stem=value.name)
     try:
@@ -365,7 +369,7 @@ def _remembered(graph: Graph, node: Node) -> Value | None:
     except UnsupportedError:
         return None
     made.fact = fact
-    kept(made, value)
+    copy_integer_range(made, value)
     return made
 
 

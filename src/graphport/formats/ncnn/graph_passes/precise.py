@@ -29,7 +29,7 @@ def note_functions(graph: Graph) -> int:
     return count
 
 
-def _made(value: Value | None, op: str) -> tuple[Value, ...]:
+def _operands_of(value: Value | None, op: str) -> tuple[Value, ...]:
     """Return the operand of the producer if it has this op type."""
     node = None if value is None else value.producer
     return tuple(node.operands) if node is not None and node.op == op else ()
@@ -46,17 +46,21 @@ def _is_log1p(node: Node) -> bool:
     Only infinity is itself, not its opposite.
     """
     condition, x, corrected = node.operands
-    either, product = _made(condition, "Or"), _made(corrected, "Mul")
+    either, product = _operands_of(condition, "Or"), _operands_of(corrected, "Mul")
     if len(either) != 2 or len(product) != 2:
         return False
-    equal, infinite, ratio = _made(either[0], "Equal"), _made(either[1], "IsInf"), _made(product[1], "Div")
+    equal, infinite, ratio = (
+        _operands_of(either[0], "Equal"),
+        _operands_of(either[1], "IsInf"),
+        _operands_of(product[1], "Div"),
+    )
     if len(equal) != 2 or infinite != (x,) or not _is(equal[1], 1) or not _is_of_positive(either[1].producer):
         return False
     near = equal[0]
-    added, logged = _made(near, "Add"), _made(product[0], "Log")
+    added, logged = _operands_of(near, "Add"), _operands_of(product[0], "Log")
     if logged != (near,) or len(ratio) != 2 or ratio[0] is not x:
         return False
-    less = _made(ratio[1], "Sub")
+    less = _operands_of(ratio[1], "Sub")
     if len(added) != 2 or len(less) != 2:
         return False
     return added[0] is x and _is(added[1], 1) and less[:1] == (near,) and _is(less[1], 1)
@@ -70,12 +74,12 @@ def _is_of_positive(node: Node | None) -> bool:
 def _is_expm1(node: Node) -> bool:
     """Where(Equal(grown, 1), x, Where(…, less, less * (x / Log(grown))))  with  grown = Exp(x), less = grown - 1."""
     condition, x, settled = node.operands
-    equal, inner = _made(condition, "Equal"), _made(settled, "Where")
-    if len(equal) != 2 or len(inner) != 3 or _made(equal[0], "Exp") != (x,) or not _is(equal[1], 1):
+    equal, inner = _operands_of(condition, "Equal"), _operands_of(settled, "Where")
+    if len(equal) != 2 or len(inner) != 3 or _operands_of(equal[0], "Exp") != (x,) or not _is(equal[1], 1):
         return False
-    grown, less, product = equal[0], inner[1], _made(inner[2], "Mul")
-    taken = _made(less, "Sub")
+    grown, less, product = equal[0], inner[1], _operands_of(inner[2], "Mul")
+    taken = _operands_of(less, "Sub")
     if len(taken) != 2 or len(product) != 2 or product[0] is not less or taken[:1] != (grown,) or not _is(taken[1], 1):
         return False
-    ratio = _made(product[1], "Div")
-    return len(ratio) == 2 and ratio[0] is x and _made(ratio[1], "Log") == (grown,)
+    ratio = _operands_of(product[1], "Div")
+    return len(ratio) == 2 and ratio[0] is x and _operands_of(ratio[1], "Log") == (grown,)

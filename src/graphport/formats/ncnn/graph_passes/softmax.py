@@ -45,7 +45,7 @@ def expand_safe_softmax(graph: Graph) -> int:
 
 def _safe_softmax(node: Node) -> Node | None:
     """The softmax of which `node` replaces the rows without a score by 0."""
-    if node.op != "Where" or len(node.operands) != 3 or not _is_number(node.operands[1], 0.0):
+    if node.op != "Where" or len(node.operands) != 3 or not _is_constant_equal(node.operands[1], 0.0):
         return None
     condition, softmax = node.operands[0].producer, node.operands[2].producer
     if condition is None or softmax is None or softmax.op != "Softmax" or not softmax.output.shape:
@@ -55,14 +55,14 @@ def _safe_softmax(node: Node) -> Node | None:
     if condition.op == "IsNaN":
         is_masked_only = condition.operands[0] is softmax.output and are_finite(softmax.operands[0], may_be_masked=True)
         return softmax if is_masked_only else None
-    if condition.op != "Equal" or not any(_is_number(value, -np.inf) for value in condition.operands):
+    if condition.op != "Equal" or not any(_is_constant_equal(value, -np.inf) for value in condition.operands):
         return None
     most = next((value.producer for value in condition.operands if value.producer is not None), None)
     is_same = most is not None and most.op == "ReduceMax" and most.operands[0] is softmax.operands[0]
     return softmax if is_same and most is not None and _axes(most) == [_axis(softmax)] else None
 
 
-def _is_number(value: Value, number: float) -> bool:
+def _is_constant_equal(value: Value, number: float) -> bool:
     storage = folded(value)
     return storage is not None and storage.count == 1 and bool((storage.numpy() == number).all())
 
@@ -96,11 +96,11 @@ def _expanded(graph: Graph, place: Node, softmax: Node) -> Value:
         graph.insert_before(place, Node(op, operands, [result], attributes, origin=place.unasked_origin))
         return result
 
-    def number(value: float) -> Value:
+    def add_limit(value: float) -> Value:
         storage = storage_of(np.array(value, np.float32))
         return graph.add_constant(graph.fresh("limit"), TensorFact.of(storage), storage)
 
-    most = emit("Max", [emit("ReduceMax", [scores, along], kept), number(_LOWEST)], kept)
+    most = emit("Max", [emit("ReduceMax", [scores, along], kept), add_limit(_LOWEST)], kept)
     powers = emit("Exp", [emit("Sub", [scores, most], fact)], fact)
-    total = emit("Max", [emit("ReduceSum", [powers, along], kept), number(_LEAST)], kept)
+    total = emit("Max", [emit("ReduceSum", [powers, along], kept), add_limit(_LEAST)], kept)
     return emit("Div", [powers, total], fact)

@@ -33,7 +33,7 @@ def fuse_biases(graph: Graph) -> int:
         if node.word != "BinaryOp" or node.attributes.get("0", 0) != _ADD or len(node.operands) != 2:
             continue
         for x, y in (node.operands, node.operands[::-1]):
-            layer, memory = _alone(x, "InnerProduct"), _alone(y, "MemoryData")
+            layer, memory = _sole_producer(x, "InnerProduct"), _sole_producer(y, "MemoryData")
             if (
                 layer is None
                 or memory is None
@@ -71,8 +71,8 @@ def fuse_shuffles(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        permute = _alone(node.operands[0], "Permute") if node.word == "Reshape" and node.operands else None
-        reshape = None if permute is None else _alone(permute.operands[0], "Reshape")
+        permute = _sole_producer(node.operands[0], "Permute") if node.word == "Reshape" and node.operands else None
+        reshape = None if permute is None else _sole_producer(permute.operands[0], "Reshape")
         if permute is None or reshape is None or len(reshape.operands) != 1:
             continue
         if permute.attributes.get("0") != _DEPTH_AND_CHANNELS:
@@ -160,7 +160,7 @@ def fuse_global_mean(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        mean = _alone(node.operands[0], "Reduction") if node.word == "Flatten" else None
+        mean = _sole_producer(node.operands[0], "Reduction") if node.word == "Flatten" else None
         if mean is None or not _is_mean(mean):
             continue
         picture, pixel, vector = (each.shape for each in (mean.operands[0], mean.results[0], node.results[0]))
@@ -256,9 +256,9 @@ def fuse_attention(graph: Graph) -> int:
 
 
 def _attend(graph: Graph, last: Node) -> bool:
-    joined = _alone(last.operands[0], "Reshape")
-    permute = None if joined is None else _alone(joined.operands[0], "Permute")
-    mixed = None if permute is None else _alone(permute.operands[0], "MatMul")
+    joined = _sole_producer(last.operands[0], "Reshape")
+    permute = None if joined is None else _sole_producer(joined.operands[0], "Permute")
+    mixed = None if permute is None else _sole_producer(permute.operands[0], "MatMul")
     if (
         joined is None
         or permute is None
@@ -267,11 +267,11 @@ def _attend(graph: Graph, last: Node) -> bool:
         or not _is_plain_product(mixed)
     ):
         return False
-    shares = _alone(mixed.operands[0], "Softmax")
-    scores = None if shares is None else _alone(shares.operands[0], "MatMul")
+    shares = _sole_producer(mixed.operands[0], "Softmax")
+    scores = None if shares is None else _sole_producer(shares.operands[0], "MatMul")
     if shares is None or scores is None or shares.attributes.get("0") != _LAST or not _is_plain_product(scores):
         return False
-    scaled = _alone(scores.operands[0], "BinaryOp")
+    scaled = _sole_producer(scores.operands[0], "BinaryOp")
     if scaled is None or scaled.attributes.get("0") != _MULTIPLY or not scaled.attributes.get("1"):
         return False
     factor = scaled.attributes.get("2")
@@ -323,9 +323,9 @@ def _is_plain_product(node: Node) -> bool:
 
 
 def _projected(value: Value, order: int) -> _Projected | None:
-    permute = _alone(value, "Permute")
-    reshape = None if permute is None else _alone(permute.operands[0], "Reshape")
-    layer = None if reshape is None else _alone(reshape.operands[0], "InnerProduct")
+    permute = _sole_producer(value, "Permute")
+    reshape = None if permute is None else _sole_producer(permute.operands[0], "Reshape")
+    layer = None if reshape is None else _sole_producer(reshape.operands[0], "InnerProduct")
     if permute is None or reshape is None or layer is None or permute.attributes.get("0") != order:
         return None
     heads, size = reshape.attributes.get("1"), reshape.attributes.get("0")
@@ -365,7 +365,7 @@ def _one_source(sources: list[Value]) -> list[Value]:
     return sources[:1] if is_one else sources
 
 
-def _alone(value: Value, word: str) -> Node | None:
+def _sole_producer(value: Value, word: str) -> Node | None:
     """The layer of a type that makes a value which one layer alone reads."""
     maker = value.producer
     if maker is None or maker.word != word or len(value.uses) != 1 or value.returns or len(maker.results) != 1:

@@ -10,8 +10,8 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
-from graphport.formats.ncnn.rules.emitting import blob_axis, emitted, laid, lengths_of, numbers_of
-from graphport.formats.ncnn.rules.functions import both, by_number
+from graphport.formats.ncnn.rules.emitting import blob_axis, blob_dims, constant_float32, emitted, lengths_of
+from graphport.formats.ncnn.rules.functions import binary_with_constant, both
 from graphport.formats.ncnn.rules.indices import along
 from graphport.formats.ncnn.rules.rows import OPERATORS, ROWS
 from graphport.formats.pytorch.rules.binding import length, vector
@@ -100,7 +100,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @layer("Clip")
 def clip(at: Layer) -> Value:
-    return at.b(Clip, at.x, at.b.like(at.x, at.real(0, -_LARGEST)), at.b.like(at.x, at.real(1, _LARGEST)))
+    return at.b(Clip, at.x, at.b.like(at.x, at.float_value(0, -_LARGEST)), at.b.like(at.x, at.float_value(1, _LARGEST)))
 
 
 @layer("GLU")
@@ -149,7 +149,7 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
 @PRelu.lift("ncnn")
 def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     """One slope, or one for each channel."""
-    weights = numbers_of(slope)
+    weights = constant_float32(slope)
     lengths = lengths_of(b, x)
     channels = [1] * (len(lengths) + 1 - len(weights.shape)) + list(weights.shape)
     if weights.count != 1 and channels != [1, lengths[0], *[1] * (len(lengths) - 1)]:
@@ -159,10 +159,10 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 
 @Softmax.lift("ncnn")
 def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    laid(b, input)
+    blob_dims(b, input)
     if axis % max(len(b.dims(input)), 1) == batch_of(input):
         # A softmax of one element is 1 or NaN.
-        return by_number(b, "add", both(b, "sub", input, input), 1.0)
+        return binary_with_constant(b, "add", both(b, "sub", input, input), 1.0)
     return emitted(b, "Softmax", input, p0=blob_axis(axis, len(b.dims(input)), batch_of(input)), p1=1)
 
 

@@ -32,7 +32,7 @@ def batch_of(x: Value) -> int | None:
     return found if isinstance(found, int) and found >= 0 else None
 
 
-def stated(value: Value) -> dict[str, int]:
+def annotation_parameters(value: Value) -> dict[str, int]:
     """Return the parameters for information that the blob lacks; empty if it is complete."""
     fact = value.fact
     if not isinstance(fact, TensorFact):

@@ -10,8 +10,8 @@ import numpy as np
 from graphport.core.dims import Dim, settle_equal
 from graphport.core.dtypes import DType
 from graphport.formats.ncnn.rules.binding import NONE, Layer, layer
-from graphport.formats.ncnn.rules.emitting import emitted, laid
-from graphport.formats.ncnn.rules.functions import BINARY, UNARY, both, by_number, infinite, unary
+from graphport.formats.ncnn.rules.emitting import blob_dims, emitted
+from graphport.formats.ncnn.rules.functions import BINARY, UNARY, binary_with_constant, both, infinite, unary
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.promotion import kernel
@@ -62,17 +62,21 @@ def _aligned(b: Builder, blob: Value, target: Sequence[Dim]) -> Value:
 def binary_op(at: Layer) -> Value:
     name = at.choice(0, BINARY, "operation")
     if at.integer(1):
-        operands = [at.x, at.b.like(at.x, at.real(2))]
+        operands = [at.x, at.b.like(at.x, at.float_value(2))]
     elif len(at.inputs) == 2:
         operands = aligned(at.b, *at.inputs)
     else:
         message = f"{len(at.inputs)} operands, 2 expected"
         raise ShapeError(message)
     operands = operands[::-1] if name.startswith("-") else operands
-    return _rest(at.b, *operands) if name.endswith("remainder") else kernel(at.b, name.removeprefix("-"), *operands)
+    return (
+        _emit_remainder(at.b, *operands)
+        if name.endswith("remainder")
+        else kernel(at.b, name.removeprefix("-"), *operands)
+    )
 
 
-def _rest(b: Builder, x: Value, y: Value) -> Value:
+def _emit_remainder(b: Builder, x: Value, y: Value) -> Value:
     """`x - y round(x / y)`, as C's `remainder`: its sign is neither that of the divisor nor of the dividend."""
     return b(Sub, x, b(Mul, y, b(Round, b(Div, x, y))))
 
@@ -190,13 +194,13 @@ def floating(x: Value) -> Value:
 
 @Identity.lift("ncnn")
 def lift_identity(b: Builder, input: Value) -> Value:
-    laid(b, input)
+    blob_dims(b, input)
     return emitted(b, "Noop", input)
 
 
 @Mean.lift("ncnn")
 def lift_mean(b: Builder, *operands: Value) -> Value:
-    return by_number(b, "mul", reduce(partial(both, b, "add"), operands), 1 / len(operands))
+    return binary_with_constant(b, "mul", reduce(partial(both, b, "add"), operands), 1 / len(operands))
 
 
 # Powers, of which ncnn's own go by logarithms: those are right above 0 alone.
@@ -214,16 +218,16 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Value:
     """Products where the exponent is a multiple of a half, which are right of every number; else by logarithms."""
     base, exponent = folded(floating(x)), folded(y)
     if exponent is not None and exponent.count == 1 and len(b.dims(y)) <= len(b.dims(x)):
-        return _by_number(b, x, float(exponent.numpy().reshape(-1)[0]))
+        return _emit_power_by_constant(b, x, float(exponent.numpy().reshape(-1)[0]))
     if base is not None and bool((base.numpy() > 0).all()):
         return both(b, "pow", x, floating(y))
-    return _by_each(b, x, floating(y))
+    return _emit_elementwise_power(b, x, floating(y))
 
 
-def _by_number(b: Builder, x: Value, exponent: float) -> Value:
+def _emit_power_by_constant(b: Builder, x: Value, exponent: float) -> Value:
     size = abs(exponent)
     if exponent < 0:
-        return b(Reciprocal, _by_number(b, x, size))
+        return b(Reciprocal, _emit_power_by_constant(b, x, size))
     if not (2 * size).is_integer() or size > _MOST_FACTORS:
         return _by_logarithm(b, x, size)
     y = _multiplied(b, x, int(size))
@@ -251,21 +255,21 @@ def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
     return b(Mul, power, b(Sqrt, b(Sign, x)))
 
 
-def _by_each(b: Builder, x: Value, y: Value) -> Value:
+def _emit_elementwise_power(b: Builder, x: Value, y: Value) -> Value:
     """Power by absolute value of the base, with its sign for odd exponents, and NaN where undefined."""
     for operand in (x, y):
         # Constants without a blob are rejected before twenty layers are created.
         if folded(operand) is None:
-            laid(b, operand)
+            blob_dims(b, operand)
     size, below = b(Abs, x), _above(b, b(Neg, x))
-    is_zero = _other(b, _above(b, size))
+    is_zero = _one_minus(b, _above(b, size))
     is_part = _above(b, _fraction(b, y))
-    is_odd = b(Mul, _above(b, _fraction(b, b(Mul, y, b.like(y, 0.5)))), _other(b, is_part))
+    is_odd = b(Mul, _above(b, _fraction(b, b(Mul, y, b.like(y, 0.5)))), _one_minus(b, is_part))
     power = both(b, "pow", b(Max, size, b.like(size, _TINY)), y)
-    power = b(Mul, power, _other(b, b(Mul, is_zero, _above(b, y))))
+    power = b(Mul, power, _one_minus(b, b(Mul, is_zero, _above(b, y))))
     power = b(Add, power, infinite(b, b(Mul, is_zero, _above(b, b(Neg, y)))))
-    signed = b(Mul, power, _other(b, b(Mul, below, is_odd), 2.0))
-    return b(Mul, signed, b(Sqrt, _other(b, b(Mul, below, is_part), 2.0)))
+    signed = b(Mul, power, _one_minus(b, b(Mul, below, is_odd), 2.0))
+    return b(Mul, signed, b(Sqrt, _one_minus(b, b(Mul, below, is_part), 2.0)))
 
 
 def _above(b: Builder, x: Value) -> Value:
@@ -278,6 +282,6 @@ def _fraction(b: Builder, x: Value) -> Value:
     return b(Sub, x, b(Floor, x))
 
 
-def _other(b: Builder, x: Value, factor: float = 1.0) -> Value:
+def _one_minus(b: Builder, x: Value, factor: float = 1.0) -> Value:
     """`1 - factor x`."""
     return b(Sub, b.like(x, 1.0), x if factor == 1 else b(Mul, x, b.like(x, factor)))

@@ -10,19 +10,19 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn.rules.arithmetic import floating
 from graphport.formats.ncnn.rules.emitting import emitted, refuse_constants
-from graphport.formats.ncnn.rules.functions import both, by_number, unary
+from graphport.formats.ncnn.rules.functions import binary_with_constant, both, unary
 from graphport.formats.ncnn.rules.integers import (
     LIMIT,
     NARROW,
+    copy_integer_range,
     counted,
+    has_unexported_producer,
     is_bits,
-    is_left,
-    kept,
-    most,
+    max_magnitude,
     range_of,
-    real,
     span_of,
     spanned,
+    to_float_blob,
 )
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.ir.graph import Value
@@ -46,7 +46,7 @@ def _typed(y: Value, dtype: DType | None) -> Value:
     return y
 
 
-def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
+def _wrap_integers(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
     """Wrap integers of an element type if the elements of `y` may exceed its range (`span`).
 
     Raises:
@@ -59,26 +59,26 @@ def _fitted(b: Builder, y: Value, dtype: DType, span: Span) -> Value:
         message = f"integers from {span[0]} to {span[1]} wrap around in {dtype}, and float32 blobs do not wrap"
         raise UnsupportedError(message, help="use int32 or int64")
     width = float(1 << dtype.bits)
-    shifted = by_number(b, "add", y, float(-low)) if low else y
+    shifted = binary_with_constant(b, "add", y, float(-low)) if low else y
     # A product with a power of two is exact.
-    turns = unary(b, "floor", by_number(b, "mul", shifted, 1 / width))
-    found = both(b, "sub", y, by_number(b, "mul", turns, width))
+    turns = unary(b, "floor", binary_with_constant(b, "mul", shifted, 1 / width))
+    found = both(b, "sub", y, binary_with_constant(b, "mul", turns, width))
     return spanned(_typed(found, dtype), low, high)
 
 
 # ── one operand ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_one(name: str, spanning: Callable[[Span], Span], b: Builder, x: Value) -> Value:
+def _emit_unary_integer(name: str, spanning: Callable[[Span], Span], b: Builder, x: Value) -> Value:
     y, dtype, span = unary(b, name, x), x.dtype, span_of(x)
     if dtype is None or not dtype.is_integer:
         return y
-    return counted(_typed(y, dtype)) if span is None else _fitted(b, y, dtype, spanning(span))
+    return counted(_typed(y, dtype)) if span is None else _wrap_integers(b, y, dtype, spanning(span))
 
 
-Abs.lift("ncnn")(partial(_of_one, "abs", lambda span: (0, max(-span[0], span[1]))))
-Neg.lift("ncnn")(partial(_of_one, "neg", lambda span: (-span[1], -span[0])))
-Sign.lift("ncnn")(partial(_of_one, "sign", lambda _: (-1, 1)))
+Abs.lift("ncnn")(partial(_emit_unary_integer, "abs", lambda span: (0, max(-span[0], span[1]))))
+Neg.lift("ncnn")(partial(_emit_unary_integer, "neg", lambda span: (-span[1], -span[0])))
+Sign.lift("ncnn")(partial(_emit_unary_integer, "sign", lambda _: (-1, 1)))
 
 
 # ── two ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -95,8 +95,8 @@ def _exact(b: Builder, name: str, x: Value, y: Value) -> Value:
     span = None if first is None or second is None else _spans(name, first, second)
     if span is None or max(-span[0], span[1]) >= LIMIT:
         message = f"integer arithmetic may exceed {LIMIT}, the largest range that float32 blobs represent exactly"
-        raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
-    return _fitted(b, both(b, name, x, y), dtype, span)
+        raise UnsupportedError(message, is_secondary=has_unexported_producer(x) or has_unexported_producer(y))
+    return _wrap_integers(b, both(b, name, x, y), dtype, span)
 
 
 def _spans(name: str, x: Span, y: Span) -> Span:
@@ -116,9 +116,9 @@ def _spans(name: str, x: Span, y: Span) -> Span:
 
 def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
     """Divide and truncate towards zero."""
-    x = real(b, x)
+    x = to_float_blob(b, x)
     signs = unary(b, "sign", x)
-    found = both(b, "mul", signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
+    found = both(b, "mul", signs, _quotient(b, emitted(b, "AbsVal", x), y, max_magnitude(x)))
     return spanned(_typed(found, dtype), *(span_of(x) or range_of(dtype)))
 
 
@@ -133,8 +133,8 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
     if divisor < 1 or not 0 < size < _MOST_DIVIDED:
         message = f"integer division requires a constant positive divisor and dividends below {_MOST_DIVIDED}"
         raise UnsupportedError(message)
-    plus_half = by_number(b, "add", x, 0.5)
-    return unary(b, "floor", by_number(b, "div", plus_half, float(divisor)))
+    plus_half = binary_with_constant(b, "add", x, 0.5)
+    return unary(b, "floor", binary_with_constant(b, "div", plus_half, float(divisor)))
 
 
 @Mod.lift("ncnn")
@@ -146,10 +146,10 @@ def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     if dtype is None or dtype.is_floating:
         message = "ncnn supports the float remainder with the sign of the dividend only; expected fmod=1"
         raise UnsupportedError(message)
-    a = real(b, a)
-    whole = _quotient(b, a, b_, most(a))
+    a = to_float_blob(b, a)
+    whole = _quotient(b, a, b_, max_magnitude(a))
     found = both(b, "sub", a, both(b, "mul", whole, b_))
-    return spanned(_typed(found, dtype), 0, most(b_) - 1)
+    return spanned(_typed(found, dtype), 0, max_magnitude(b_) - 1)
 
 
 def _without_divisor(b: Builder, remainder: Value, divisor: Value) -> Value:
@@ -181,7 +181,7 @@ def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Valu
         if to.bits < _FEWEST_BITS:
             message = f"cast of {input.name} to {to}: ncnn has no blobs of this type"
             raise UnsupportedError(message)
-        return emitted(b, "Noop", real(b, input))
+        return emitted(b, "Noop", to_float_blob(b, input))
     if to is DType.BOOL:
         return _is_true(b, input)
     if not to.is_integer or source is None:
@@ -199,7 +199,7 @@ def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
     """Convert integers to another type; unbounded integers only to types that contain all of them."""
     span = span_of(x)
     if span is not None and not (is_bits(x) and source is to):
-        return _fitted(b, emitted(b, "Noop", real(b, x)), to, span)
+        return _wrap_integers(b, emitted(b, "Noop", to_float_blob(b, x)), to, span)
     if to.bits <= NARROW:
         message = f"cast to {to}: ncnn cannot truncate integers to {to.bits} bits"
         raise UnsupportedError(message)
@@ -208,9 +208,9 @@ def _of_integers(b: Builder, x: Value, source: DType, to: DType) -> Value:
         raise UnsupportedError(message, help="use int32 or int64")
     if is_bits(x):
         return _typed(emitted(b, "Noop", x), to)
-    x = real(b, x)
+    x = to_float_blob(b, x)
     y = _typed(emitted(b, "Noop", x), to)
-    kept(y, x)
+    copy_integer_range(y, x)
     return y
 
 
@@ -218,12 +218,12 @@ def _is_true(b: Builder, x: Value) -> Value:
     """Return 1 for nonzero elements, including NaN, which compares false."""
     if x.dtype is DType.BOOL:
         return emitted(b, "Noop", x)
-    size = emitted(b, "AbsVal", real(b, x))
+    size = emitted(b, "AbsVal", to_float_blob(b, x))
     y = emitted(b, "Threshold", size, p0=0.0)
     source = x.dtype
     if source is None or source.is_floating:
         is_number = emitted(b, "Threshold", size, p0=-1.0)
-        y = both(b, "maximum", y, by_number(b, "-sub", is_number, 1.0))
+        y = both(b, "maximum", y, binary_with_constant(b, "-sub", is_number, 1.0))
     y.fact = TensorFact(DType.BOOL, b.dims(y))
     return y
 

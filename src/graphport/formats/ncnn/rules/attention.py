@@ -38,7 +38,7 @@ def multi_head_attention(at: Layer) -> Value:
     q, k, v = (
         _headed(at, _linear(at, x, 2 * index, [embed, width]), heads) for index, (x, width) in enumerate(sources)
     )
-    factor = at.real(6, 1 / sqrt(embed / heads))
+    factor = at.float_value(6, 1 / sqrt(embed / heads))
     mixed = b(Transpose, _attended(b, q, k, v, mask, factor), perm=(0, 2, 1, 3))
     return _linear(at, b(Reshape, mixed, vector(b, [0, 0, -1])), 6, [size, embed])
 
@@ -72,8 +72,8 @@ def scaled_dot_product_attention(at: Layer) -> Value:
     b = at.b
     (query, key, value), mask = _blobs(at)
     heads, size = length(b.dims(query), 1), length(b.dims(query), 3)
-    key, value = (_spread(at, x, heads) for x in (key, value))
-    return _attended(b, query, key, value, mask, at.real(6) or 1 / sqrt(size))
+    key, value = (_repeat_heads(at, x, heads) for x in (key, value))
+    return _attended(b, query, key, value, mask, at.float_value(6) or 1 / sqrt(size))
 
 
 @layer("RotaryEmbed")
@@ -84,7 +84,7 @@ def rotary_embed(at: Layer) -> Value:
     return b(RotaryEmbedding, x, cosines, sines, interleaved=1 if at.integer(0) else None)
 
 
-def _spread(at: Layer, x: Value, heads: int) -> Value:
+def _repeat_heads(at: Layer, x: Value, heads: int) -> Value:
     times = heads // length(at.b.dims(x), 1)
     return x if times == 1 else repeat_interleave(at.b, x, times, 1)
 

@@ -59,13 +59,13 @@ class Layer:
 
     def integer(self, key: int, default: int = 0) -> int:
         """A parameter that is an integer."""
-        return int(self._number(key, default))
+        return int(self._parameter(key, default))
 
-    def real(self, key: int, default: float = 0.0) -> float:
+    def float_value(self, key: int, default: float = 0.0) -> float:
         """A parameter that is a real number."""
-        return float(self._number(key, default))
+        return float(self._parameter(key, default))
 
-    def _number(self, key: int, default: float) -> float:
+    def _parameter(self, key: int, default: float) -> float:
         value = self.parameters.get(str(key), default)
         if not isinstance(value, int | float):
             message = f"parameter {key} is {value!r}, expected an integer or a float"

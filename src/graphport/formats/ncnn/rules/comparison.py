@@ -14,18 +14,18 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.rules.annotations import FUNCTION
 from graphport.formats.ncnn.rules.emitting import emitted, refuse_constants
-from graphport.formats.ncnn.rules.functions import BINARY, UNARY, both, by_number, infinite, unary
+from graphport.formats.ncnn.rules.functions import BINARY, UNARY, binary_with_constant, both, infinite, unary
 from graphport.formats.ncnn.rules.indices import MOST_PIXELS, gathered_columns
 from graphport.formats.ncnn.rules.integers import (
     LIMIT,
     MOVING,
+    copy_integer_range,
+    has_float_blob,
+    has_unexported_producer,
     is_bits,
-    is_left,
-    is_number,
     is_rounded,
-    kept,
-    most,
-    real,
+    max_magnitude,
+    to_float_blob,
 )
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.formats.pytorch.rules.binding import seen
@@ -43,18 +43,18 @@ from graphport.ops.pages.reshape import Concat, Expand, Reshape
 from graphport.ops.shapes import broadcast
 
 
-def _truth(b: Builder, y: Value) -> Value:
+def _as_float_boolean(b: Builder, y: Value) -> Value:
     y.fact = TensorFact(DType.FLOAT32, b.dims(y))
     return y
 
 
 def _above(b: Builder, x: Value, y: Value) -> Value:
     """Return 1 where `x` > `y`; 0 where either is NaN."""
-    return _truth(b, emitted(b, "Threshold", both(b, "sub", x, y), p0=0.0))
+    return _as_float_boolean(b, emitted(b, "Threshold", both(b, "sub", x, y), p0=0.0))
 
 
 def _inverted(b: Builder, x: Value) -> Value:
-    return by_number(b, "-sub", x, 1.0)
+    return binary_with_constant(b, "-sub", x, 1.0)
 
 
 def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
@@ -66,7 +66,7 @@ def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
     return y
 
 
-def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def _check_ordered_operands(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return two operands of an order comparison; reject integers that float32 may not distinguish.
 
     Unbounded integers can be compared with representable constants, because rounding is monotonic.
@@ -78,18 +78,20 @@ def _ordered(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
         message = f"{x.name} is {x.fact}: ncnn blobs are numeric"
         raise UnsupportedError(message)
     for each, other in ((x, y), (y, x)):
-        if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):
+        if folded(other) is not None and 0 < max_magnitude(other) < LIMIT and (is_bits(each) or has_float_blob(each)):
             return x, y
-    if not (is_number(x) and is_number(y)) or is_rounded(x) or is_rounded(y):
+    if not (has_float_blob(x) and has_float_blob(y)) or is_rounded(x) or is_rounded(y):
         message = f"{x.name} is {x.fact}: comparison of integers of unknown range requires a constant operand"
-        raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
+        raise UnsupportedError(message, is_secondary=has_unexported_producer(x) or has_unexported_producer(y))
     return x, y
 
 
 @IsNaN.lift("ncnn")
 def lift_is_nan(b: Builder, x: Value) -> Value:
     """Export IsNaN: abs(NaN) > -1 is false."""
-    return _of_finite(b, _truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x)
+    return _of_finite(
+        b, _as_float_boolean(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x
+    )
 
 
 @IsInf.lift("ncnn")
@@ -100,8 +102,8 @@ def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_p
     elif detect_positive or detect_negative:
         size = emitted(b, "Noop", x) if detect_positive else unary(b, "neg", x)
     else:
-        size = by_number(b, "mul", x, 0.0)
-    return _of_finite(b, _truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))), of=x)
+        size = binary_with_constant(b, "mul", x, 0.0)
+    return _of_finite(b, _as_float_boolean(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))), of=x)
 
 
 _FINITE = "ncnn.finite"
@@ -144,7 +146,12 @@ def _keeps(x: Value) -> bool:
 
 
 ROWS.having(
-    ordered=_ordered, above=_above, opposite=_opposite, both=both, inverted=_inverted, of_finite=_of_finite
+    ordered=_check_ordered_operands,
+    above=_above,
+    opposite=_opposite,
+    both=both,
+    inverted=_inverted,
+    of_finite=_of_finite,
 ).lift("""
 Greater -> x, y = ordered(a, b); above(x, y)
 Less -> x, y = ordered(a, b); above(y, x)
@@ -166,7 +173,7 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     if isinstance(function, int):
         b.looks_around = True
         return emitted(b, "UnaryOp", x, p0=function)
-    x, y = real(b, x), real(b, y)
+    x, y = to_float_blob(b, x), to_float_blob(b, y)
     tells = condition.notes.get(_FINITE) if condition.has_notes else None
     if tells == _LOSES:
         message = (
@@ -178,10 +185,10 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
         return _nan_where(b, condition, y) if _is_nan(x) else _nan_where(b, _inverted(b, condition), x)
     lacks = [_may_be_none(each) for each in (x, y)]
     is_copied = tells is not None or (any(lacks) and _is_copyable(b, condition, x, y))
-    found = _selected(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
+    found = _selected(b, condition, x, y) if is_copied else _emit_where(b, condition, x, y, lacks)
     if x.dtype not in (None, DType.BOOL) and not dtype_of(x).is_floating:
         found.fact = TensorFact(dtype_of(x), b.dims(found))
-        kept(found, x, y)
+        copy_integer_range(found, x, y)
     return found
 
 
@@ -198,7 +205,7 @@ def _nan_where(b: Builder, truth: Value, x: Value) -> Value:
 
     Maximum and minimum are unsuitable: their result for NaN is undefined.
     """
-    return both(b, "add", x, unary(b, "sqrt", by_number(b, "mul", truth, -1.0)))
+    return both(b, "add", x, unary(b, "sqrt", binary_with_constant(b, "mul", truth, -1.0)))
 
 
 _ROOTS = frozenset(
@@ -251,14 +258,14 @@ def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     return b(Reshape, gathered_columns(b, b(Concat, *pair, axis=3), other), vector(b, shape))
 
 
-def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:
+def _emit_where(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:
     """Select by maximum and minimum: for NaN operands, ncnn's kernels return the first or the second operand."""
     mask = folded(condition)
     if mask is not None:
         refuse_constants(x, y)
         least, most = (_known_bounds(b, mask, is_chosen=is_chosen) for is_chosen in (True, False))
     else:
-        least = infinite(b, by_number(b, "add", condition, -0.5))
+        least = infinite(b, binary_with_constant(b, "add", condition, -0.5))
         most = unary(b, "neg", least)
     parts: list[Value] = []
     for value, bound, may_lack in ((x, least, lacks[0]), (y, most, lacks[1])):
@@ -293,8 +300,8 @@ def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_fir
     if storage is None or mask is None:
         return both(b, "minimum", x, bound)
 
-    def chosen(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def mask_constant(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.where((array != 0) == is_first, other, -np.inf)
 
     shape = np.broadcast_shapes(mask.shape, storage.shape)
-    return b.constant(Computed(chosen, (mask, storage), DType.FLOAT32, shape))
+    return b.constant(Computed(mask_constant, (mask, storage), DType.FLOAT32, shape))

@@ -12,7 +12,7 @@ import numpy as np
 from graphport.core.dims import Dim
 from graphport.formats.ncnn.rules.activation import activated
 from graphport.formats.ncnn.rules.binding import Layer, layer
-from graphport.formats.ncnn.rules.emitting import emitted, lengths_of, numbers_of, rearranged, stretched
+from graphport.formats.ncnn.rules.emitting import constant_float32, emitted, lengths_of, rearranged, stretched
 from graphport.formats.ncnn.rules.quantization import (
     TERM,
     integers_of,
@@ -24,8 +24,8 @@ from graphport.formats.ncnn.rules.windows import (
     ENDINGS,
     Axes,
     along,
-    around,
     known_padding,
+    padding_of,
     slides,
     slides_parameters,
 )
@@ -66,9 +66,9 @@ for _count, _ending in ENDINGS.items():
 def _convolved(at: Layer, count: int, group: int) -> Value:
     b, maps = at.b, at.integer(0)
     at.refuse(*([TERM] if count != _PLANE else []))
-    begin, end = around(at, count, 4)
+    begin, end = padding_of(at, count, 4)
     if at.integer(_DYNAMIC):
-        x, (weight, bias, kernel) = at.x, _given(at, count)
+        x, (weight, bias, kernel) = at.x, _weight_operands(at, count)
     else:
         kernel = along(at, count, 1, 0)
         x, weight = _operands(at, [maps, at.count(0) // max(maps * prod(kernel), 1), *kernel], group)
@@ -86,8 +86,8 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
             if count > _PLANE and begin[0] == _LOWER:
                 pairs[0] = (pairs[0][1], pairs[0][0])  # along the depth, the larger half is always at the end
             attributes["pads"] = (*(p for p, _ in pairs), *(q for _, q in pairs))
-    elif at.real(18):
-        x = padded(b, x, list(zip(begin, end, strict=True)), "constant", at.real(18))
+    elif at.float_value(18):
+        x = padded(b, x, list(zip(begin, end, strict=True)), "constant", at.float_value(18))
         attributes["pads"] = None
     return b(Conv, x, weight, bias, **attributes)
 
@@ -96,7 +96,7 @@ _DYNAMIC, _DYNAMIC_TRANSPOSED = 19, 28
 """The parameters of convolutions whose weight, and bias, are blobs."""
 
 
-def _given(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
+def _weight_operands(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
     """Return weight and bias blobs, and the kernel shape, which is the weight's."""
     b, wanted = at.b, 2 + bool(at.integer(5))
     if len(at.inputs) != wanted or len(b.dims(at.inputs[1])) != count + 3:
@@ -132,7 +132,7 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
     b, maps = at.b, at.integer(0)
     at.refuse(TERM)
     if at.integer(_DYNAMIC_TRANSPOSED):
-        weight, bias, kernel = _given(at, count)
+        weight, bias, kernel = _weight_operands(at, count)
         maps = length(b.dims(weight), 1) * group
     else:
         kernel = along(at, count, 1, 0)
@@ -160,7 +160,7 @@ def _cut(
     at: Layer, count: int, kernel: Axes, strides: Axes, dilations: Axes, extra: Axes
 ) -> tuple[Sequence[int], Sequence[int]]:
     """Return the crops of each axis: explicit, or the excess over the output size."""
-    begin, end = around(at, count, 4)
+    begin, end = padding_of(at, count, 4)
     # With a depth, output sizes have other parameter numbers.
     keys = {1: (20,), 2: (20, 21), 3: (25, 26, 27)}[count]
     lengths: list[int] = []
@@ -237,11 +237,11 @@ def lift_conv(b: Builder, op: ConvView) -> Value:
     type_ = f"{'ConvolutionDepthWise' if op.group > 1 else 'Convolution'}{ENDINGS[count]}"
     if folded(op.w) is None:
         return emitted(b, type_, op.x, *_given_blobs(b, op), p19=1, **parameters)
-    weight = numbers_of(op.w)
+    weight = constant_float32(op.w)
     # ncnn has integer kernels for 2-D convolutions only.
     b.looks_around = True
     found = integers_of(op.x, op.w) if count == _PLANE else None
-    more: dict[str, Any] = {} if op.b is None else {"w1": numbers_of(op.b)}
+    more: dict[str, Any] = {} if op.b is None else {"w1": constant_float32(op.b)}
     if found is not None:
         found = found if op.group == 1 else found.by_group(op.group)
         more |= found.parameters(1 + (op.b is not None), term=1 if op.group > 1 else 2)
@@ -285,7 +285,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     weight = rearranged(
         op.w, lambda array: array.reshape(blocks).transpose(layout), (op.group * maps, inputs // op.group, *kernel)
     )
-    more |= {"w0": weight, "w1": None if op.b is None else numbers_of(op.b)}
+    more |= {"w0": weight, "w1": None if op.b is None else constant_float32(op.b)}
     return emitted(b, type_, op.x, **parameters, p6=weight.count, **more)
 
 
@@ -293,7 +293,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
 def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
     if op.group != 1 or op.offset_group != 1 or _checked(b, op.x, op.w) != _PLANE:
         return None
-    weight, around_ = numbers_of(op.w), op.pads or (0, 0, 0, 0)
+    weight, around_ = constant_float32(op.w), op.pads or (0, 0, 0, 0)
     blobs = [op.x, op.offset, *([] if op.mask is None else [op.mask])]
     lengths_of(b, op.offset)
     parameters: dict[str, Any] = {
@@ -302,5 +302,5 @@ def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
         "p5": int(op.b is not None),
         "p6": weight.count,
     }
-    bias = None if op.b is None else numbers_of(op.b)
+    bias = None if op.b is None else constant_float32(op.b)
     return emitted(b, "DeformableConv2D", *blobs, **parameters, w0=weight, w1=bias)

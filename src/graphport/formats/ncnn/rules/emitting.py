@@ -13,7 +13,15 @@ from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.rules.annotations import BATCH, batch_of
 from graphport.formats.ncnn.rules.binding import AXES
-from graphport.formats.ncnn.rules.integers import BITS, MOVING, is_bits, is_left, kept, real, refuse_rounded
+from graphport.formats.ncnn.rules.integers import (
+    BITS,
+    MOVING,
+    copy_integer_range,
+    has_unexported_producer,
+    is_bits,
+    refuse_rounded,
+    to_float_blob,
+)
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -42,25 +50,25 @@ def lacking(b: Builder, x: Value, axis: int) -> Value:
     if batch_of(x) == axis:
         return x
     if b.dims(x)[axis] != 1:
-        raise _no_item(b, x)
+        raise _batch_error(b, x)
     return restored(b, x, x.fact, axis)
 
 
-def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
+def _batch_error(b: Builder, x: Value, what: str = "") -> UnsupportedError:
     """Return the error for a batch other than 1, naming the graph inputs that cause it."""
     message = what or f"{x.name} is {x.fact}: an ncnn blob represents a batch of size 1"
     given = [] if b.graph is None else [(each.name, each.fact) for each in b.graph.root.inputs]
     facts = {name: fact for name, fact in given if isinstance(fact, TensorFact)}
     batches = {name: str(fact) for name, fact in facts.items() if fact.shape and fact.shape[0] != 1}
-    if not batches or is_left(x):
-        return UnsupportedError(message, is_secondary=is_left(x))
+    if not batches or has_unexported_producer(x):
+        return UnsupportedError(message, is_secondary=has_unexported_producer(x))
     name, fact = next(iter(batches.items()))
     more = f", and {len(batches) - 1} inputs more are so" if len(batches) > 1 else ""
     cause = f"a blob is one item of a batch, and the input {name} is {fact}{more}"
     return UnsupportedError(message, cause=cause, help="set the batch size to 1: --batch 1")
 
 
-def laid(b: Builder, x: Value) -> list[Dim]:
+def blob_dims(b: Builder, x: Value) -> list[Dim]:
     """Return the blob sizes of a value, wherever its batch axis is; open sizes are expressions.
 
     A scalar or a batch-only value is a blob of one element.
@@ -70,7 +78,7 @@ def laid(b: Builder, x: Value) -> list[Dim]:
     """
     dims, batch = b.dims(x), batch_of(x)
     if batch is not None and dims and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
-        raise _no_item(b, x)
+        raise _batch_error(b, x)
     rest = [dim for axis, dim in enumerate(dims) if axis != batch]
     if not rest and x.is_input:
         message = f"the input {x.name} is {x.fact}: an ncnn input has at least one axis besides the batch"
@@ -91,11 +99,11 @@ def lengths_of(b: Builder, x: Value) -> list[Dim]:
         UnsupportedError: it is not, or not of length 1, or there are more than four.
     """
     if batch_of(x) != 0 or not b.dims(x):
-        raise _no_item(b, x, f"{x.name} is {x.fact}: its first axis is not a batch of 1")
-    return laid(b, x)
+        raise _batch_error(b, x, f"{x.name} is {x.fact}: its first axis is not a batch of 1")
+    return blob_dims(b, x)
 
 
-def known(x: Value, lengths: Sequence[Dim]) -> list[int]:
+def static_sizes(x: Value, lengths: Sequence[Dim]) -> list[int]:
     """Return the static blob sizes of `x`, for layer parameters.
 
     Raises:
@@ -111,7 +119,7 @@ def _open_lengths(what: str) -> UnsupportedError:
     return UnsupportedError(f"{what}: ncnn requires constant sizes", cause="ncnn requires constant sizes")
 
 
-def numbers_of(value: Value) -> Storage:
+def constant_float32(value: Value) -> Storage:
     """A constant as float32.
 
     Raises:
@@ -128,7 +136,7 @@ def numbers_of(value: Value) -> Storage:
 
 def rearranged(value: Value, function: Callable[..., Any], shape: Sequence[int]) -> Storage:
     """A constant as float32, in another layout."""
-    return Computed(function, (numbers_of(value),), DType.FLOAT32, tuple(shape))
+    return Computed(function, (constant_float32(value),), DType.FLOAT32, tuple(shape))
 
 
 def refuse_constants(*blobs: Value) -> None:
@@ -154,9 +162,9 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     blobs = tuple(each if folded(each) is None else remembered(b, each) for each in blobs)
     moves = type_ in MOVING and all(is_bits(each) for each in blobs)
     if not moves and type_ not in ("Embed", "Dequantize", "Requantize"):
-        blobs = tuple(real(b, each) for each in blobs)
+        blobs = tuple(to_float_blob(b, each) for each in blobs)
     for each in blobs:
-        laid(b, each)
+        blob_dims(b, each)
     if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
         raise _open_lengths(f"a layer {type_}")
     if any(isinstance(n, float) and not isfinite(n) for n in named.values()):
@@ -171,7 +179,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
         refuse_rounded(b, blobs[0])
         y.notes[BITS] = 1
     elif type_ in MOVING:
-        kept(y, *blobs)
+        copy_integer_range(y, *blobs)
     return placed(y, batch_of(blobs[0])) if blobs and fact is None else y
 
 
@@ -254,7 +262,7 @@ def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
     return [stretched(b, x, padded[x], batch) for x in operands], batch
 
 
-def beside(b: Builder, axis: int, *operands: Value) -> tuple[list[Value], int | None]:
+def align_for_concat(b: Builder, axis: int, *operands: Value) -> tuple[list[Value], int | None]:
     """The blobs of values that are joined along `axis`, and the axis that they lack."""
     refuse_constants(*operands)
     batches = [batch_of(x) for x in operands if folded(x) is None] or [0]
@@ -269,7 +277,7 @@ def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -
     storage = folded(x)
     if storage is not None:
         return _memory(b, x, storage, len(dims), batch)
-    lengths = laid(b, x)
+    lengths = blob_dims(b, x)
     own = [dim for axis, dim in enumerate(dims) if axis != batch] or [1]
     target = [dim for dim in own if isinstance(dim, int | Symbolic)]
     if len(target) < len(own):
@@ -278,7 +286,7 @@ def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -
     return x if target == lengths else reshaped(b, x, target)
 
 
-def settled(b: Builder, y: Value, batch: int | None) -> Value:
+def restore_leading_batch(b: Builder, y: Value, batch: int | None) -> Value:
     """`y`, whose blob lacks the axis `batch`; where its first axis is of length 1, that one is the batch again."""
     dims = b.dims(y)
     if batch == 0 or not dims or dims[0] != 1:
@@ -312,9 +320,9 @@ def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None
     if len(lengths) > MOST_AXES:
         raise _too_many(x)
     if len(shape) != rank or (batch is not None and shape and shape[batch] != 1):
-        raise _no_item(b, x)
+        raise _batch_error(b, x)
     fact = TensorFact(DType.FLOAT32, (1, *lengths))
-    return emitted(b, "MemoryData", fact=fact, **shaped(lengths), w0=numbers_of(x))
+    return emitted(b, "MemoryData", fact=fact, **shaped(lengths), w0=constant_float32(x))
 
 
 def blob_axis(axis: int, rank: int, batch: int | None = 0) -> int:

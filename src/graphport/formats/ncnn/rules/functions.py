@@ -6,8 +6,8 @@ from math import isfinite
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.ncnn.rules.emitting import emitted, joining, settled
-from graphport.formats.ncnn.rules.integers import real
+from graphport.formats.ncnn.rules.emitting import emitted, joining, restore_leading_batch
+from graphport.formats.ncnn.rules.integers import to_float_blob
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.folded import folded
@@ -30,25 +30,25 @@ def unary(b: Builder, name: str, x: Value) -> Value:
     return emitted(b, "UnaryOp", x, p0=UNARY.index(name))
 
 
-def by_number(b: Builder, name: str, x: Value, number: float) -> Value:
+def binary_with_constant(b: Builder, name: str, x: Value, number: float) -> Value:
     """A layer of one blob and a number."""
     return emitted(b, "BinaryOp", x, p0=BINARY.index(name), p1=1, p2=number)
 
 
 def both(b: Builder, name: str, x: Value, y: Value) -> Value:
     """A layer of two blobs, of which one may be a number."""
-    x, y = real(b, x), real(b, y)
-    first, second = _number(x), _number(y)
+    x, y = to_float_blob(b, x), to_float_blob(b, y)
+    first, second = _scalar_constant(x), _scalar_constant(y)
     if second is not None and folded(x) is None:
-        return by_number(b, name, x, second)
+        return binary_with_constant(b, name, x, second)
     if first is not None and folded(y) is None:
-        return by_number(b, f"-{name}" if f"-{name}" in BINARY else name, y, first)
+        return binary_with_constant(b, f"-{name}" if f"-{name}" in BINARY else name, y, first)
     fact = TensorFact(DType.FLOAT32, broadcast(b.dims(x), b.dims(y)))
     blobs, batch = joining(b, x, y)
-    return settled(b, emitted(b, "BinaryOp", *blobs, fact=fact, p0=BINARY.index(name)), batch)
+    return restore_leading_batch(b, emitted(b, "BinaryOp", *blobs, fact=fact, p0=BINARY.index(name)), batch)
 
 
-def _number(x: Value) -> float | None:
+def _scalar_constant(x: Value) -> float | None:
     """The one number of a constant, if a layer can have it in its text."""
     storage = folded(x)
     number = None if storage is None or storage.count != 1 else float(storage.numpy().reshape(-1)[0])
@@ -61,4 +61,4 @@ _LARGE = 1e30
 
 def infinite(b: Builder, truth: Value, sign: int = 1) -> Value:
     """Map 1 to infinity and 0 to 0; ncnn's logarithm and quotient of 0 are NaN."""
-    return by_number(b, "mul", by_number(b, "mul", truth, sign * _LARGE), _LARGE)
+    return binary_with_constant(b, "mul", binary_with_constant(b, "mul", truth, sign * _LARGE), _LARGE)

@@ -14,16 +14,16 @@ from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import AXES, NONE, Layer, layer
 from graphport.formats.ncnn.rules.emitting import (
     blob_axis,
+    blob_dims,
     computed,
+    constant_float32,
     emitted,
-    known,
-    laid,
-    numbers_of,
     placed,
     refuse_constants,
     reshaped,
+    restore_leading_batch,
     restored,
-    settled,
+    static_sizes,
 )
 from graphport.formats.ncnn.rules.integers import is_bits
 from graphport.formats.ncnn.rules.shape_expressions import Length, joined, lengths_of_text, list_of
@@ -154,7 +154,7 @@ def diag(at: Layer) -> Value:
 @SliceView.lift("ncnn")
 def lift_slice(b: Builder, op: SliceView) -> Value | None:
     """Export Slice: crop, then select by stride; reverse an axis before a negative step."""
-    laid(b, op.data)
+    blob_dims(b, op.data)
     starts, ends = constant_numbers(op.starts), constant_numbers(op.ends)
     steps = () if op.steps is None else constant_numbers(op.steps)
     if steps is None:
@@ -171,7 +171,7 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
             if slice(start, end).indices(1)[:2] != (0, 1):
                 return None
             continue
-        found = _piece(start, end, dims[axis])
+        found = _crop_bounds(start, end, dims[axis])
         if found is None:
             return _computed(b, op)
         pieces[blob_axis(axis, len(dims), batch)] = found
@@ -180,7 +180,9 @@ def lift_slice(b: Builder, op: SliceView) -> Value | None:
     if not pieces:
         return emitted(b, "Noop", op.data)
     begin, stop = zip(*pieces.values(), strict=True)
-    return settled(b, emitted(b, "Crop", op.data, fact=b.outcome, p9=begin, p10=stop, p11=tuple(pieces)), batch)
+    return restore_leading_batch(
+        b, emitted(b, "Crop", op.data, fact=b.outcome, p9=begin, p10=stop, p11=tuple(pieces)), batch
+    )
 
 
 def _axes(b: Builder, op: SliceView) -> list[int]:
@@ -201,7 +203,7 @@ def _computed(b: Builder, op: SliceView) -> Value | None:
         return None
     starts = [_index_within(start, dims[axis]) for start, axis in zip(first, where, strict=True)]
     stops = [_index_within(end, dims[axis]) for end, axis in zip(last, where, strict=True)]
-    return settled(b, crop_axes(b, op.data, (where, starts, stops), b.outcome), batch)
+    return restore_leading_batch(b, crop_axes(b, op.data, (where, starts, stops), b.outcome), batch)
 
 
 def _index_within(index: Dim, extent: Dim) -> Dim:
@@ -224,7 +226,7 @@ def crop_axes(b: Builder, x: Value, pieces: tuple[list[int], list[Dim], list[Dim
     return placed(emitted(b, "Crop", *blobs, fact=fact, p19=begin, p20=stop, p21=computed(b, own)[0]), batch)
 
 
-def _piece(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
+def _crop_bounds(start: int, end: int, extent: Dim) -> tuple[int, int] | None:
     """Return begin and end of a slice as ncnn parameters.
 
     An end of 0 or below counts from the end of the axis. `None` if the size is open, and bounds may exceed it.
@@ -257,10 +259,10 @@ def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) ->
         if step < 0:
             own = blob_axis(axis, rank, batch)
             y = placed(emitted(b, "Flip", y, p0=(own,)), batch)
-            (last,) = known(y, [extent - 1])
+            (last,) = static_sizes(y, [extent - 1])
             taken = range(last - taken[0], last + 1 - taken[-1], -step)
-        y = _every(b, y, axis, taken)
-    return settled(b, y, batch)
+        y = _select_strided(b, y, axis, taken)
+    return restore_leading_batch(b, y, batch)
 
 
 def _open_steps(b: Builder, x: Value, axis: int, cut: tuple[int, int, int]) -> Value:
@@ -279,7 +281,7 @@ def _open_steps(b: Builder, x: Value, axis: int, cut: tuple[int, int, int]) -> V
 
 def _strided(b: Builder, x: Value, axis: int, step: int) -> Value:
     """Select each `step`-th element of an axis by a pooling layer with window size 1."""
-    dims, batch, lengths = b.dims(x), batch_of(x), laid(b, x)
+    dims, batch, lengths = b.dims(x), batch_of(x), blob_dims(b, x)
     own = blob_axis(axis, len(dims), batch)
     outer, inner, count = product(lengths[:own]), product(lengths[own + 1 :]), ceil_div(dims[axis], step)
     wide = reshaped(b, x, [outer, lengths[own], inner])
@@ -288,7 +290,7 @@ def _strided(b: Builder, x: Value, axis: int, step: int) -> Value:
     return restored(b, kept, TensorFact(dtype_of(x), (*dims[:axis], count, *dims[axis + 1 :])), batch)
 
 
-def _every(b: Builder, x: Value, axis: int, taken: range) -> Value:
+def _select_strided(b: Builder, x: Value, axis: int, taken: range) -> Value:
     """Select elements at equidistant indices of an axis."""
     begin, end = taken[0], taken[-1] + 1
     if (begin, end) != (0, b.dims(x)[axis]):
@@ -319,14 +321,14 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     place, batch, wanted = axis % len(dims), batch_of(data), b.dims(indices)
     if found is None:
         is_table = folded(data) is not None and len(dims) == _TABLE and place == 0
-        if is_table and is_bits(indices) and len(laid(b, indices)) == 1 and batch_of(indices) == 0:
+        if is_table and is_bits(indices) and len(blob_dims(b, indices)) == 1 and batch_of(indices) == 0:
             return _looked_up(b, data, indices)
         return indexing_gather.gathered(b, data, indices, place)
     refuse_constants(data)
     if len(wanted) > 1:
         flat = b(Gather, data, vector(b, found), axis=axis)
         return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the lengths")))
-    laid(b, data)
+    blob_dims(b, data)
     extent = dims[place]
     if not isinstance(extent, int):
         message = f"{data.name} is {data.fact}: gather requires a constant size of the indexed axis"
@@ -337,16 +339,16 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
         message = "the indices are empty; ncnn has no blobs of size 0"
         raise UnsupportedError(message)
     if len(runs) > _MOST_PIECES and place != batch:
-        return indexing_gather.chosen(b, data, rows, place)
+        return indexing_gather.gather_constant_indices(b, data, rows, place)
     is_scalar = not wanted
     if place == batch:
         return _without_batch(b, data, is_scalar=is_scalar, count=len(found))
-    y = _pieces(b, data, runs, place)
+    y = _concat_crops(b, data, runs, place)
     left = batch if batch is None or not is_scalar else batch - (batch > place)
     if not is_scalar:
         y.fact = b.outcome
-        return settled(b, y, batch)
-    return settled(b, restored(b, y, b.outcome, left), left)
+        return restore_leading_batch(b, y, batch)
+    return restore_leading_batch(b, restored(b, y, b.outcome, left), left)
 
 
 def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Value:
@@ -355,7 +357,7 @@ def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Valu
         message = f"the batch of size 1 is gathered {count} times"
         raise UnsupportedError(message)
     y = emitted(b, "Noop", x, fact=b.outcome)
-    return settled(b, y, None if is_scalar else batch_of(x))
+    return restore_leading_batch(b, y, None if is_scalar else batch_of(x))
 
 
 def _runs(indices: list[int]) -> list[tuple[int, int]]:
@@ -369,7 +371,7 @@ def _runs(indices: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Value:
+def _concat_crops(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Value:
     parts = [_cut(b, x, place, start, end) for start, end in runs]
     if len(parts) == 1:
         return parts[0]
@@ -381,5 +383,5 @@ def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], place: int) -> Va
 
 def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
     """Embed indices are integers, and ncnn clamps negative ones to 0."""
-    rows, width = numbers_of(table).shape
-    return emitted(b, "Embed", indices, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))
+    rows, width = constant_float32(table).shape
+    return emitted(b, "Embed", indices, p0=width, p1=rows, p2=0, p3=rows * width, w0=constant_float32(table))

@@ -48,7 +48,7 @@ def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     return _sliced(b, data, float_indices, wanted, axis)
 
 
-def chosen(b: Builder, data: Value, indices: Sequence[int], axis: int) -> Value:
+def gather_constant_indices(b: Builder, data: Value, indices: Sequence[int], axis: int) -> Value:
     """Gather slices at many constant indices."""
     _real_table(data)
     return _sliced(b, data, b.constant(np.array(indices, np.float32)), (len(indices),), axis)
@@ -119,7 +119,7 @@ def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
 @ScatterND.lift("ncnn")
 def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
     if folded(indices) is not None or reduction not in ("none", "add"):
-        return _written(b, ScatterND, data, indices, updates, reduction)
+        return _emit_scatter(b, ScatterND, data, indices, updates, reduction)
     _real_table(data)
     dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
     count, rest = prod(wanted[:-1]), prod(dims[wanted[-1] :])
@@ -145,7 +145,7 @@ def lift_scatter_elements(
     b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Value:
     if folded(indices) is not None or reduction not in ("none", "add"):
-        return _written(b, ScatterElements, data, indices, updates, reduction, axis=axis)
+        return _emit_scatter(b, ScatterElements, data, indices, updates, reduction, axis=axis)
     # Indices within a row are distinct, as ONNX requires.
     dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
     rank, at = len(dims), axis % len(dims)
@@ -183,10 +183,10 @@ def _moved(b: Builder, page: Page, data: Value, indices: Value, **stated: Any) -
     """Run the operator on element numbers to get its permutation."""
     refuse_constants(data)
     (numbers,) = _numbered(data, b=b)
-    return _picked(b, [data], _meant(page, numbers, _array(indices), **stated))
+    return _select_elements(b, [data], _evaluate_operator(page, numbers, _array(indices), **stated))
 
 
-def _meant(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
+def _evaluate_operator(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
     """Evaluate an operator with one result on arrays.
 
     Raises:
@@ -207,7 +207,7 @@ def _array(value: Value) -> np.ndarray[Any, Any]:
     return storage.numpy()
 
 
-def _written(
+def _emit_scatter(
     b: Builder, page: Page, data: Value, indices: Value, updates: Value, reduction: str, **stated: Any
 ) -> Value:
     if reduction not in ("none", "add"):
@@ -221,7 +221,7 @@ def _written(
         affordable(prod(shape) * count)
         units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
         rows = [
-            _meant(
+            _evaluate_operator(
                 page, np.zeros(shape, np.float32), known_indices, units[..., each], reduction="add", **stated
             ).reshape(-1)
             for each in range(count)
@@ -229,10 +229,10 @@ def _written(
         flat = b(Reshape, updates, vector(b, [1, count]))
         return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), vector(b, shape)))
     old, new = _numbered(data, updates, b=b)
-    return _picked(b, [data, updates], _meant(page, old, known_indices, new, **stated))
+    return _select_elements(b, [data, updates], _evaluate_operator(page, old, known_indices, new, **stated))
 
 
-def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
+def _select_elements(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
     """Select elements of values by number: rectangular regions are concatenated, else row by row."""
     if not wanted.size:
         message = "the result is empty; ncnn has no blobs of size 0"

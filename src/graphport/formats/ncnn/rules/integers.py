@@ -36,18 +36,18 @@ MOVING = frozenset(
 """Layers that move elements and do not look at them."""
 
 
-def _is_whole(x: Value) -> bool:
+def _is_non_float(x: Value) -> bool:
     dtype = x.dtype
     return dtype is not None and not dtype.is_floating
 
 
 def is_bits(x: Value) -> bool:
     """Whether the blob of a value has the bits of integers."""
-    return _is_whole(x) and folded(x) is None and (x.is_input or (x.has_notes and BITS in x.notes))
+    return _is_non_float(x) and folded(x) is None and (x.is_input or (x.has_notes and BITS in x.notes))
 
 
 def counted(y: Value, most: int = 0) -> Value:
-    """Note on `y`, whose blob has integers as floats, the maximum magnitude `most`, if known."""
+    """Note on `y`, whose blob has integers as floats, the maximum magnitude `max_magnitude`, if known."""
     y.notes[MOST] = most
     y.notes.pop(LEAST, None)
     return y
@@ -60,7 +60,7 @@ def spanned(y: Value, low: int, high: int) -> Value:
     return y
 
 
-def most(x: Value) -> int:
+def max_magnitude(x: Value) -> int:
     """The largest size that integers of a value may have; 0 if that is not known."""
     span = span_of(x)
     return 0 if span is None else max(-span[0], span[1]) or 1
@@ -92,9 +92,9 @@ def is_rounded(x: Value) -> bool:
     return span_of(x) is None and (is_bits(x) or (x.has_notes and x.notes.get(MOST) == ROUNDED))
 
 
-def kept(y: Value, *sources: Value) -> None:
+def copy_integer_range(y: Value, *sources: Value) -> None:
     """Note that `y` has the integers of other values."""
-    if sources and _is_whole(y) and all(map(is_number, sources)):
+    if sources and _is_non_float(y) and all(map(has_float_blob, sources)):
         spans = [span for x in sources if (span := span_of(x)) is not None]
         if len(spans) == len(sources):
             spanned(y, min(low for low, _ in spans), max(high for _, high in spans))
@@ -107,15 +107,15 @@ def moved(y: Value, *sources: Value) -> None:
     if sources and all(map(is_bits, sources)):
         y.notes[BITS] = 1
     else:
-        kept(y, *sources)
+        copy_integer_range(y, *sources)
 
 
-def is_number(x: Value) -> bool:
+def has_float_blob(x: Value) -> bool:
     """Whether the blob of a value has floats, rather than integer bits."""
-    return not _is_whole(x) or x.dtype is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
+    return not _is_non_float(x) or x.dtype is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
 
 
-def real(b: Builder, x: Value) -> Value:
+def to_float_blob(b: Builder, x: Value) -> Value:
     """Return a value whose blob has floats.
 
     Raises:
@@ -129,15 +129,15 @@ def real(b: Builder, x: Value) -> Value:
             y.notes.update({key: note for key, note in x.notes.items() if key != BITS})
         span = span_of(x)
         return counted(y, ROUNDED) if span is None else spanned(y, *span)
-    if not is_number(x):
+    if not has_float_blob(x):
         message = f"{x.name} is {x.fact}: ncnn blobs are numeric"
-        raise UnsupportedError(message, is_secondary=is_left(x))
+        raise UnsupportedError(message, is_secondary=has_unexported_producer(x))
     if x.has_notes and x.notes.get(MOST) == ROUNDED:
         refuse_rounded(b, x)
     return x
 
 
-def is_left(x: Value) -> bool:
+def has_unexported_producer(x: Value) -> bool:
     """Whether the producer of a value could not be exported: that error is reported, not those of its consumers."""
     return x.producer is not None and not x.producer.dialect
 

@@ -13,13 +13,13 @@ from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.arithmetic import aligned
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import (
+    blob_dims,
+    constant_float32,
     emitted,
-    laid,
-    numbers_of,
     placed,
     rearranged,
     refuse_constants,
-    settled,
+    restore_leading_batch,
     stretched,
 )
 from graphport.formats.ncnn.rules.functions import both
@@ -94,7 +94,7 @@ def gemm(at: Layer) -> Value:
     left = _transposed(at, matrices[0]) if turns_a else matrices[0]
     right = _transposed(at, matrices[1]) if turns_b else matrices[1]
     y = b(MatMul, left, right)
-    alpha, beta = at.real(0, 1.0), at.real(1, 1.0)
+    alpha, beta = at.float_value(0, 1.0), at.float_value(1, 1.0)
     rows, columns = (b.dims(y)[axis] for axis in (-2, -1))
     offset = _offset(at, weights, blobs, m, n, (rows, columns))
     if offset is not None:
@@ -113,10 +113,10 @@ def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int, result: t
             message = f"unsupported constant_broadcast_type_C {kind}"
             raise UnsupportedError(message)
         return at.weight(index, shapes[kind])
-    return _beside(at, blobs[0], *result) if blobs else None
+    return _align_addend(at, blobs[0], *result) if blobs else None
 
 
-def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
+def _align_addend(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
     """Align an added blob: a vector is along the columns if it has the length of a row, else along the rows."""
     dims = at.b.dims(x)
     if len(dims) != 2:
@@ -140,7 +140,7 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
         if c is None:
             return scaled
         return b(Add, scaled, c if beta == 1 else b(Mul, c, b.like(c, beta)))
-    laid(b, a)
+    blob_dims(b, a)
     weight = _matrix(b_, is_transposed=bool(op.transB), factor=alpha)
     bias, outputs = None, weight.shape[0]
     if c is not None and folded(c) is not None and b.dims(c) in ((outputs,), (1, outputs)):
@@ -155,7 +155,7 @@ def lift_gemm(b: Builder, op: GemmView) -> Value:
 
 def _matrix(value: Value, *, is_transposed: bool, factor: float = 1.0) -> Storage:
     """A constant matrix with a row for each output."""
-    numbers = numbers_of(value)
+    numbers = constant_float32(value)
     if is_transposed and factor == 1:
         return numbers
     shape = numbers.shape if is_transposed else numbers.shape[::-1]
@@ -191,12 +191,12 @@ def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
         gone = [axis for axis, own in ((rank - 2, ranks[0]), (rank - 1, ranks[1])) if own < _MATRIX]
         return b(Squeeze, y, vector(b, gone))
     if folded(a) is None and folded(b_) is not None and ranks[1] == 2:
-        lengths, batch = laid(b, a), batch_of(a)
+        lengths, batch = blob_dims(b, a), batch_of(a)
         if len(lengths) < 3 and batch != ranks[0] - 1:
             b.looks_around = True
             return _product(b, a, _matrix(b_, is_transposed=False), found=integers_of(a, b_, axis=1))
     blobs, batch = _stacked(b, a, b_)
-    return settled(b, emitted(b, "MatMul", *blobs, fact=b.outcome), batch)
+    return restore_leading_batch(b, emitted(b, "MatMul", *blobs, fact=b.outcome), batch)
 
 
 _MATRIX = 2

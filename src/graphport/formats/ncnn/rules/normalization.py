@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import Storage, storage_of
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
-from graphport.formats.ncnn.rules.emitting import emitted, laid, lengths_of, numbers_of, reshaped, restored
+from graphport.formats.ncnn.rules.emitting import blob_dims, constant_float32, emitted, lengths_of, reshaped, restored
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
@@ -48,7 +48,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 @layer("BatchNorm")
 def batch_norm(at: Layer) -> Value:
     slope, mean, variance, bias = (at.weight(index, [at.integer(0)]) for index in range(4))
-    return at.b(BatchNormalization, at.x, slope, bias, mean, variance, epsilon=at.real(1))
+    return at.b(BatchNormalization, at.x, slope, bias, mean, variance, epsilon=at.float_value(1))
 
 
 def _affine(at: Layer, index: int, shape: Sequence[int], default: float, flag: int) -> Value:
@@ -62,14 +62,14 @@ def _affine(at: Layer, index: int, shape: Sequence[int], default: float, flag: i
 def group_norm(at: Layer) -> Value:
     channels = [at.integer(1)]
     scale, shift = _affine(at, 0, channels, 1, 3), _affine(at, 1, channels, 0, 3)
-    return at.b(GroupNormalization, at.x, scale, shift, num_groups=at.integer(0, 1), epsilon=at.real(2, 0.001))
+    return at.b(GroupNormalization, at.x, scale, shift, num_groups=at.integer(0, 1), epsilon=at.float_value(2, 0.001))
 
 
 @layer("InstanceNorm")
 def instance_norm(at: Layer) -> Value:
     channels = [at.integer(0) or length(at.b.dims(at.x), 1)]
     scale, shift = _affine(at, 0, channels, 1, 2), _affine(at, 1, channels, 0, 2)
-    return at.b(InstanceNormalization, at.x, scale, shift, epsilon=at.real(1, 0.001))
+    return at.b(InstanceNormalization, at.x, scale, shift, epsilon=at.float_value(1, 0.001))
 
 
 def _normalized(at: Layer) -> list[int]:
@@ -94,14 +94,14 @@ def layer_norm(at: Layer) -> Value:
     shape = _normalized(at)
     scale = _affine(at, 0, shape, 1, 2)
     shift = at.weight(1, shape) if at.integer(2, 1) else None
-    return at.b(LayerNormalization, at.x, scale, shift, axis=-len(shape), epsilon=at.real(1, 0.001))
+    return at.b(LayerNormalization, at.x, scale, shift, axis=-len(shape), epsilon=at.float_value(1, 0.001))
 
 
 @layer("RMSNorm")
 def rms_norm(at: Layer) -> Value:
     shape = _normalized(at)
     scale = _affine(at, 0, shape, 1, 2)
-    return at.b(RMSNormalization, at.x, scale, axis=-len(shape), epsilon=at.real(1, 0.001))
+    return at.b(RMSNormalization, at.x, scale, axis=-len(shape), epsilon=at.float_value(1, 0.001))
 
 
 @layer("LRN")
@@ -111,7 +111,7 @@ def lrn(at: Layer) -> Value:
     Elements beyond the border are 0; an even window has one more element before the center.
     """
     b, x, size = at.b, at.x, at.integer(1, 5)
-    alpha, beta, bias = at.real(2, 1.0), at.real(3, 0.75), at.real(4, 1.0)
+    alpha, beta, bias = at.float_value(2, 1.0), at.float_value(3, 0.75), at.float_value(4, 1.0)
     if not at.integer(0) and size % 2:
         return b(LRN, x, size=size, alpha=alpha, beta=beta, bias=bias)
     before, behind = size // 2, size - size // 2 - 1
@@ -143,7 +143,7 @@ def normalize(at: Layer) -> Value:
         return x
     across = [*(channels if is_across else []), *(plane if is_spatial else [])]
     total = b(ReduceSumSquare, x, vector(b, across)) if across else b(Mul, x, x)
-    epsilon = b.like(x, at.real(2, 1e-4))
+    epsilon = b.like(x, at.float_value(2, 1e-4))
     match at.integer(9):
         case 0:
             size = b(Sqrt, b(Add, total, epsilon))
@@ -168,7 +168,7 @@ def mean_variance(at: Layer) -> Value:
     if not at.integer(0):
         return center
     deviation = b(Sqrt, b(ReduceMean, b(Mul, center, center), axes))
-    return b(Div, center, b(Add, deviation, b.like(x, at.real(2, 1e-4))))
+    return b(Div, center, b(Add, deviation, b.like(x, at.float_value(2, 1e-4))))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,7 +178,7 @@ def mean_variance(at: Layer) -> Value:
 def lift_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
     if op.training_mode or b.count > 1:
         return None
-    slope, mu, sigma, bias = map(numbers_of, (op.scale, op.input_mean, op.input_var, op.b))
+    slope, mu, sigma, bias = map(constant_float32, (op.scale, op.input_mean, op.input_var, op.b))
     if batch_of(op.x) != 0:
         # Rows of no batch: the layer would take the first axis of the blob for the channels.
         return _scaled_and_shifted(b, op.x, (slope, mu, sigma, bias), op.epsilon)
@@ -204,10 +204,10 @@ def _scaled_and_shifted(b: Builder, x: Value, weights: Sequence[Storage], epsilo
 @InstanceNormalization.lift("ncnn")
 def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
     lengths = lengths_of(b, input)
-    weights = numbers_of(scale)
+    weights = constant_float32(scale)
     # ncnn takes the first axis of a rank-2 blob as height.
     x = input if len(lengths) > 2 else reshaped(b, input, [lengths[0], 1, *lengths[1:]])
-    y = emitted(b, "InstanceNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=numbers_of(shift))
+    y = emitted(b, "InstanceNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=constant_float32(shift))
     return y if x is input else reshaped(b, y, lengths)
 
 
@@ -220,7 +220,7 @@ LRN -> size % 2: LRN(item(x), p0=0, p1=size, p2=alpha, p3=beta, p4=bias)
 
 def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
     """Whether the axes from `axis` on are the innermost ones of the blob, with a weight for each of their elements."""
-    laid(b, x)
+    blob_dims(b, x)
     dims, batch = b.dims(x), batch_of(x)
     first = axis % len(dims)
     return (batch is None or batch < first) and list(weights.shape) == list(dims[first:])
@@ -228,17 +228,17 @@ def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
 
 @LayerNormalizationView.lift("ncnn")
 def lift_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
-    weights = numbers_of(op.scale)
+    weights = constant_float32(op.scale)
     if b.count > 1 or not _is_inner(b, op.x, op.axis, weights):
         return None
-    shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if op.b is None else numbers_of(op.b)
+    shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if op.b is None else constant_float32(op.b)
     given: dict[str, Any] = {"p0": weights.count, "p1": op.epsilon, "p2": 1, "w0": weights, "w1": shift}
     return _flattened(b, "LayerNorm", op.x, len(weights.shape), **given)
 
 
 def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Value:
     """A normalization over the last `count` axes: more than one are made one, which all shapes of blobs have."""
-    lengths = laid(b, x)
+    lengths = blob_dims(b, x)
     if count == 1:
         return emitted(b, type_, x, **given)
     size, rows = product(lengths[-count:]), product(lengths[:-count])
@@ -248,7 +248,7 @@ def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Va
 
 @RMSNormalizationView.lift("ncnn")
 def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
-    weights = numbers_of(op.scale)
+    weights = constant_float32(op.scale)
     if not _is_inner(b, op.x, op.axis, weights):
         return None
     return _flattened(b, "RMSNorm", op.x, len(weights.shape), p0=weights.count, p1=op.epsilon, p2=1, w0=weights)

@@ -39,7 +39,7 @@ def padding(at: Layer) -> Value:
     if any(pair != (0, 0) for pair in pairs[: 3 - len(used)]):
         message = "padding of axes that the blob does not have"
         raise UnsupportedError(message)
-    return padded(at.b, at.x, used, mode, at.real(5))
+    return padded(at.b, at.x, used, mode, at.float_value(5))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,7 +69,7 @@ def lift_pad(b: Builder, op: PadView) -> Value:
         lengths_of(b, data)
         return _padded(b, data, pairs, _KINDS[mode], float(filler[0]))
     for axis in rest:
-        x = _pieces(b, x, axis, pairs[axis], mode, float(filler[0]))
+        x = _concat_padding(b, x, axis, pairs[axis], mode, float(filler[0]))
     return b(Identity, x) if x is data else x
 
 
@@ -131,7 +131,7 @@ def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, gone))
 
 
-def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
+def _concat_padding(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
     """Return the slices before and after the elements."""
     dims = sizes(b.dims(x), "what is padded")
     reserve(sum(pair), what="places that are padded")

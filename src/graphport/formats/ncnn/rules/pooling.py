@@ -16,9 +16,9 @@ from graphport.formats.ncnn.rules.windows import (
     Axes,
     along,
     along_parameters,
-    around,
-    around_parameters,
     known_padding,
+    padding_of,
+    padding_parameters,
 )
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.functions.pooling import adaptive_avg_pool, adaptive_max_pool
@@ -62,10 +62,10 @@ def _windows(at: Layer, count: int, *, is_maximum: bool) -> Value:
     kernel, strides, mode = along(at, count, 1, 0), along(at, count, 2), at.integer(5)
     match mode:
         case 0 | 1:
-            begin, end = around(at, count, 3)
+            begin, end = padding_of(at, count, 3)
             pads = (*begin, *end) if mode else _full(at, kernel, strides, begin, end)
         case 2 | 3:
-            pads = _same(at, kernel, strides)
+            pads = _same_padding(at, kernel, strides)
         case _:
             message = f"unsupported pad_mode {mode}"
             raise UnsupportedError(message)
@@ -83,7 +83,7 @@ def _full(at: Layer, kernel: Axes, strides: Axes, begin: Axes, end: Axes) -> Axe
     return (*begin, *(q + (k - n - p - q) % s for n, k, s, p, q in axes))
 
 
-def _same(at: Layer, kernel: Axes, strides: Axes) -> Axes:
+def _same_padding(at: Layer, kernel: Axes, strides: Axes) -> Axes:
     """Return SAME padding; the larger half is at the end or at the start, but never at the start of the depth."""
     count = len(kernel)
     total = [k + (n - 1) // s * s - n for k, n, s in zip(kernel, at.lengths(2), strides, strict=True)]
@@ -130,7 +130,7 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
     slid = window_of(op)
     pairs = known_padding(x, slid)
     if any(gap != 1 for gap in slid.dilations):
-        return _spread(b, x, slid, is_maximum=kind == _MAXIMUM, counts_padding=counts_padding)
+        return _decompose_dilated_pooling(b, x, slid, is_maximum=kind == _MAXIMUM, counts_padding=counts_padding)
     if op.ceil_mode and kind != _MAXIMUM and counts_padding:
         return _counted(b, x, slid, counts_padding=counts_padding)
     mode = 1
@@ -140,7 +140,7 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
         pairs = pairs if ends is None else [(p, max(end, 0)) for (p, _), end in zip(pairs, ends, strict=True)]
     begin, end = zip(*pairs, strict=True)
     parameters: dict[str, Any] = along_parameters(1, op.kernel_shape) | along_parameters(2, slid.strides)
-    parameters |= around_parameters(3, begin, end)
+    parameters |= padding_parameters(3, begin, end)
     type_ = f"Pooling{ENDINGS[count]}"
     return emitted(b, type_, x, p0=kind, **parameters, p5=mode, p6=1 if counts_padding else None)
 
@@ -185,11 +185,11 @@ def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Val
     """Means over windows that reach beyond the end: of zeros there, and of as many entries as count."""
     kernel = sizes(slid.kernel)
     y = b(AveragePool, _padded(b, x, slid, 0.0), kernel_shape=kernel, strides=slid.strides)
-    share = _share(b, x, slid, counts_padding=counts_padding) / prod(kernel)
+    share = _count_window_elements(b, x, slid, counts_padding=counts_padding) / prod(kernel)
     return y if np.all(share == 1) else b(Div, y, b.like(x, share[None, None]))
 
 
-def _share(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.ndarray[Any, Any]:
+def _count_window_elements(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.ndarray[Any, Any]:
     """How many entries of each window count."""
     dims = sizes(b.dims(x), "a picture")[2:]
     found: np.ndarray[Any, Any] = np.ones(())
@@ -206,7 +206,7 @@ _MOST_ENTRIES = 64
 """Maximum number of elements of a window that is decomposed into slices."""
 
 
-def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padding: bool) -> Value:
+def _decompose_dilated_pooling(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padding: bool) -> Value:
     """Dilated pooling: a strided slice for each window element."""
     kernel = sizes(slid.kernel)
     if prod(kernel) > _MOST_ENTRIES:
@@ -223,7 +223,7 @@ def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padd
         parts.append(b(Slice, extended, vector(b, starts), vector(b, stops), axes, vector(b, slid.strides)))
     if is_maximum:
         return b(Max, *parts)
-    share = _share(b, x, slid, counts_padding=counts_padding)
+    share = _count_window_elements(b, x, slid, counts_padding=counts_padding)
     return b(Div, b(Sum, *parts), b.like(x, share[None, None]))
 
 

@@ -118,17 +118,17 @@ def quantize(at: Layer) -> Value:
 @layer("Dequantize")
 def dequantize(at: Layer) -> Value:
     """Source: `input * scale + bias`."""
-    return _real(at, 0, at.count(1) and 1)
+    return _dequantize(at, 0, at.count(1) and 1)
 
 
 @layer("Requantize")
 def requantize(at: Layer) -> Value:
     """Source: `activation(input * scale + bias) * scale`, rounded and clipped as in Quantize."""
     parameters = {"9": at.integer(3), "10": at.array(4)}
-    return _rounded(at, activated(Layer(at.b, at.inputs, parameters), _real(at, 0, at.count(2) and 2)), 1)
+    return _rounded(at, activated(Layer(at.b, at.inputs, parameters), _dequantize(at, 0, at.count(2) and 2)), 1)
 
 
-def _real(at: Layer, scale: int, bias: int) -> Value:
+def _dequantize(at: Layer, scale: int, bias: int) -> Value:
     """Dequantize 32-bit sums; index 0 means no bias."""
     x, dtype = at.x, dtype_of(at.x)
     if dtype.is_floating or dtype is DType.INT8:
@@ -136,7 +136,7 @@ def _real(at: Layer, scale: int, bias: int) -> Value:
         raise UnsupportedError(message)
     x = x if dtype is DType.INT32 else at.b(Cast, x, to=DType.INT32)
     y = at.b(DequantizeLinear, x, at.b.constant(_along(at, scale)), axis=1)
-    return at.b(Add, y, at.b.constant(_beside(at, _along(at, bias)))) if bias else y
+    return at.b(Add, y, at.b.constant(_align_channel_vector(at, _along(at, bias)))) if bias else y
 
 
 def _rounded(at: Layer, y: Value, place: int) -> Value:
@@ -148,7 +148,7 @@ def _rounded(at: Layer, y: Value, place: int) -> Value:
     if not (scale > 0).all():
         message = f"the scale is {scale.min():g}"
         raise ShapeError(message, "expected a positive finite scale")
-    kept = b(Max, y, b.constant(_beside(at, -_MOST / scale)))
+    kept = b(Max, y, b.constant(_align_channel_vector(at, -_MOST / scale)))
     return b(QuantizeLinear, kept, b.constant(1 / scale), b.constant(np.zeros(scale.shape, np.int8)), axis=1)
 
 
@@ -170,7 +170,7 @@ def _along(at: Layer, place: int) -> Array:
     return found
 
 
-def _beside(at: Layer, numbers: Array) -> Array:
+def _align_channel_vector(at: Layer, numbers: Array) -> Array:
     """Reshape a vector along axis 0 of a blob to broadcast with the following axes."""
     return numbers.reshape(-1, *[1] * (at.rank - 1)) if numbers.ndim else numbers
 
@@ -285,10 +285,10 @@ def cuts_to_grid(node: Node) -> bool:
     if floor is None or floor.count != 1:
         return False
     least = float(floor.numpy().reshape(-1)[0])
-    return all(_reaches(reader, least) for reader in node.output.users) and not node.output.is_output
+    return all(_saturates_at(reader, least) for reader in node.output.users) and not node.output.is_output
 
 
-def _reaches(node: Node, least: float) -> bool:
+def _saturates_at(node: Node, least: float) -> bool:
     step = node.operand(1)
     storage = None if node.op != "QuantizeLinear" or step is None else folded(step)
     if storage is None or storage.count != 1 or node.operand(2) is None or not _is_zero(node.operand(2)):

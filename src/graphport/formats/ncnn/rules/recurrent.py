@@ -12,12 +12,12 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import (
+    blob_dims,
+    constant_float32,
     emitted,
     lacking,
-    laid,
-    numbers_of,
     rearranged,
-    settled,
+    restore_leading_batch,
     shaped,
     stretched,
 )
@@ -35,7 +35,7 @@ from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 _WAYS = (None, "reverse", "bidirectional")
 
 
-def _ordered(at: Layer, weight: Value, order: Sequence[int]) -> Value:
+def _permute_gates(at: Layer, weight: Value, order: Sequence[int]) -> Value:
     """Blocks along axis 1, one for each gate, in another order."""
     if list(order) == list(range(len(order))):
         return weight
@@ -68,7 +68,7 @@ def _answered(at: Layer, y: Value, *last: Value) -> list[Value]:
     return [permuted, *(b(Transpose, state, perm=(1, 0, 2)) for state in last)][: b.count]
 
 
-def _ways(at: Layer) -> int:
+def _num_directions(at: Layer) -> int:
     return 2 if at.integer(2) == 2 else 1
 
 
@@ -79,15 +79,17 @@ _GATES = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2), "RNN": (0,)}
 def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple[Value, Value]:
     """The weights of the input and of the state, which has `width` features."""
     at.refuse(8)
-    ways, rows = _ways(at), len(order) * hidden
+    ways, rows = _num_directions(at), len(order) * hidden
     w = at.weight(0, [ways, rows, at.integer(1) // (ways * rows)])
-    return _ordered(at, w, order), _ordered(at, at.weight(2, [ways, rows, width]), order)
+    return _permute_gates(at, w, order), _permute_gates(at, at.weight(2, [ways, rows, width]), order)
 
 
 def _bias(at: Layer, order: Sequence[int], hidden: int) -> Value:
     """The bias of the input, and none of the state."""
-    half = _ordered(at, at.weight(1, [_ways(at), len(order) * hidden]), order)
-    return at.b(Concat, half, at.b.constant(np.zeros((_ways(at), len(order) * hidden)), dtype_of(half)), axis=1)
+    half = _permute_gates(at, at.weight(1, [_num_directions(at), len(order) * hidden]), order)
+    return at.b(
+        Concat, half, at.b.constant(np.zeros((_num_directions(at), len(order) * hidden)), dtype_of(half)), axis=1
+    )
 
 
 @layer("LSTM")
@@ -98,7 +100,7 @@ def lstm(at: Layer) -> list[Value]:
     if width == hidden:
         return _run(at, LSTM, w, r, bias, hidden)
     x, given = _sequence(at)
-    p = at.weight(3, [_ways(at), width, hidden])
+    p = at.weight(3, [_num_directions(at), width, hidden])
     state, cell = given or (None, None)
     return _answered(at, *projected_lstm(at.b, x, w, r, bias, p, state, cell, _direction(at)))
 
@@ -106,7 +108,7 @@ def lstm(at: Layer) -> list[Value]:
 @layer("GRU")
 def gru(at: Layer) -> list[Value]:
     """The new gate has a bias for each of both sums."""
-    ways, hidden = _ways(at), at.integer(0)
+    ways, hidden = _num_directions(at), at.integer(0)
     w, r = _matrices(at, _GATES["GRU"], hidden, hidden)
     parts = at.b.results(Split, 4, at.weight(1, [ways, 4 * hidden]), vector(at.b, [hidden] * 4), axis=1)
     zeros = at.b.constant(np.zeros((ways, 2 * hidden)), dtype_of(parts[0]))
@@ -127,7 +129,7 @@ _NUMBERS = {"forward": 0, "reverse": 1, "bidirectional": 2}
 
 def _blocks(value: Value, order: Sequence[int]) -> Storage:
     """A weight with its gates in another order."""
-    shape = numbers_of(value).shape
+    shape = constant_float32(value).shape
     count = len(order)
 
     def moved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -170,7 +172,7 @@ def _lifted(
     """Export a recurrent operator on one sequence; the results of the directions are consecutive."""
     layout, ways, hidden = op.layout, weights[0].shape[0], weights[2].shape[2]
     x = lacking(b, op.x, 0 if layout else 1)
-    time, size = laid(b, x)
+    time, size = blob_dims(b, x)
     more = _states(b, states, layout, ways, hidden)
     is_whole = bool(more) or b.count > 1
     facts = [TensorFact(DType.FLOAT32, (1, time, ways * hidden))]
@@ -190,8 +192,8 @@ def _lifted(
     finals: list[Value] = []
     for state in last:
         state.fact = ends
-        finals.append(settled(b, state, 0 if layout else 1))
-    return settled(b, split, 0 if layout else 2), *finals
+        finals.append(restore_leading_batch(b, state, 0 if layout else 1))
+    return restore_leading_batch(b, split, 0 if layout else 2), *finals
 
 
 @LSTMView.lift("ncnn")
@@ -216,5 +218,5 @@ def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
 
 
 def _weights(op: Recurrent, order: Sequence[int], extra: int | None = None) -> list[Storage]:
-    ways, _, hidden = numbers_of(op.r).shape
+    ways, _, hidden = constant_float32(op.r).shape
     return [_blocks(op.w, order), _summed(op.b, order, ways, hidden, extra), _blocks(op.r, order)]

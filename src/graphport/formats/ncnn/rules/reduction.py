@@ -15,15 +15,15 @@ from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import (
     blob_axis,
+    blob_dims,
     emitted,
-    laid,
     lengths_of,
     placed,
     refuse_constants,
     restored,
 )
 from graphport.formats.ncnn.rules.indices import affordable, along, as_indices, elements_of
-from graphport.formats.ncnn.rules.integers import bounded, counted, kept, most, real
+from graphport.formats.ncnn.rules.integers import bounded, copy_integer_range, counted, max_magnitude, to_float_blob
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -74,7 +74,7 @@ def reduction(at: Layer) -> Value:
     y = at.b(page, at.x, vector(at.b, axes), keepdims=None if keeps else 0)
     if len(axes) == rank and not keeps:
         y = at.b(Reshape, y, vector(at.b, [1, 1]))
-    factor = at.real(2, 1.0)
+    factor = at.float_value(2, 1.0)
     return y if factor == 1 else at.b(Mul, y, at.b.like(y, factor))
 
 
@@ -108,7 +108,7 @@ def _reduced(
     """Emit a Reduction with operation `p0` over the axes."""
     refuse_constants(data)
     dims, batch = b.dims(data), batch_of(data)
-    laid(b, data)
+    blob_dims(b, data)
     numbers = () if axes is None else needed(axes, "the axes that are reduced")
     if not numbers and noop_with_empty_axes:
         return emitted(b, "Noop", data)
@@ -120,7 +120,7 @@ def _reduced(
     keeps = keepdims or len(blob_axes) == len(own)
     if not blob_axes:
         # The batch has one element: its reduction is that element, or a function of it.
-        y = _of_one(b, data, p0)
+        y = _reduce_single_element(b, data, p0)
     else:
         y = emitted(b, "Reduction", data, p0=p0, p1=0, p3=blob_axes, p4=int(keeps), p5=1)
     left = [axis for axis in range(rank) if keepdims or axis not in chosen]
@@ -163,7 +163,7 @@ def lift_log_sum_exp(
 
     ncnn cannot subtract a result without batch from elements with a batch: a single layer is written, which overflows.
     """
-    laid(b, data)
+    blob_dims(b, data)
     dims, batch = b.dims(data), batch_of(data)
     numbers = () if axes is None else needed(axes, "the axes that are reduced")
     if batch is not None and (not numbers or batch in {axis % len(dims) for axis in numbers}):
@@ -182,9 +182,9 @@ _OF_ONE = {1: ("AbsVal", None), 2: ("UnaryOp", 4), 7: ("AbsVal", None), 8: ("Abs
 """Reductions of one element, by operation number; by default the element."""
 
 
-def _of_one(b: Builder, x: Value, number: int) -> Value:
+def _reduce_single_element(b: Builder, x: Value, number: int) -> Value:
     word, kind = _OF_ONE.get(number, ("Noop", None))
-    return emitted(b, word, real(b, x), p0=kind)
+    return emitted(b, word, to_float_blob(b, x), p0=kind)
 
 
 def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
@@ -194,22 +194,22 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
         UnsupportedError: larger than single precision has, or it is a fraction.
     """
     if number in (_MOST, _LEAST):
-        kept(y, x)
+        copy_integer_range(y, x)
         return
     lengths = [dim for dim in dims if isinstance(dim, int)]
     if number not in (_SUM, _L1) or len(lengths) < len(dims):
         message = f"{x.name} is {x.fact}: an integer reduction must be a sum over axes of constant size"
         raise UnsupportedError(message)
-    counted(y, bounded("a sum", most(x) * prod(lengths)))
+    counted(y, bounded("a sum", max_magnitude(x) * prod(lengths)))
 
 
 @CumSum.lift("ncnn")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Export CumSum: reverse by flipping before and after; exclusive by shifting one element."""
-    laid(b, x)
+    blob_dims(b, x)
     place = needed_integer(axis, "the axis along which is summed up") % len(b.dims(x))
     if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
-        return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", real(b, x))
+        return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", to_float_blob(b, x))
     own = blob_axis(place, len(b.dims(x)), batch_of(x))
     given = emitted(b, "Flip", x, p0=(own,)) if reverse else x
     y = emitted(b, "CumulativeSum", given, p0=own)
@@ -217,7 +217,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
     dtype, length = x.dtype, b.dims(x)[place]
     if dtype is not None and dtype.is_integer:
-        counted(y, bounded("a sum", most(x) * length if isinstance(length, int) else 0))
+        counted(y, bounded("a sum", max_magnitude(x) * length if isinstance(length, int) else 0))
     return y
 
 

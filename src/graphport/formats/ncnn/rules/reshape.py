@@ -13,18 +13,18 @@ from graphport.formats.ncnn.rules.binding import AXES, NONE, Layer, layer
 from graphport.formats.ncnn.rules.emitting import (
     KEYS,
     MOST_AXES,
-    beside,
+    align_for_concat,
     blob_axis,
+    blob_dims,
     computed,
     emitted,
-    known,
-    laid,
     lengths_of,
     placed,
     refuse_constants,
     reshaped,
+    restore_leading_batch,
     restored,
-    settled,
+    static_sizes,
 )
 from graphport.formats.ncnn.rules.integers import moved
 from graphport.formats.ncnn.rules.rows import ROWS
@@ -226,7 +226,7 @@ def fold(at: Layer) -> Value:
 
 def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
     """Reshape to another shape; `batch` is the result axis of the batch, if it is kept."""
-    lengths = laid(b, x)
+    lengths = blob_dims(b, x)
     kept = None
     if len(target) > 1:
         kept = 0 if target[0] == 1 else batch if batch is not None and target[batch] == 1 else None
@@ -267,7 +267,7 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     dims = b.dims(input)
     place = axis + len(dims) if axis < 0 else axis
     if batch_of(input) == 0 and place == 1:
-        laid(b, input)
+        blob_dims(b, input)
         return emitted(b, "Flatten", input)
     return _into(b, input, [product(dims[:place]), product(dims[place:])])
 
@@ -298,24 +298,26 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
 @Transpose.lift("ncnn")
 def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
     """Export Transpose: permute the blob's axes; the batch may move anywhere."""
-    lengths, batch, dims = laid(b, data), batch_of(data), b.dims(data)
+    lengths, batch, dims = blob_dims(b, data), batch_of(data), b.dims(data)
     order = tuple(reversed(range(len(dims)))) if perm is None else perm
     place = None if batch is None else order.index(batch)
     own = tuple(blob_axis(axis, len(dims), batch) for axis in order if axis != batch)
     if own == tuple(range(len(lengths))):
-        return settled(b, emitted(b, "Noop", data, fact=b.outcome), place)
+        return restore_leading_batch(b, emitted(b, "Noop", data, fact=b.outcome), place)
     number = order_of((0, *(axis + 1 for axis in own)))
     if number is None:
         message = f"unsupported permutation {order}"
         raise UnsupportedError(message)
-    return settled(b, emitted(b, "Permute", data, fact=b.outcome, p0=number), place)
+    return restore_leading_batch(b, emitted(b, "Permute", data, fact=b.outcome, p0=number), place)
 
 
 @Concat.lift("ncnn")
 def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     dims = b.dims(inputs[0])
-    blobs, batch = beside(b, axis % len(dims), *inputs)
-    return settled(b, emitted(b, "Concat", *blobs, fact=b.outcome, p0=blob_axis(axis, len(dims), batch)), batch)
+    blobs, batch = align_for_concat(b, axis % len(dims), *inputs)
+    return restore_leading_batch(
+        b, emitted(b, "Concat", *blobs, fact=b.outcome, p0=blob_axis(axis, len(dims), batch)), batch
+    )
 
 
 @Split.lift("ncnn")
@@ -323,14 +325,14 @@ def lift_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
     refuse_constants(input)
-    lengths, dims, batch = laid(b, input), b.dims(input), batch_of(input)
+    lengths, dims, batch = blob_dims(b, input), b.dims(input), batch_of(input)
     if axis % len(dims) == batch and b.count == 1:
         return (emitted(b, "Noop", input),)
     place = blob_axis(axis, len(dims), batch)
     if split is not None:
         parts = constant_numbers(split)
     else:
-        (extent,) = known(input, [lengths[place]])
+        (extent,) = static_sizes(input, [lengths[place]])
         size = max(-(-extent // (num_outputs or b.count)), 1)
         parts = tuple(min(size, extent - start) for start in range(0, extent, size))
     if parts is None or len(parts) != b.count:
@@ -342,22 +344,22 @@ def lift_split(
     found = b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
     for part in found:
         moved(part, input)
-    return tuple(settled(b, part, batch) for part in found)
+    return tuple(restore_leading_batch(b, part, batch) for part in found)
 
 
 @Tile.lift("ncnn")
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
-    laid(b, input)
+    blob_dims(b, input)
     times, batch = needed(repeats, "how often it is repeated"), batch_of(input)
     if 0 in times:
         message = f"the result is empty: {input.name} is repeated 0 times"
         raise UnsupportedError(message)
     if batch is not None and times[batch] != 1:
-        return emitted(b, "Tile", _whole(b, input), p2=times)
+        return emitted(b, "Tile", _to_batched_blob(b, input), p2=times)
     return emitted(b, "Tile", input, p2=tuple(n for axis, n in enumerate(times) if axis != batch))
 
 
-def _whole(b: Builder, x: Value) -> Value:
+def _to_batched_blob(b: Builder, x: Value) -> Value:
     """`x` as a blob with all its axes, that of the batch among them."""
     if len(b.dims(x)) > MOST_AXES:
         message = (
@@ -382,10 +384,10 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     x = input if rank == len(dims) else _into(b, input, [*[1] * (rank - len(dims)), *dims])
     if x is None:
         return None
-    laid(b, x)
+    blob_dims(b, x)
     if (batch := batch_of(x)) is not None and target[batch] != 1:
-        x = _whole(b, x)
-    lengths, batch = laid(b, x), batch_of(x)
+        x = _to_batched_blob(b, x)
+    lengths, batch = blob_dims(b, x), batch_of(x)
     rest = [1 if n == own else n for axis, (n, own) in enumerate(zip(target, b.dims(x), strict=True)) if axis != batch]
     if len(rest) != len(lengths):
         message = f"{input.name} of rank {len(dims)} cannot be expanded to rank {rank} in a blob"

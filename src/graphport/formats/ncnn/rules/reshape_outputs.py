@@ -16,7 +16,7 @@ from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
 
 
 @layer("Noop")
-def stated_by(at: Layer) -> Value:
+def import_annotations(at: Layer) -> Value:
     """Return the value that annotation parameters describe, from one with a leading batch axis."""
     b, y, place = at.b, at.x, at.integer(int(PLACE))
     if at.integer(int(BARE)):
@@ -29,7 +29,7 @@ def stated_by(at: Layer) -> Value:
     return y if dtype is None or dtype_of(y) is dtype else b(Cast, y, to=dtype)
 
 
-def bare(b: Builder, x: Value, parameters: Mapping[str, Any]) -> Value:
+def strip_annotations(b: Builder, x: Value, parameters: Mapping[str, Any]) -> Value:
     """The other way: of a value, one with a batch in front, as layers take it."""
     place = missing_axis(parameters)
     rank = len(b.dims(x))

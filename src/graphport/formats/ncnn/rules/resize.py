@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
-from graphport.formats.ncnn.rules.emitting import computed, emitted, known, laid
+from graphport.formats.ncnn.rules.emitting import blob_dims, computed, emitted, static_sizes
 from graphport.formats.ncnn.rules.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
@@ -97,7 +97,7 @@ def _sizes(at: Layer) -> tuple[Length, Length]:
     if at.integer(3) and at.integer(4):
         return at.integer(3), at.integer(4)
     own: tuple[Length, Length] = (1, 1) if at.rank == 1 else (length_of(at, 0, "h"), length_of(at, 0, "w"))
-    factors = (np.float32(at.real(1, 1.0)), np.float32(at.real(2, 1.0)))
+    factors = (np.float32(at.float_value(1, 1.0)), np.float32(at.float_value(2, 1.0)))
     rows, columns = (_multiplied(at, n, factor) for n, factor in zip(own, factors, strict=True))
     return rows, columns
 
@@ -118,7 +118,7 @@ def _resized(at: Layer, mode: str, target: list[int]) -> Value:
     is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
     if not is_factor or (at.integer(6) and mode != "nearest"):
         return b(Resize, at.x, None, None, vector(b, [1, *target]), **attributes)
-    factors = [1.0, 1.0, *([at.real(1, 1.0)] if at.rank == _PICTURE else []), at.real(2, 1.0)]
+    factors = [1.0, 1.0, *([at.float_value(1, 1.0)] if at.rank == _PICTURE else []), at.float_value(2, 1.0)]
     if mode == "linear":
         # An axis that keeps its length keeps its points.
         dims = at.b.dims(at.x)
@@ -134,14 +134,14 @@ def lift_resize(b: Builder, op: ResizeView) -> Value:
     """Export Resize by Interp, if its coordinates match; else per axis by gather or by a weight matrix."""
     x = op.x
     is_item = batch_of(x) == 0 and len(b.dims(x)) > 1
-    lengths = laid(b, x)
+    lengths = blob_dims(b, x)
     if not all(isinstance(n, int) for n in [*lengths, *b.outcome.dims]):
-        found = _open(b, op, lengths) if is_item else None
+        found = _emit_symbolic_resize(b, op, lengths) if is_item else None
         if found is None:
             message = f"{x.name} is {x.fact}: unsupported sampling coordinates, or sizes that are not constant"
             raise UnsupportedError(message)
         return found
-    found = _known(b, op, known(x, lengths)) if is_item else None
+    found = _emit_static_resize(b, op, static_sizes(x, lengths)) if is_item else None
     if found is not None:
         return found
     way = op.coordinate_transformation_mode
@@ -166,7 +166,7 @@ _KINDS = {"coordinate_transformation_mode", "mode", "nearest_mode", "cubic_coeff
 """Resize attributes that the layer supports."""
 
 
-def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
+def _emit_symbolic_resize(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
     """Return open sizes: integral multiples, or expressions over blob sizes."""
     x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
     if len(lengths) != _PICTURE or op.stated().keys() - _KINDS or mode == "cubic":
@@ -207,7 +207,7 @@ def _crop_to_multiple(b: Builder, x: Value, factors: Sequence[float], target: Se
     return emitted(b, "Crop", *blobs, fact=fact, p19=zeros, p20=text, p21=axes)
 
 
-def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
+def _emit_static_resize(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
     x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
     if len(lengths) != 3 or op.stated().keys() - _KINDS - {"axes"}:
         return None

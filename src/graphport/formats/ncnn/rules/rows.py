@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.formats.ncnn.rules.binding import DIALECT, axis_of, layer
-from graphport.formats.ncnn.rules.emitting import emitted, lengths_of, numbers_of
+from graphport.formats.ncnn.rules.emitting import constant_float32, emitted, lengths_of
 from graphport.formats.pytorch.rules.binding import length
 from graphport.ops.lowering.table import Rows
 
@@ -25,7 +25,9 @@ def _register(*types: str) -> Callable[[Lowering], None]:
     def register(row: Lowering) -> None:
         def rule(at: Layer) -> Any:
             parameters = [each for each in inspect.signature(row).parameters.values() if each.kind is each.KEYWORD_ONLY]
-            return row(at.b, at.x, **{each.name: _stated(at, int(each.name[1:]), each.default) for each in parameters})
+            return row(
+                at.b, at.x, **{each.name: _parameter(at, int(each.name[1:]), each.default) for each in parameters}
+            )
 
         vars(rule)["__wrapped__"] = row
         layer(*types)(rule)
@@ -33,7 +35,7 @@ def _register(*types: str) -> Callable[[Lowering], None]:
     return register
 
 
-def _item(b: Builder, x: Value) -> Value:
+def _check_leading_batch(b: Builder, x: Value) -> Value:
     """A value whose blob has all axes but the first one, the batch."""
     lengths_of(b, x)
     return x
@@ -45,11 +47,11 @@ def _channels(b: Builder, x: Value) -> int:
 
 def _weights(b: Builder, x: Value) -> Storage:
     del b
-    return numbers_of(x)
+    return constant_float32(x)
 
 
-def _stated(at: Layer, key: int, default: float) -> float:
-    return at.real(key, default) if isinstance(default, float) else at.integer(key, default)
+def _parameter(at: Layer, key: int, default: float) -> float:
+    return at.float_value(key, default) if isinstance(default, float) else at.integer(key, default)
 
 
 def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
@@ -58,7 +60,7 @@ def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], att
 
 ROWS = Rows(
     DIALECT,
-    {"axis": axis_of, "channels": _channels, "item": _item, "weights": _weights},
+    {"axis": axis_of, "channels": _channels, "item": _check_leading_batch, "weights": _weights},
     emit=_emitted,
     has_pages=False,
     register=_register,

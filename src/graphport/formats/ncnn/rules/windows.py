@@ -29,7 +29,7 @@ def along_parameters(key: int, numbers: Sequence[int]) -> dict[str, int]:
     return {f"p{key + 10 * place}": number for place, number in enumerate(reversed(numbers))}
 
 
-def around(at: Layer, count: int, key: int) -> tuple[Axes, Axes]:
+def padding_of(at: Layer, count: int, key: int) -> tuple[Axes, Axes]:
     """Return begin and end padding of each axis: `key` is the left padding."""
     left = at.integer(key)
     right = at.integer(key + 11, left)
@@ -40,7 +40,7 @@ def around(at: Layer, count: int, key: int) -> tuple[Axes, Axes]:
     return (left, top, front)[:count][::-1], (right, bottom, behind)[:count][::-1]
 
 
-def around_parameters(key: int, begin: Sequence[int], end: Sequence[int]) -> dict[str, int]:
+def padding_parameters(key: int, begin: Sequence[int], end: Sequence[int]) -> dict[str, int]:
     """Return the parameters of begin and end padding: `key` is the left padding."""
     ends = {f"p{key + 11 + place}": number for place, number in enumerate(reversed(end))}
     return along_parameters(key, begin) | ends
@@ -48,7 +48,7 @@ def around_parameters(key: int, begin: Sequence[int], end: Sequence[int]) -> dic
 
 def slides(at: Layer, count: int) -> dict[str, Any]:
     """ONNX's attributes of the window of a convolution, but for its kernel."""
-    begin, end = around(at, count, 4)
+    begin, end = padding_of(at, count, 4)
     return {"strides": along(at, count, 3), "dilations": along(at, count, 2), "pads": (*begin, *end)}
 
 
@@ -57,7 +57,7 @@ def slides_parameters(
 ) -> dict[str, Any]:
     """The window of a convolution."""
     steps = along_parameters(1, kernel) | along_parameters(2, dilations) | along_parameters(3, strides)
-    return steps | around_parameters(4, begin, end)
+    return steps | padding_parameters(4, begin, end)
 
 
 def known_padding(x: Value, slid: Window) -> tuple[tuple[int, int], ...]:

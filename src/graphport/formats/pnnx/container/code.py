@@ -30,7 +30,7 @@ from graphport.core.storage import Storage
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import List, Literal, postorder
-from graphport.formats.pnnx.container.code_expressions import Number, expression_code
+from graphport.formats.pnnx.container.code_expressions import ResultKind, expression_code
 from graphport.formats.pytorch.rules.binding import COMPLEX, DIALECT, DTYPES, ITEM, KEYS, named_dtype
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
@@ -234,7 +234,7 @@ class _Coder:
         op_type = node.word
         operands = self._operands(node)
         if op_type == "nn.Identity":
-            return _first(operands.values)
+            return _first_operand(operands.values)
         if op_type.startswith("nn."):
             x, states = operands.values[:1], operands.values[1:]
             given = [ast.Tuple(states)] if op_type == _CELL and states else states
@@ -248,7 +248,7 @@ class _Coder:
             return call(_function(node), tensors, **merged(operands.named, _values(_parameters(node))))
         if op_type in _FUNCTIONS:
             name, first = _FUNCTIONS[op_type]
-            return call(name, **merged({first: _first(operands.values)}, _values(_parameters(node))))
+            return call(name, **merged({first: _first_operand(operands.values)}, _values(_parameters(node))))
         if op_type == "torch.arange":
             return _arange(node, operands)
         if not op_type.startswith(("torch.", "F.")):
@@ -292,7 +292,7 @@ class _Coder:
     def _recurrent(self, node: Node) -> None:
         count = _STATES[node.word]
         operands = self._operands(node).values
-        x, states = _first(operands), operands[1:]
+        x, states = _first_operand(operands), operands[1:]
         if states and len(states) != count:
             message = f"unsupported: {node.op} with {len(states)} initial states"
             raise CodeError(message)
@@ -335,12 +335,12 @@ class _Coder:
         numbers = [value in self.numbers for value in node.operands]
         operands = [self._variable(value) for value in node.operands]
         found = expression_code(tree, operands, numbers, self._temporary)
-        if found.kind is Number.NUMBER:
+        if found.kind is ResultKind.NUMBER:
             self.numbers.update(node.results)
         self._assign(node, found.tree)
 
     def _method(self, node: Node, operands: _Operands) -> ast.expr:
-        x = _first(operands.values)
+        x = _first_operand(operands.values)
         if node.operands[0] in self.numbers:
             x = call("torch.as_tensor", x)
         name = node.word.removeprefix("Tensor.")
@@ -444,7 +444,7 @@ def _bound(arguments: _Arguments, name: str, defaults: tuple[int | None, ...]) -
     return arguments.code(name)
 
 
-def _plain(name: str) -> Callable[[ast.expr, _Arguments], ast.expr]:
+def _call_without_arguments(name: str) -> Callable[[ast.expr, _Arguments], ast.expr]:
     return lambda x, _: call(attribute(x, name))
 
 
@@ -455,7 +455,7 @@ _PLAIN_METHODS = (
 """Methods without arguments; memory formats do not matter here."""
 _METHODS: Mapping[str, Callable[[ast.expr, _Arguments], ast.expr]] = MappingProxyType(
     {
-        **{name: _plain(name) for name in _PLAIN_METHODS},
+        **{name: _call_without_arguments(name) for name in _PLAIN_METHODS},
         "unflatten": lambda x, arguments: call(
             attribute(x, "unflatten"), arguments.code("dim"), arguments.code("sizes")
         ),
@@ -550,7 +550,7 @@ def _needed(attributes: Mapping[str, Any], name: str) -> Any:
     return attributes[name]
 
 
-def _first(values: Sequence[ast.expr]) -> ast.expr:
+def _first_operand(values: Sequence[ast.expr]) -> ast.expr:
     if not values:
         raise _missing("an operand")
     return values[0]

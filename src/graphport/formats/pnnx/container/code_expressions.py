@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.expression.syntax import Node
 
 
-class Number(Enum):
+class ResultKind(Enum):
     """The kind of a result."""
 
     NUMBER = "a number"
@@ -29,7 +29,7 @@ class Code(NamedTuple):
     """A Python expression, the kind of its result, and how deep it is nested."""
 
     tree: ast.expr
-    kind: Number
+    kind: ResultKind
     depth: int = 1
 
 
@@ -86,7 +86,7 @@ def expression_code(
     done: dict[int, Code] = {}
     for node in postorder(tree):
         parts = [done.pop(id(part)) for part in node.arguments]
-        done[id(node)] = _shallow(_piece(node, parts, operands, numbers), assign)
+        done[id(node)] = _shallow(_generate_node(node, parts, operands, numbers), assign)
     return done[id(tree)]
 
 
@@ -94,18 +94,18 @@ def _shallow(code: Code, assign: Callable[[ast.expr], ast.expr]) -> Code:
     return Code(assign(code.tree), code.kind) if code.depth > MAX_DEPTH else code
 
 
-def _piece(node: Node, parts: Sequence[Code], operands: Sequence[ast.expr], numbers: Sequence[bool]) -> Code:
+def _generate_node(node: Node, parts: Sequence[Code], operands: Sequence[ast.expr], numbers: Sequence[bool]) -> Code:
     depth = 1 + max((part.depth for part in parts), default=0)
     match node:
         case Reference():
             if node.index >= len(operands):
                 message = f"operand @{node.index} does not exist; the expression has {len(operands)} operands"
                 raise CodeError(message)
-            return Code(operands[node.index], Number.NUMBER if numbers[node.index] else Number.TENSOR)
+            return Code(operands[node.index], ResultKind.NUMBER if numbers[node.index] else ResultKind.TENSOR)
         case Literal():
-            return Code(_literal(node.value), Number.NUMBER)
+            return Code(_literal(node.value), ResultKind.NUMBER)
         case List():
-            return Code(ast.List([part.tree for part in parts]), Number.LIST, depth)
+            return Code(ast.List([part.tree for part in parts]), ResultKind.LIST, depth)
         case Call():
             return _call(node.text, parts)._replace(depth=depth)
         case _:
@@ -124,10 +124,10 @@ def _literal(value: object) -> ast.expr:
 
 def _call(name: str, parts: Sequence[Code]) -> Code:
     trees = [part.tree for part in parts]
-    is_number = all(part.kind is Number.NUMBER for part in parts)
-    kind = Number.NUMBER if is_number else Number.TENSOR
+    is_number = all(part.kind is ResultKind.NUMBER for part in parts)
+    kind = ResultKind.NUMBER if is_number else ResultKind.TENSOR
     if name == "size":
-        return Code(call(attribute(trees[0], "size"), *trees[1:]), Number.NUMBER if trees[1:] else Number.LIST)
+        return Code(call(attribute(trees[0], "size"), *trees[1:]), ResultKind.NUMBER if trees[1:] else ResultKind.LIST)
     if name in _OPERATORS and len(parts) == 2:
         return Code(ast.BinOp(trees[0], _OPERATORS[name](), trees[1]), kind)
     if name in _EXTREMES and len(parts) == 2:
@@ -136,7 +136,7 @@ def _call(name: str, parts: Sequence[Code]) -> Code:
         return Code(call(_NUMERIC[name], *trees), kind)
     is_known = name in (_UNARY if len(parts) == 1 else _BINARY if len(parts) == 2 else ())
     if is_number and is_known:
-        return Code(call(f"torch.{name}", *(call("torch.tensor", tree) for tree in trees)), Number.TENSOR)
+        return Code(call(f"torch.{name}", *(call("torch.tensor", tree) for tree in trees)), ResultKind.TENSOR)
     if name in _CASTS and len(parts) == 1:
         return Code(call(attribute(trees[0], "to"), path(_CASTS[name])), kind)
     if is_known:
@@ -147,21 +147,22 @@ def _call(name: str, parts: Sequence[Code]) -> Code:
 
 def _tensors(parts: Sequence[Code]) -> list[ast.expr]:
     """Convert all operands to tensors: numbers get the element type of the first tensor."""
-    first = next((part.tree for part in parts if part.kind is Number.TENSOR), None)
+    first = next((part.tree for part in parts if part.kind is ResultKind.TENSOR), None)
     if first is None:
         message = "unsupported: a function whose arguments are all lists"
         raise CodeError(message)
     dtype = attribute(first, "dtype")
     return [
-        part.tree if part.kind is Number.TENSOR else call("torch.as_tensor", part.tree, dtype=dtype) for part in parts
+        part.tree if part.kind is ResultKind.TENSOR else call("torch.as_tensor", part.tree, dtype=dtype)
+        for part in parts
     ]
 
 
-def _extreme(name: str, parts: Sequence[Code], kind: Number) -> Code:
+def _extreme(name: str, parts: Sequence[Code], kind: ResultKind) -> Code:
     function, bound = _EXTREMES[name]
-    if kind is Number.NUMBER:
+    if kind is ResultKind.NUMBER:
         return Code(call(function, parts[0].tree, parts[1].tree), kind)
-    numbers = [part for part in parts if part.kind is Number.NUMBER]
+    numbers = [part for part in parts if part.kind is ResultKind.NUMBER]
     if not numbers:
         return Code(call(f"torch.{function}imum", parts[0].tree, parts[1].tree), kind)
     tensor = next(part for part in parts if part is not numbers[0])

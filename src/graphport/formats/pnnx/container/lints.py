@@ -91,7 +91,7 @@ def declared_shape(
     param_shape = attributes.get("shape")
     if not isinstance(param_shape, tuple) or len(given) != 1 or len(results) != 1:
         return None, None
-    before, after = _numbers(given[0].shape), _numbers(results[0].shape)
+    before, after = _static_sizes(given[0].shape), _static_sizes(results[0].shape)
     if before is None or not after or len(after) == len(param_shape) or prod(before) != prod(after):
         return None, None
     declared = ",".join(map(str, after))
@@ -114,7 +114,7 @@ def read_results(
     """
     if op_type not in _STATES:
         return None, None
-    dims = _numbers(given[0].shape) if given else None
+    dims = _static_sizes(given[0].shape) if given else None
     sizes = [attributes.get(key, 0) for key in ("hidden_size", "num_layers", "proj_size")]
     if dims is None or len(dims) != 3 or not all(type(n) is int for n in sizes):
         return None, None
@@ -125,7 +125,7 @@ def read_results(
     shapes += [(layers * ways, batch, hidden)] * (_STATES[op_type] - 2)
     slots: list[int] = []
     for value in results:
-        own = _numbers(value.shape)
+        own = _static_sizes(value.shape)
         slot = next((n for n in range(slots[-1] + 1 if slots else 0, len(shapes)) if shapes[n] == own), None)
         if slot is None:
             return None, None
@@ -139,7 +139,7 @@ def read_results(
     return slots, Diagnostic("PNNX0206", message, place(), help_, Severity.WARNING)
 
 
-def _numbers(dims: Sequence[object] | None) -> tuple[int, ...] | None:
+def _static_sizes(dims: Sequence[object] | None) -> tuple[int, ...] | None:
     """Return the sizes if all are static."""
     numbers = tuple(dim for dim in dims or () if isinstance(dim, int))
     return None if dims is None or len(numbers) < len(dims) else numbers

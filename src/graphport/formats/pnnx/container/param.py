@@ -73,7 +73,7 @@ class Line:
         return 4 + self.taken
 
     @property
-    def first_entry(self) -> int:
+    def first_parameter(self) -> int:
         """Index of the first `key=value` field; keys include their sign (`@weight`, `$input`, `#0`)."""
         return 4 + self.taken + self.given
 
@@ -98,7 +98,7 @@ class Spans:
         """Take note of where one more line begins."""
         self._starts.append(start)
 
-    def start(self, index: int) -> int:
+    def line_offset(self, index: int) -> int:
         """Return the position of a field's line."""
         return self._starts[index // self.LONGEST]
 
@@ -163,7 +163,7 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
     counts = parse_head(rows, findings)
     lines = [line for row in rows if (line := parse_line(*row, findings)) is not None]
     if not findings.found:
-        names = {field for line in lines for field in line.fields[line.first_result : line.first_entry]}
+        names = {field for line in lines for field in line.fields[line.first_result : line.first_parameter]}
         check_counts(counts, len(lines), len(names), findings)
     return lines
 
@@ -225,7 +225,7 @@ def parse_line(fields: list[str], text: str, start: int, findings: Findings) -> 
         findings.error("PNNX0003", message, place)
         return None
     line.taken, line.given = int(fields[2]), int(fields[3])
-    if line.first_entry > len(fields):
+    if line.first_parameter > len(fields):
         place = line.field(1)
         message = (
             f"{_shown(place)} declares {line.taken} operands and {line.given} results, the line has "
@@ -233,7 +233,7 @@ def parse_line(fields: list[str], text: str, start: int, findings: Findings) -> 
         )
         findings.error("PNNX0003", message, place, "the line is truncated, or its counts are wrong")
         return None
-    for index in range(line.first_entry, len(fields)):
+    for index in range(line.first_parameter, len(fields)):
         field = fields[index]
         if "=" not in field or field[0] == "=":
             place = line.field(index)

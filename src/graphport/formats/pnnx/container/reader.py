@@ -84,11 +84,11 @@ def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagn
     findings = Findings(source)
     name = place.name.removesuffix(ENDING).removesuffix(".pnnx")
     with paused_collection():
-        graph = _Reader(name, findings, Weights(place, findings), tolerant).graph()
+        graph = _GraphReader(name, findings, Weights(place, findings), tolerant).graph()
     return graph, findings.settle()
 
 
-class _Entries(NamedTuple):
+class _ParsedParameters(NamedTuple):
     """Parsed `key=value` fields of a line; shapes are strings with the indices of their fields.
 
     Attributes and strings may be shared between lines.
@@ -102,7 +102,7 @@ class _Entries(NamedTuple):
     """Whether there is no weight."""
 
 
-class _Form(NamedTuple):
+class _LineTemplate(NamedTuple):
     """Shared form of nodes whose lines differ only in names and shapes and have no diagnostics."""
 
     word: str
@@ -112,7 +112,7 @@ class _Form(NamedTuple):
     """For an expression: types of operands and result for which there are no diagnostics."""
 
 
-class _Reader:
+class _GraphReader:
     def __init__(self, name: str, findings: Findings, weights: Weights, tolerant: bool) -> None:  # noqa: FBT001
         self.findings = findings
         self.weights = weights
@@ -125,7 +125,7 @@ class _Reader:
         self._facts: dict[str, TensorFact] = {}
         self._expressions: dict[tuple[str, int], Tree] = {}
         self._known_values: dict[tuple[str, ...], tuple[PlainAttributes, dict[str, tuple[Attribute, str]]]] = {}
-        self._forms: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Form] = {}
+        self._forms: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _LineTemplate] = {}
         self._shapes: dict[str, SharedNotes] = {}
 
     def graph(self) -> Graph:
@@ -141,7 +141,7 @@ class _Reader:
         index = operands = 0
         for fields, line, start in rows:
             self.places.add(start)
-            if not wrong.found and operands <= _MOST_OPERANDS and self._again(index, fields):
+            if not wrong.found and operands <= _MOST_OPERANDS and self._repeat_operator(index, fields):
                 operands += int(fields[2]) + 1
             elif (parsed := parse_line(fields, line, start, wrong)) is not None:
                 operands += parsed.taken + parsed.given
@@ -161,7 +161,7 @@ class _Reader:
         self.made.notes[notes.LAYOUT] = self.weights.layout
         return self.made
 
-    def _again(self, index: int, fields: list[str]) -> bool:
+    def _repeat_operator(self, index: int, fields: list[str]) -> bool:
         """Make the node of a line like one before; `False` where there was none, and nothing is done."""
         if len(fields) < _FEWEST or fields[3] != "1":
             return False
@@ -200,8 +200,8 @@ class _Reader:
     def _line(self, index: int, line: Line) -> None:
         operands = [self._operand(place, line) for place in range(4, line.first_result)]
         count = len(self.findings.found) + self.findings.left_out
-        entries = self._entries(line)
-        indices = range(line.first_result, line.first_entry)
+        entries = self._parse_parameters(line)
+        indices = range(line.first_result, line.first_parameter)
         results = [value for place in indices if (value := self._result(index, place, line, entries)) is not None]
         if any(value is None for value in operands) or len(results) < line.given:
             return
@@ -223,13 +223,13 @@ class _Reader:
                 if len(self.findings.found) + self.findings.left_out == count:
                     self._learn(node, line, entries)
 
-    def _learn(self, node: Node, line: Line, entries: _Entries) -> None:
+    def _learn(self, node: Node, line: Line, entries: _ParsedParameters) -> None:
         """Cache the form of a node without diagnostics, if it depends only on names and shapes."""
         # Other checks of shapes or numbers apply to each line.
         if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
             return
         notes_ = node.copied_notes
-        plain = tuple(field for field in line.fields[line.first_entry :] if field[0] not in "#$")
+        plain = tuple(field for field in line.fields[line.first_parameter :] if field[0] not in "#$")
         key = line.type, entries.keys, plain
         dtypes = (tuple(map(_dtype, (*node.results, *node.operands))),)
         known = self._forms.get(key)
@@ -238,9 +238,11 @@ class _Reader:
                 known.dtypes.update(dtypes)
         elif isinstance(notes_, SharedNotes):
             seen = set(dtypes) if node.word == "Expression" else None
-            self._forms[key] = _Form(node.word, PlainAttributes(node.stated), notes_, seen)
+            self._forms[key] = _LineTemplate(node.word, PlainAttributes(node.stated), notes_, seen)
 
-    def _node(self, index: int, line: Line, given: list[Value], results: list[Value], entries: _Entries) -> Node:
+    def _node(
+        self, index: int, line: Line, given: list[Value], results: list[Value], entries: _ParsedParameters
+    ) -> Node:
         op_type = line.type
         bare = op_type.removeprefix(_PREFIX)
         if "." not in bare and ":" not in bare:
@@ -272,7 +274,7 @@ class _Reader:
         notes_ = SharedNotes({notes.LINE: notes.Line(line.type, "", entries.keys, entries.texts)})
         return self.made.append_new(op_type, given, results, attributes, DIALECT, line.name, origin, notes_)
 
-    def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
+    def _constant(self, value: Value, entries: _ParsedParameters, note: notes.Line) -> None:
         (storage,) = entries.attributes.values()
         if storage is not None:
             value.storage = storage  # pyright: ignore[reportAttributeAccessIssue]  a weight is a storage or None
@@ -288,7 +290,7 @@ class _Reader:
             self.findings.error("PNNX0004", message, line.field(place), "sort the operators topologically")
         return value
 
-    def _result(self, index: int, place: int, line: Line, entries: _Entries) -> Value | None:
+    def _result(self, index: int, place: int, line: Line, entries: _ParsedParameters) -> Value | None:
         name = line.fields[place]
         if name in self.known:
             message = f"the operand {name!r} is defined twice"
@@ -320,13 +322,13 @@ class _Reader:
             self._facts[text] = fact
         return fact
 
-    def _entries(self, line: Line) -> _Entries:
+    def _parse_parameters(self, line: Line) -> _ParsedParameters:
         keys = [""] * line.taken
         shapes: dict[str, tuple[str, int]] = {}
         plain: list[int] = []
         stored: list[int] = []
         fields = line.fields
-        for place in range(line.first_entry, len(fields)):
+        for place in range(line.first_parameter, len(fields)):
             field = fields[place]
             match field[0]:
                 case "#":
@@ -339,7 +341,7 @@ class _Reader:
                     stored.append(place)
                 case _:
                     plain.append(place)
-        attributes, texts = self._plain(line, plain)
+        attributes, texts = self._parse_values(line, plain)
         if stored:
             attributes = dict(attributes)
         for place in stored:
@@ -348,9 +350,11 @@ class _Reader:
                 self._twice(line, key, place)
                 continue
             attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.field(place, len(key) + 1))
-        return _Entries(attributes, texts, tuple(keys), shapes, not stored)
+        return _ParsedParameters(attributes, texts, tuple(keys), shapes, not stored)
 
-    def _plain(self, line: Line, indices: list[int]) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
+    def _parse_values(
+        self, line: Line, indices: list[int]
+    ) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
         """Return the values of non-weight fields, and their strings: shared between equal lines."""
         stated = tuple([line.fields[place] for place in indices])
         known = self._known_values.get(stated)
@@ -390,7 +394,9 @@ class _Reader:
         self.findings.error("PNNX0007", message, line.field(place, len(key) + 2))
 
     def _check_expression(self, line: Line, given: list[Value], results: list[Value]) -> None:
-        place = next((n for n in range(line.first_entry, len(line.fields)) if line.fields[n].startswith("expr=")), None)
+        place = next(
+            (n for n in range(line.first_parameter, len(line.fields)) if line.fields[n].startswith("expr=")), None
+        )
         if place is None:
             self.findings.error("PNNX0007", f"the expression {line.name} has no parameter `expr`", line.field(1))
             return
@@ -452,7 +458,7 @@ def _keys(fields: list[str], first: int, stop: int) -> tuple[tuple[str, ...], in
 _NO_KEYS = ("", "")
 
 
-def _is_weight(entries: _Entries) -> bool:
+def _is_weight(entries: _ParsedParameters) -> bool:
     """Whether the only attribute is a weight; pnnx of 2022 calls it like the buffer, later ones `data`."""
     return len(entries.attributes) == 1 and next(iter(entries.attributes)).startswith("@")
 

@@ -127,14 +127,14 @@ def format_float(number: float) -> str:
     if single == 0:
         return "0.0"
     if abs(single) < 1e-4 or abs(single) >= 1e6:
-        text = f"{single:e}" if _is_same(f"{single:e}", single) else f"{single:.8e}"
+        text = f"{single:e}" if _equals_float32(f"{single:e}", single) else f"{single:.8e}"
         digits, exponent = text.split("e")
         return f"{digits}e{int(exponent)}"
-    text = f"{single:g}" if _is_same(f"{single:g}", single) else f"{single:.9g}"
+    text = f"{single:g}" if _equals_float32(f"{single:g}", single) else f"{single:.9g}"
     return text if "." in text or "e" in text else f"{text}.0"
 
 
-def _is_same(text: str, single: float) -> bool:
+def _equals_float32(text: str, single: float) -> bool:
     return bool(np.float32(float(text)) == np.float32(single))
 
 

@@ -33,10 +33,10 @@ class Weights:
     @property
     def layout(self) -> Layout:
         """How the archive is laid out; one that no weight is in is looked at, too."""
-        self._open(None)
+        self._open_archive(None)
         return Layout.WIDE if self._archive is None else self._archive.layout
 
-    def _open(self, field: Field | None) -> None:
+    def _open_archive(self, field: Field | None) -> None:
         if self._file is not None or self._is_missing:
             return
         try:
@@ -65,7 +65,7 @@ class Weights:
         if dtype is None or len(lengths) < len(shape):
             self._findings.error("PNNX0106", f"{name} is declared as {field.text}, which no weight can be", field)
             return None
-        self._open(field)
+        self._open_archive(field)
         if self._archive is None or self._file is None:
             return None
         member = self._archive.members.get(name)

@@ -156,7 +156,7 @@ class _Writer:
         graph = self.graph
         constants = [value for value in graph.constants if value.uses]
         owners = [*graph.inputs, *constants, *graph]
-        if all(_place(owner) >= 0 for owner in owners) and (self._ends() or not graph.outputs):
+        if all(_source_offset(owner) >= 0 for owner in owners) and (self._ends() or not graph.outputs):
             # Nothing was added: the lines keep their positions.
             rows = [*self._inputs(), *map(self._constant, constants), *map(self._node, graph), *self._outputs()]
             return iter(sorted(rows, key=lambda row: row.place))
@@ -171,7 +171,9 @@ class _Writer:
                 rows[-1] = rows[-1]._replace(outputs=[*rows[-1].outputs, value])
                 continue
             name = line.name if line is not None else f"pnnx_input_{len(rows)}"
-            rows.append(_Row("pnnx.Input", name, (), [value], _stated(line), line=line, place=_place(value)))
+            rows.append(
+                _Row("pnnx.Input", name, (), [value], _source_attributes(line), line=line, place=_source_offset(value))
+            )
         return rows
 
     def _constant(self, value: Value) -> _Row:
@@ -179,7 +181,9 @@ class _Writer:
         if value.storage is None:
             self._error("PNNX0302", f"the numbers of {value.name} are not there", value.origin)
         (name,) = self._called([value]) if line is None else (line.name,)
-        return _Row("pnnx.Attribute", name, (), [value], {"@data": value.storage}, line=line, place=_place(value))
+        return _Row(
+            "pnnx.Attribute", name, (), [value], {"@data": value.storage}, line=line, place=_source_offset(value)
+        )
 
     def _node(self, node: Node) -> _Row:
         if node.dialect != _DIALECT or len(node.operands) < len(node.inputs):
@@ -197,7 +201,7 @@ class _Writer:
         if line is None and "." not in word and ":" not in word:
             word = f"pnnx.{word}"
         name = node.name or f"{word}_{len(self._names)}"
-        return _Row(word, name, node.operands, node.results, attributes, stated, line, _place(node))
+        return _Row(word, name, node.operands, node.results, attributes, stated, line, _source_offset(node))
 
     def _ends(self) -> list[notes.Line]:
         """The lines that outputs were read from, if there are as many outputs still."""
@@ -212,7 +216,7 @@ class _Writer:
         rows: list[_Row] = []
         for line in lines:
             taken, values = values[: line.count], values[line.count :]
-            rows.append(_Row(line.type, line.name, taken, (), _stated(line), line.keys, line, line.start))
+            rows.append(_Row(line.type, line.name, taken, (), _source_attributes(line), line.keys, line, line.start))
         return rows
 
     def _line(self, row: _Row) -> str:
@@ -336,7 +340,7 @@ def _encoded(lines: Sequence[str]) -> bytes:
     return "".join([f"{line}\n" for line in lines]).encode("utf-8", "backslashreplace")
 
 
-def _place(owner: Node | Value) -> int:
+def _source_offset(owner: Node | Value) -> int:
     """Where the line began that a node, input or constant was read from; -1 if it was not read."""
     line = notes.line_of(owner.note(notes.LINE))
     if line is None or line.start >= 0:
@@ -344,11 +348,11 @@ def _place(owner: Node | Value) -> int:
     origin = owner.unasked_origin
     if isinstance(origin, tuple):
         locations, index = origin
-        return locations.start(index) if isinstance(locations, Spans) else -1
+        return locations.line_offset(index) if isinstance(locations, Spans) else -1
     return -1 if origin is None or origin.start is None else origin.start
 
 
-def _stated(line: notes.Line | None) -> dict[str, Attribute]:
+def _source_attributes(line: notes.Line | None) -> dict[str, Attribute]:
     return {} if line is None else {key: value for key, (value, _) in line.texts.items()}
 
 

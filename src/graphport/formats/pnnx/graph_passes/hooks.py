@@ -77,11 +77,11 @@ def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]],
     if len(node.results) != 1:
         return
     if node.word == _DICTIONARY:
-        lists[node.output] = [_settled(node, value, numbers) for value in _flat(node.inputs[1::2], lists)]
+        lists[node.output] = [_to_tensor_element(node, value, numbers) for value in _flat(node.inputs[1::2], lists)]
     elif node.word in _PACKS and node.inputs and all(value in numbers for value in node.inputs):
         numbers[node.output] = tuple(numbers[value] for value in node.inputs if value is not None)
     elif node.word in _PACKS:
-        lists[node.output] = [_settled(node, value, numbers) for value in _flat(node.inputs, lists)]
+        lists[node.output] = [_to_tensor_element(node, value, numbers) for value in _flat(node.inputs, lists)]
     elif node.word == "prim::Constant":
         numbers[node.output] = node.attributes.get("value")
     elif node.word == "Expression":
@@ -91,7 +91,7 @@ def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]],
         _note_expression(node, trees[text], numbers, lists)
 
 
-def _settled(node: Node, item: Item, numbers: Mapping[Value, Any]) -> Item:
+def _to_tensor_element(node: Node, item: Item, numbers: Mapping[Value, Any]) -> Item:
     """Return an element of a list with tensors: numbers become tensors, too."""
     if item is None or item not in numbers or node.graph is None:
         return item
@@ -122,12 +122,12 @@ def _note_expression(node: Node, tree: Tree | None, numbers: dict[Value, Any], l
             numbers[node.output] = node.attributes.get("expr")
         return
     if not node.inputs:
-        numbers[node.output] = _plain(tree, node.attributes.get("expr"))
-    elif isinstance(tree, List) and all(_is_item(part, node) for part in tree.arguments):
-        lists[node.output] = [_item(part, node) for part in tree.arguments]
+        numbers[node.output] = _literal_value(tree, node.attributes.get("expr"))
+    elif isinstance(tree, List) and all(_is_tensor_element(part, node) for part in tree.arguments):
+        lists[node.output] = [_to_list_element(part, node) for part in tree.arguments]
 
 
-def _item(part: Tree, node: Node) -> Item:
+def _to_list_element(part: Tree, node: Node) -> Item:
     """Return a list element as an operand, `None`, or an expression, for which a node is created."""
     if isinstance(part, Reference):
         return node.inputs[part.index]
@@ -138,7 +138,7 @@ def _item(part: Tree, node: Node) -> Item:
     return node.graph.insert_before(node, made).output
 
 
-def _plain(tree: Tree, text: Any) -> Any:
+def _literal_value(tree: Tree, text: Any) -> Any:
     if isinstance(tree, Literal):
         return tree.value
     if isinstance(tree, List) and all(isinstance(part, Literal) for part in tree.arguments):
@@ -146,12 +146,12 @@ def _plain(tree: Tree, text: Any) -> Any:
     return text
 
 
-def _is_item(part: Tree, node: Node) -> bool:
+def _is_tensor_element(part: Tree, node: Node) -> bool:
     """Whether a list element is `None`, or a tensor with axes: numbers would form a shape."""
     if isinstance(part, Call):
         references = [each for each in postorder(part) if isinstance(each, Reference)]
         is_length = any(isinstance(each, Call) and each.text == "size" for each in postorder(part))
-        return bool(references) and not is_length and any(_is_item(each, node) for each in references)
+        return bool(references) and not is_length and any(_is_tensor_element(each, node) for each in references)
     if isinstance(part, Literal):
         return part.value is None
     if not isinstance(part, Reference) or part.index >= len(node.inputs):
