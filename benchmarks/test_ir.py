@@ -54,7 +54,7 @@ def edit(graph: Graph) -> None:
     """Everything that a pass may do to a whole graph."""
     replace_each(graph)
     verify(graph)
-    rewrite.sort(graph)
+    rewrite.sort_topologically(graph)
     verify(rewrite.copy(graph))
     graph.set_outputs(graph.outputs[:1])
     rewrite.remove_dead(graph)

@@ -78,7 +78,7 @@ TASKS: dict[str, tuple[Callable[[int], Any], Callable[[Any, Path], object]]] = {
     "verify": (chain, lambda graph, _: verify(graph)),
     "replace each": (chain, lambda graph, _: replace_each(graph)),
     "copy": (chain, lambda graph, _: rewrite.copy(graph)),
-    "sort": (chain, lambda graph, _: rewrite.sort(graph)),
+    "sort": (chain, lambda graph, _: rewrite.sort_topologically(graph)),
     "infer": (chain, lambda graph, _: infer(graph)),
     "legalize": (raw, lambda graph, _: legalize(graph)),
     "lift to NNEF": (chain, lambda graph, _: lift(graph, "nnef")),

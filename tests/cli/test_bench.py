@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from graphport.backends import BACKENDS
-from graphport.backends.latency import in_turns
+from graphport.backends.latency import measure_interleaved
 from graphport.cli.main import cli
 from tests.models import model, node
 
@@ -69,6 +69,6 @@ def test_what_no_runtime_runs_is_told(tmp_path):
 
 
 def test_turns_measure_what_takes_longer():
-    quick, slow = in_turns([lambda: time.sleep(0.001), lambda: time.sleep(0.02)], 0.1)
+    quick, slow = measure_interleaved([lambda: time.sleep(0.001), lambda: time.sleep(0.02)], 0.1)
     assert quick.median < slow.median
     assert slow.least >= 19

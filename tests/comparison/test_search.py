@@ -52,7 +52,7 @@ def search(
     return Search(a, b, partners, given_a, given_b, limits, "reference", "reference", deadline=deadline)
 
 
-def found_in(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None) -> find.Found:
+def found_in(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None) -> find.FirstDifference:
     found = search(a, b, x, y).run()
     assert found is not None
     assert (found.difference.name, found.difference.other) == (found.partner.name, found.value.name)
@@ -64,7 +64,7 @@ def named(graph: Graph) -> dict[str, Value]:
     return {value.name: value for value in graph.values()}
 
 
-def words(found: find.Found) -> tuple[list[str], list[str]]:
+def words(found: find.FirstDifference) -> tuple[list[str], list[str]]:
     return [each.word for each in found.a], [each.word for each in found.b]
 
 

@@ -139,7 +139,7 @@ def test_what_can_stand_where_another_does(x, y, alike):
     ],
 )
 def test_real_numbers_are_those_of_any_floating_type(dtype, real):
-    assert stream.is_real(np.zeros(1, dtype)) is real
+    assert stream.has_floats(np.zeros(1, dtype)) is real
 
 
 def test_a_value_takes_the_bytes_of_its_numbers_and_one_of_unknown_shape_a_page():

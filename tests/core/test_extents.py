@@ -101,7 +101,7 @@ def test_sizes_give_the_numbers_of_all_that_stands_for_something():
     half = extents.define("half", height // 2)
     area = extents.define("area", half * 3 + 1)
     extents.define("other", width + 1)
-    assert extents.numbers({"H": 9}) == {"H": 9, "half": 4, "area": 13}
+    assert extents.evaluate_symbols({"H": 9}) == {"H": 9, "half": 4, "area": 13}
     assert extents.evaluate(area, {"H": 9}) == 13
 
 
@@ -325,7 +325,7 @@ def test_definitions_are_counted_back_to_what_stands_for_nothing():
     assert extents.evaluate(4, {}) == 4
     with pytest.raises(KeyError):
         extents.evaluate(area, {"H": 7})
-    assert extents.numbers({"half": 9, "W": 2}) == {"half": 9, "W": 2, "area": 18, "other": 3}
+    assert extents.evaluate_symbols({"half": 9, "W": 2}) == {"half": 9, "W": 2, "area": 18, "other": 3}
 
 
 def test_a_copy_knows_the_same_and_learns_by_itself():

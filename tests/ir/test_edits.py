@@ -153,7 +153,7 @@ class Edits(RuleBasedStateMachine):
         random.shuffle(nodes)
         for node in nodes:
             graph.move_before(nodes[0], node)
-        assert rewrite.sort(graph) == []
+        assert rewrite.sort_topologically(graph) == []
 
     @precondition(lambda self: len(self.all_nodes) > 8)
     @rule(where=places)

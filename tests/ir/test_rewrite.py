@@ -305,7 +305,7 @@ def test_a_node_is_copied_with_its_bodies():
 def test_each_node_is_put_behind_those_that_it_reads_from():
     graph, (a, b, c) = chain(3)
     graph.reorder([c, b, a])
-    assert rewrite.sort(graph) == []
+    assert rewrite.sort_topologically(graph) == []
     assert order(graph) == ["v0", "v1", "v2"]
 
 
@@ -314,7 +314,7 @@ def test_what_is_in_order_stays():
     x = graph.add_input("x")
     for name in "dacb":
         graph.append(relu(x, name))
-    assert rewrite.sort(graph) == []
+    assert rewrite.sort_topologically(graph) == []
     assert order(graph) == ["d", "a", "c", "b"]
 
 
@@ -324,7 +324,7 @@ def test_the_first_node_that_can_come_next_does():
     late, b, _c, early, _e = (graph.append(relu(x, name)) for name in ("late", "b", "c", "early", "e"))
     late.inputs = [early.output]
     b.inputs = [x, x]
-    assert rewrite.sort(graph) == []
+    assert rewrite.sort_topologically(graph) == []
     assert order(graph) == ["b", "c", "early", "late", "e"]
 
 
@@ -334,7 +334,7 @@ def test_what_a_body_reads_comes_before_the_node_that_holds_it():
     deeper, _ = branch(body, a.output, "c")
     late = graph.append(relu(a.output, "late"))
     first(next(deeper.bodies())).set_input(0, late.output)
-    assert rewrite.sort(graph) == []
+    assert rewrite.sort_topologically(graph) == []
     assert order(graph) == ["v0", "late", "b_if"]
 
 
@@ -343,7 +343,7 @@ def test_what_a_body_returns_comes_before_the_node_that_holds_it():
     _node, body = branch(graph, a.output)
     late = graph.append(relu(a.output, "late"))
     body.add_output(late.output)
-    rewrite.sort(graph)
+    rewrite.sort_topologically(graph)
     assert order(graph) == ["v0", "late", "b_if"]
 
 
@@ -351,9 +351,9 @@ def test_a_body_is_sorted_by_itself():
     graph, (a,) = chain(1)
     _, body = branch(graph, a.output)
     body.insert_before(first(body), relu(first(body).output, "c"))
-    rewrite.sort(graph)
+    rewrite.sort_topologically(graph)
     assert names(body.values()) == ["c", "b"]
-    rewrite.sort(body)
+    rewrite.sort_topologically(body)
     assert names(body.values()) == ["b", "c"]
 
 
@@ -365,14 +365,14 @@ def test_a_cycle_is_returned_and_put_last():
     a.inputs = [x, c.output]
     b.inputs = [a.output]
     c.inputs = [x, b.output]
-    assert rewrite.sort(graph) == [b, c, a]
+    assert rewrite.sort_topologically(graph) == [b, c, a]
     assert [node.output.name for node in graph] == ["free", "after", "a", "b", "c"]
 
 
 def test_a_node_that_reads_itself_is_a_cycle():
     graph, (a,) = chain(1)
     a.set_input(1, a.output)
-    assert rewrite.sort(graph) == [a]
+    assert rewrite.sort_topologically(graph) == [a]
 
 
 @given(graphs(nesting=1), st.randoms(use_true_random=False))
@@ -380,17 +380,17 @@ def test_sorting_undoes_any_shuffling(graph, random):
     nodes = list(graph)
     random.shuffle(nodes)
     graph.reorder(nodes)
-    assert rewrite.sort(graph) == []
+    assert rewrite.sort_topologically(graph) == []
     verify(graph)
     sorted_once = list(graph)
-    rewrite.sort(graph)
+    rewrite.sort_topologically(graph)
     assert list(graph) == sorted_once
 
 
 @given(graphs())
 def test_a_graph_in_order_is_not_touched(graph):
     nodes = list(graph)
-    rewrite.sort(graph)
+    rewrite.sort_topologically(graph)
     assert list(graph) == nodes
 
 

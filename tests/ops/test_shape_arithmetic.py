@@ -224,7 +224,7 @@ def claims(proto):
 
 def hold(extents, facts, real, sizes):
     """Hold what is claimed against what a run has; how many numbers that were."""
-    count, numbers = 0, extents.numbers(sizes)
+    count, numbers = 0, extents.evaluate_symbols(sizes)
     for name, fact in facts.items():
         if not isinstance(fact, TensorFact) or fact.shape is None:
             continue

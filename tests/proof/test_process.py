@@ -54,7 +54,7 @@ def test_large_answers_arrive_whole(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("answering", "Answering", "numpy", "answering"))
     process.ask_to_load("nothing", 1)
-    assert process.opened().version == "1"
+    assert process.finish_loading().version == "1"
     value = np.arange(500_000, dtype=np.float32)
     process.ask_to_run([value, value[:0]], {})
     doubled, empty = process.answer().outputs
@@ -71,7 +71,7 @@ def test_a_runtime_that_does_not_finish_is_killed_at_the_limit(tmp_path, monkeyp
     with limited(None):
         process.ask_to_load("nothing", 1)
         with pytest.raises(UnfinishedError, match=r"did not finish within 1 s; GRAPHPORT_LIMITS=proof\.seconds=N"):
-            process.opened()
+            process.finish_loading()
     assert not process.is_alive
 
 
@@ -82,7 +82,7 @@ def test_a_runtime_that_is_stopped_is_killed_at_the_limit(tmp_path, monkeypatch,
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("answering", "Answering", "numpy", "answering"))
     process.ask_to_load("nothing", 1)
-    process.opened()
+    process.finish_loading()
     os.kill(process.pid, signal.SIGSTOP)
     monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.seconds=1")
     with limited(None):
@@ -106,7 +106,7 @@ def test_a_runtime_that_takes_more_memory_than_allowed_is_killed(tmp_path, monke
         monkeypatch.setattr(processes.child_process, "resident_bytes", lambda _process=None: 0)
     with limited(1):
         process.ask_to_load("nothing", 1)
-        process.opened()
+        process.finish_loading()
         process.ask_to_run([np.zeros(1, np.float32)], {})
         with pytest.raises(UnfinishedError, match="took more memory"):
             process.answer()
@@ -119,7 +119,7 @@ def test_a_runtime_that_ends_is_told_at_once_though_a_child_of_its_own_keeps_the
     process = Process(Runtime("leaving", "Leaving", "numpy", "leaving"))
     process.ask_to_load("nothing.onnx", 1)
     with pytest.raises(UnansweredError, match="its process ended with 3"):
-        process.opened()
+        process.finish_loading()
     assert not process.is_alive
 
 
@@ -144,7 +144,7 @@ def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_ot
     witness = NativeRunner(side, Runtime("picky", "Picky", "numpy", "picky"))
     witness.load()
     for length in (2, 1, 3):
-        witness.start(make_test_input(graph, "normal", {"N": length}, 0), side)
+        witness.start_run(make_test_input(graph, "normal", {"N": length}, 0), side)
         if length == 1:
             with pytest.raises(UnansweredError, match="its process ended with 3"):
                 witness.finish()
@@ -165,7 +165,7 @@ def test_a_runtime_may_be_installed_in_another_python(tmp_path, monkeypatch):
     assert not runtime._replace(package="numpy_that_is_not_there").is_installed
     process = Process(runtime)
     process.ask_to_load("nothing", 1)
-    assert process.opened().version == "1"
+    assert process.finish_loading().version == "1"
     process.end()
 
 
@@ -184,9 +184,9 @@ def test_a_process_with_many_open_files_hears_its_runtimes():
         with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
             assert stream.fileno() > 1024
             place = bytearray(8)
-            assert processes._Selecting(stream).hear(memoryview(place), 0.01) is None  # pyright: ignore[reportPrivateUsage]
+            assert processes._Selecting(stream).read_into(memoryview(place), 0.01) is None  # pyright: ignore[reportPrivateUsage]
             os.write(sink, b"answer")
-            assert processes._Selecting(stream).hear(memoryview(place), 5) == len(b"answer")  # pyright: ignore[reportPrivateUsage]
+            assert processes._Selecting(stream).read_into(memoryview(place), 5) == len(b"answer")  # pyright: ignore[reportPrivateUsage]
     finally:
         for each in (*opened, source, sink):
             os.close(each)

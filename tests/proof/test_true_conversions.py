@@ -14,7 +14,7 @@ from graphport.proof.coverage.exploration import DIFFERS_ON_NAN
 from graphport.proof.coverage.undefined import undefined_result
 from graphport.proof.interface import interface_differences
 from graphport.proof.narrowing import narrowed_nodes
-from graphport.proof.pieces.ranges import is_whole
+from graphport.proof.pieces.ranges import is_integral
 from graphport.proof.side import Side, paired
 from graphport.proof.test_inputs import KINDS, make_test_input
 from tests.models import node
@@ -273,9 +273,9 @@ def test_a_cast_between_nodes_that_only_the_written_file_has_is_never_executed(t
 
 
 def test_sign_and_roundings_are_whole():
-    assert is_whole(_computed("Floor"))
-    assert is_whole(_computed("Sign"))
-    assert not is_whole(_computed("Tanh"))
+    assert is_integral(_computed("Floor"))
+    assert is_integral(_computed("Sign"))
+    assert not is_integral(_computed("Tanh"))
 
 
 def _computed(op):

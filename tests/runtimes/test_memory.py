@@ -33,7 +33,7 @@ def chain(*nodes):
     ],
 )
 def test_what_is_read_later_is_held(nodes, count):
-    told = memory.held(chain(*nodes).graph, {}) - 2 * MB
+    told = memory.estimate_proof_bytes(chain(*nodes).graph, {}) - 2 * MB
     assert told / MB == pytest.approx(count, abs=0.01)
 
 
@@ -47,7 +47,7 @@ def test_a_run_holds_no_more_than_is_told():
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 3 * MB < most < memory.held(graph, {}) - 2 * MB + MB / 2
+    assert 3 * MB < most < memory.estimate_proof_bytes(graph, {}) - 2 * MB + MB / 2
 
 
 def test_a_larger_file_may_hold_more_and_a_model_in_memory_what_there_is(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphport.backends.latency import in_turns
+from graphport.backends.latency import measure_interleaved
 from graphport.core.diagnostics import DiagnosticError
 from graphport.runtimes.worker import Worker, trips
 
@@ -48,7 +48,7 @@ def test_the_way_to_a_process_is_no_time_of_its_runtime(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found, x)
     # What is left is the 20 ms that it slept, however long 8 MiB took there and back.
     assert 0 < lost.seconds < whole - 0.02
-    (measured,) = in_turns([lambda: worker.run(arrays)], seconds=0.0, least=3)
+    (measured,) = measure_interleaved([lambda: worker.run(arrays)], seconds=0.0, least=3)
     began = time.perf_counter()
     worker.run(arrays)
     assert 20 <= measured.least < 20 + 1e3 * (time.perf_counter() - began)

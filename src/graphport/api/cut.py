@@ -207,7 +207,7 @@ def _operands(node: Node) -> list[Value]:
     return [value for value in part.reads(node) if part.is_input_dependent(value)]
 
 
-def _unfit(found: part.Part, given: Sequence[Value], wanted: Sequence[Value]) -> list[Diagnostic]:
+def _unfit(found: part.Subgraph, given: Sequence[Value], wanted: Sequence[Value]) -> list[Diagnostic]:
     """Return errors of a choice of inputs and outputs."""
     findings: list[Diagnostic] = []
     for value in wanted:

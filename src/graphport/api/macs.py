@@ -31,7 +31,7 @@ def with_example(found: Inspection, graph: Graph) -> Inspection:
     if all(_is_short(dim, extents) for dim in dims):
         return found
     sizes = _sizes(graph, dims)
-    numbers = extents.numbers(sizes)
+    numbers = extents.evaluate_symbols(sizes)
     by_operator = {op: evaluate(macs, numbers) for op, macs in found.macs_by_operator.items()}
     return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
 
@@ -48,7 +48,7 @@ def compare_summaries(before: Graph, after: Graph) -> tuple[Inspection, Inspecti
 def _at(found: Inspection, graph: Graph, sizes: dict[str, int]) -> Inspection:
     dims = [found.macs, *found.macs_by_operator.values()]
     lacking = {name for dim in dims for name in graph.extents.free(dim)} - sizes.keys()
-    numbers = graph.extents.numbers({**sizes, **dict.fromkeys(lacking, _USUAL)})
+    numbers = graph.extents.evaluate_symbols({**sizes, **dict.fromkeys(lacking, _USUAL)})
     by_operator = {op: evaluate(macs, numbers) for op, macs in found.macs_by_operator.items()}
     return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
 

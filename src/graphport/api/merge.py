@@ -214,7 +214,7 @@ def _keep_names(graph: Graph, other: Graph, twins: Mapping[Value, Value]) -> Non
 
 
 def _renamed(graph: Graph, value: Value) -> Value:
-    twin = value.twin()
+    twin = value.copy_detached()
     twin.name = graph.fresh(value.name)
     if twin.name != value.name:
         states.unmark(twin)

@@ -111,7 +111,7 @@ def expect(a: formats.Format, b: formats.Format) -> None:
     for letter, kind in (("a", a), ("b", b)):
         runtime = RUNTIMES.get(kind.name)
         if runtime is not None and runtime.is_installed:
-            pool().start(runtime, process_key(letter))
+            pool().prestart(runtime, process_key(letter))
 
 
 def side(
@@ -131,7 +131,7 @@ def side(
         model.path.name if model.path is not None else "the first model" if letter == "a" else "the second"
     )
     runtime = RUNTIMES.get(model.format) if path is not None else None
-    is_known = runtime is not None and runtime.is_known_reader(model.versions)
+    is_known = runtime is not None and runtime.is_decisive_reader(model.versions)
     format = model.format if path is not None else ""
     return Side(letter, name, graph, path, runtime, size_of_files(model, *made_of), format, is_known)
 

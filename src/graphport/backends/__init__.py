@@ -91,7 +91,7 @@ def prepare(
         message = f"the weights {_listed(missing)} are missing"
         raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
-        return _first(graph, threads, once=once, quick=quick)
+        return _prepare_preferred(graph, threads, once=once, quick=quick)
     check_name(backend)
     if not is_installed(backend):
         package, least = BACKENDS[backend].package, BACKENDS[backend].least
@@ -154,7 +154,7 @@ def preferred(graph: Graph) -> list[str]:
     return [name for name in dict.fromkeys((*own, *others)) if is_installed(name)]
 
 
-def _first(graph: Graph, threads: int, **flags: bool) -> Session:
+def _prepare_preferred(graph: Graph, threads: int, **flags: bool) -> Session:
     *others, last = preferred(graph)
     for name in others:
         try:

@@ -35,10 +35,10 @@ def latencies(
     Raises:
         DiagnosticError: errors of a session that cannot run.
     """
-    return in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least, most)
+    return measure_interleaved([lambda made=made: made.run(inputs) for made in sessions], seconds, least, most)
 
 
-def in_turns(
+def measure_interleaved(
     tasks: Sequence[Callable[[], object]], seconds: float, least: int = 5, most: int = 10_000
 ) -> list[Latency]:
     """Measure the time of each of `tasks`, as `latencies` does."""

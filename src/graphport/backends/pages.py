@@ -78,7 +78,7 @@ class PagesSession:
         if limits is not None:
             limits.check(_TITLE)
             limits.check_nodes(self._graph, _TITLE)
-        began, left = time.monotonic(), math.inf if limits is None else limits.left
+        began, left = time.monotonic(), math.inf if limits is None else limits.remaining_seconds
         allowed = 0 if limits is None else limits.nbytes
         nbytes = allowed and resident_bytes() + allowed
         work = _Work(self._pages, min(deadline, began + left), observe, watch, nbytes)

@@ -131,11 +131,11 @@ def _measured(
     name: str, models: Sequence[Model], runs: Sequence[dict[str, Any]], seconds: float, threads: int
 ) -> list[Latency]:
     from graphport.api.run import timed_session
-    from graphport.backends.latency import in_turns
+    from graphport.backends.latency import measure_interleaved
 
     sessions = [timed_session(model, name, threads=threads) for model in models]
     tasks = [partial(made.run, run) for made, run in zip(sessions, runs, strict=True)]
-    return in_turns(tasks, seconds)
+    return measure_interleaved(tasks, seconds)
 
 
 def _kernels(model: Model, run: dict[str, Any]) -> list[Kernel]:

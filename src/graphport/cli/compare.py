@@ -235,7 +235,7 @@ def _document(
         "passed": result.passed,
         "outputs": [difference.as_json() for difference in result.outputs],
         "values": [difference.as_json() for difference in result.values],
-        "first": None if result.first is None else result.first.name,
+        "first": None if result.first_difference is None else result.first_difference.name,
         "notes": list(result.notes),
     }
     if not is_asked:
@@ -275,7 +275,7 @@ def _tell(result: Comparison, sort: str, limit: int | None, *, every_value: bool
     if len(rows) < len(names):
         click.echo(f"{len(names) - len(rows)} more rows are not shown")
     if every_value:
-        place = None if result.first is None else shown(result.first.name)
+        place = None if result.first_difference is None else shown(result.first_difference.name)
         click.echo("no value differs" if place is None else f"the first value that differs is {place}")
     click.echo("equal within tolerance" if result.passed else "the outputs differ")
 

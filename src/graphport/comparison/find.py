@@ -11,7 +11,7 @@ import numpy as np
 from graphport.backends import reference
 from graphport.comparison.metrics import Difference
 from graphport.comparison.pairs import pairs
-from graphport.comparison.stream import Pair, Stream, Unanswered, computed, is_alike, is_array, is_real, values_of
+from graphport.comparison.stream import Pair, Stream, Unanswered, computed, has_floats, is_alike, is_array, values_of
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.short_repr import short_repr
 from graphport.ir import part
@@ -36,7 +36,7 @@ _MOST_BLAMED = 24
 
 @short_repr
 @dataclass(frozen=True, eq=False)
-class Found:
+class FirstDifference:
     """The first difference between two graphs.
 
     `a` and `b` are the smallest subgraphs found: on `inputs`, which both take, `value` of `b` differs by `difference`.
@@ -85,7 +85,7 @@ class Search:
     _moved: dict[Value, bool] = field(default_factory=dict["Value", bool], init=False)
     """Values with equal elements in another shape, and whether their rank differs."""
 
-    def run(self) -> Found | None:
+    def run(self) -> FirstDifference | None:
         """The first value that differs, within the body where it does; see `_outside`.
 
         Raises:
@@ -95,7 +95,7 @@ class Search:
         found = self._outside()
         return found if found is None or self.depth >= _DEEPEST else self._inside(found) or found
 
-    def _outside(self) -> Found | None:
+    def _outside(self) -> FirstDifference | None:
         """Return the first value that exceeds the tolerance when it is computed from the values of the first graph.
 
         If there is none, return the largest contribution; `None` if all values are equal.
@@ -131,7 +131,7 @@ class Search:
                 noisy.append((-np.inf if found.snr_db is None else found.snr_db, pair.b))
         return self._moved_first() or self._loudest(noisy)
 
-    def _inside(self, found: Found) -> Found | None:
+    def _inside(self, found: FirstDifference) -> FirstDifference | None:
         """Return the first difference inside the body of a node, in its first differing iteration."""
         first, second = found.a.outputs[0].producer, found.b.outputs[0].producer
         if first is None or second is None or not first.has_bodies:
@@ -157,7 +157,7 @@ class Search:
                 return inner
         return None
 
-    def _of_body(self, found: Found, bodies: tuple[Graph, Graph], inputs: Sequence[Any]) -> Search:
+    def _of_body(self, found: FirstDifference, bodies: tuple[Graph, Graph], inputs: Sequence[Any]) -> Search:
         """Return a search in two bodies with equal inputs."""
         parts = [part.cut(body.outputs) for body in bodies]
         given: list[dict[str, Any]] = []
@@ -175,18 +175,18 @@ class Search:
             depth=self.depth + 1,
         )
 
-    def _moved_first(self) -> Found | None:
+    def _moved_first(self) -> FirstDifference | None:
         """Return a value with equal elements in another shape, which its consumers may not accept."""
         return self._of_shape(next(iter(self._moved))) if self._moved else None
 
-    def _of_shape(self, value: Value) -> Found | None:
+    def _of_shape(self, value: Value) -> FirstDifference | None:
         """A value that has another shape, if it has it when it is computed by itself, too."""
         partner = self.pairs[value]
         cell = self._cell(value, {})
         local = self._local(Pair(partner, value, None, None), cell)
         if local is None or local.passed:
             return None
-        return Found(value, partner, cell.nodes, local, cell.a, cell.b, cell.inputs)
+        return FirstDifference(value, partner, cell.nodes, local, cell.a, cell.b, cell.inputs)
 
     def _differs(self, pair: Pair) -> Difference | None:
         """Return the difference of two values; `None` if they are equal except for the layout, which proves nothing."""
@@ -204,11 +204,11 @@ class Search:
     def difference(self, a: Value, b: Value, x: Any, y: Any) -> Difference:
         """Return the difference of two values; values of different precisions are compared as floats."""
         if is_alike(x, y) and x.dtype != y.dtype:
-            wide = np.float64 if is_real(x) else np.int64
+            wide = np.float64 if has_floats(x) else np.int64
             x, y = x.astype(wide), y.astype(wide)
         return self.limits.difference(a.name, x, y, other=b.name)
 
-    def _examined(self, pair: Pair, known: Mapping[Value, Any]) -> Found | None:
+    def _examined(self, pair: Pair, known: Mapping[Value, Any]) -> FirstDifference | None:
         """Return the difference of a single value, if any."""
         if self._checked >= _MOST_CHECKED:
             return None
@@ -219,7 +219,7 @@ class Search:
             return None
         return self._reshaped(cell.nodes) or self._reduced(pair, cell, local)
 
-    def _reshaped(self, nodes: Iterable[Node]) -> Found | None:
+    def _reshaped(self, nodes: Iterable[Node]) -> FirstDifference | None:
         """Return a result of the nodes whose rank differs: its consumers compute different results."""
         values = (value for node in nodes for value in node.results if self._moved.get(value))
         return next((found for value in values if (found := self._of_shape(value)) is not None), None)
@@ -253,7 +253,7 @@ class Search:
         twins = [partners.get(each) for each in shared]
         piece_a = part.cut([partner], shared)
         piece_b = part.cut([value], [each for each in twins if each is not None])
-        numbers = self._numbers(shared, known)
+        numbers = self._collect_values(shared, known)
         inputs: dict[str, Any] = {}
         for each, twin in zip(shared, twins, strict=True):
             x = numbers[each]
@@ -267,7 +267,7 @@ class Search:
                     inputs[twin.name] = given[own.name]
         return _Cell(piece_a.graph, piece_b.graph, inputs, tuple(piece_b.nodes))
 
-    def _numbers(self, values: Iterable[Value], known: Mapping[Value, Any]) -> dict[Value, Any]:
+    def _collect_values(self, values: Iterable[Value], known: Mapping[Value, Any]) -> dict[Value, Any]:
         """Return values of the first graph: stored ones, or the results of one more run."""
         wanted = list(values)
         found = {value: known[value] for value in wanted if value in known}
@@ -276,7 +276,7 @@ class Search:
             found |= values_of(self.a, self.given_a, missing, self.backend_a)
         return found
 
-    def _reduced(self, pair: Pair, cell: _Cell, local: Difference) -> Found:
+    def _reduced(self, pair: Pair, cell: _Cell, local: Difference) -> FirstDifference:
         """The same with values between that turn out to be equal, though they have other names."""
         if len(cell.nodes) > SMALL:
             for inner, partner in self._equal_within(cell):
@@ -285,7 +285,7 @@ class Search:
             again = self._local(pair, smaller)
             if again is not None and not again.passed and len(smaller.nodes) < len(cell.nodes):
                 cell, local = smaller, again
-        return Found(pair.b, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs)
+        return FirstDifference(pair.b, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs)
 
     def _equal_within(self, cell: _Cell) -> list[tuple[Value, Value]]:
         """Return the values inside a cell that are equal in both graphs, independent of names."""
@@ -307,7 +307,7 @@ class Search:
                     break
         return found
 
-    def _unanswered(self, step: Unanswered, stream: Stream) -> Found | None:
+    def _unanswered(self, step: Unanswered, stream: Stream) -> FirstDifference | None:
         """Return a node that fails on its operands."""
         (node,) = step.nodes
         value = next((value for value in node.results if value in self.pairs), None)
@@ -318,10 +318,12 @@ class Search:
         partner = self.pairs[value]
         cell = self._cell(value, stream.known_a)
         found = Difference(partner.name, value.name, passed=False, reason=step.reason.diagnostics[0].message)
-        return self._reshaped(cell.nodes) or Found(value, partner, cell.nodes, found, cell.a, cell.b, cell.inputs)
+        return self._reshaped(cell.nodes) or FirstDifference(
+            value, partner, cell.nodes, found, cell.a, cell.b, cell.inputs
+        )
 
-    def _loudest(self, noisy: list[tuple[float, Value]]) -> Found | None:
-        best: tuple[float, Found] | None = None
+    def _loudest(self, noisy: list[tuple[float, Value]]) -> FirstDifference | None:
+        best: tuple[float, FirstDifference] | None = None
         for ratio, value in sorted(noisy, key=lambda item: item[0])[:_MOST_BLAMED]:
             if ratio == np.inf:
                 continue
@@ -331,7 +333,9 @@ class Search:
             if local is None or local.snr_db is None:
                 continue
             if best is None or local.snr_db < best[0]:
-                found = Found(value, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs, is_beyond=not local.passed)
+                found = FirstDifference(
+                    value, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs, is_beyond=not local.passed
+                )
                 best = local.snr_db, found
         return None if best is None or best[0] == np.inf else best[1]
 
@@ -351,7 +355,7 @@ def _run(graph: Graph, inputs: Mapping[str, Any], backend: str) -> Any:
 
 def _as_declared(x: Any, value: Value) -> Any:
     dtype = value.dtype
-    if dtype is None or not is_array(x) or not is_real(x) or not dtype.is_floating:
+    if dtype is None or not is_array(x) or not has_floats(x) or not dtype.is_floating:
         return x
     return x.astype(dtype.numpy)
 
@@ -372,7 +376,7 @@ def _is_moved(x: Any, y: Any) -> bool:
 
 def _is_coded(x: Any, y: Any) -> bool:
     """Whether one value has floats, and the other one quantized codes."""
-    return is_array(x) and is_array(y) and is_real(x) != is_real(y)
+    return is_array(x) and is_array(y) and has_floats(x) != has_floats(y)
 
 
 def _next_pair(node: Node, pairs: Mapping[Value, Value]) -> Value | None:

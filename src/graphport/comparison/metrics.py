@@ -103,7 +103,11 @@ class Comparison(Tabular):
     @property
     def caption(self) -> str:
         """The verdict, and the first value that differs where values were compared."""
-        first = f"; the first value that differs is {self.first.name}" if self.first is not None else ""
+        first = (
+            f"; the first value that differs is {self.first_difference.name}"
+            if self.first_difference is not None
+            else ""
+        )
         return f"{'equal within tolerance' if self.passed else 'the outputs differ'}{first}"
 
     @property
@@ -132,9 +136,12 @@ class Comparison(Tabular):
         return Comparison(outputs, self.values, (*self.notes, note))
 
     @property
-    def first(self) -> Difference | None:
+    def first_difference(self) -> Difference | None:
         """The first value, in the order of computation, that differs beyond tolerance."""
         return next((difference for difference in self.values if not difference.passed), None)
+
+    first = first_difference
+    """Deprecated alias of `first_difference`."""
 
 
 def _within(difference: Difference, least_snr: float) -> Difference:
@@ -166,7 +173,7 @@ def difference(
         return Difference(name, other, passed=False, reason=f"shape {list(a.shape)} against {list(b.shape)}")
     if a.dtype == object or a.dtype.kind in "SU":
         return _text(name, other, a, b)
-    return _numbers(name, other, a, b, (relative, absolute))
+    return _compare_arrays(name, other, a, b, (relative, absolute))
 
 
 def compare_outputs(
@@ -228,10 +235,10 @@ def _text(name: str, other: str, a: Any, b: Any) -> Difference:
     differs = a.astype(str) != b.astype(str)
     if not differs.any():
         return Difference(name, other, passed=True, max_abs=0.0, mean_abs=0.0, snr_db=np.inf, cosine=1.0)
-    return Difference(name, other, passed=False, reason="text differs", first=_first(differs))
+    return Difference(name, other, passed=False, reason="text differs", first=_first_index(differs))
 
 
-def _numbers(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:
+def _compare_arrays(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:
     """Of arrays of one type and shape; in blocks, so that a comparison takes hardly more memory than they have."""
     is_exact = a.dtype.kind in "biu"
     x, y = np.ravel(a), np.ravel(b)
@@ -328,5 +335,5 @@ def _scale(largest: float) -> float:
     return 2.0 ** -max(exponent, -1000)
 
 
-def _first(wrong: Any) -> tuple[int, ...]:
+def _first_index(wrong: Any) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

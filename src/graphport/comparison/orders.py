@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.comparison.stream import Stream, Unanswered, is_array, is_real
+from graphport.comparison.stream import Stream, Unanswered, has_floats, is_array
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node, Value
@@ -51,7 +51,7 @@ def bring_into_order(
                     orders[pair.b] = order
     added: set[Node] = set()
     for value, order in orders.items():
-        added |= _turn(b, value, order, pairs)
+        added |= _insert_transpose_pair(b, value, order, pairs)
     return frozenset(added)
 
 
@@ -72,7 +72,13 @@ def _is_candidate(value: Value, partner: Value) -> bool:
 
 def _order(x: Any, y: Any) -> tuple[int, ...] | None:
     """The order in which `y` is nearest to `x`; `None` if that is its own."""
-    if not is_array(x) or not is_array(y) or not is_real(x) or not is_real(y) or sorted(x.shape) != sorted(y.shape):
+    if (
+        not is_array(x)
+        or not is_array(y)
+        or not has_floats(x)
+        or not has_floats(y)
+        or sorted(x.shape) != sorted(y.shape)
+    ):
         return None
     own = tuple(range(x.ndim))
     if x.shape == y.shape and _difference(x, y) <= _NEAR:
@@ -93,7 +99,7 @@ def _difference(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
         return float(error / max(np.nansum(np.abs(x.astype(np.float64))), 1e-30))
 
 
-def _turn(graph: Graph, value: Value, order: tuple[int, ...], pairs: dict[Value, Value]) -> set[Node]:
+def _insert_transpose_pair(graph: Graph, value: Value, order: tuple[int, ...], pairs: dict[Value, Value]) -> set[Node]:
     node, fact = value.producer, value.fact
     if node is None or not isinstance(fact, TensorFact):
         return set()

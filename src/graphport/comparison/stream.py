@@ -76,7 +76,7 @@ class Stream:
             DiagnosticError: the first graph does not run; the second neither, unless it is forced.
         """
         slices_a, slices_b = self._slices()
-        last_a, last_b = _last(slices_a), _last(slices_b)
+        last_a, last_b = _index_last_reads(slices_a), _index_last_reads(slices_b)
         partners = set(self.pairs.values())
         wanted_by_b: dict[Value, int] = {}
         for number, nodes in enumerate(slices_b):
@@ -148,7 +148,9 @@ def is_alike(x: Any, y: Any) -> bool:
     """Whether one array can replace the other one, possibly with another float precision."""
     if not is_array(x) or not is_array(y) or x.shape != y.shape:
         return False
-    return x.dtype == y.dtype or (is_real(x) and is_real(y)) or (x.dtype.kind in _WHOLE and y.dtype.kind in _WHOLE)
+    return (
+        x.dtype == y.dtype or (has_floats(x) and has_floats(y)) or (x.dtype.kind in _WHOLE and y.dtype.kind in _WHOLE)
+    )
 
 
 def is_array(x: object) -> TypeGuard[np.ndarray[Any, Any]]:
@@ -156,7 +158,7 @@ def is_array(x: object) -> TypeGuard[np.ndarray[Any, Any]]:
     return isinstance(x, np.ndarray)
 
 
-def is_real(x: np.ndarray[Any, Any]) -> bool:
+def has_floats(x: np.ndarray[Any, Any]) -> bool:
     """Whether an array has floats of any precision."""
     return x.dtype.kind == "f" or (x.dtype.kind not in "biucOSU" and DType.of(x.dtype).is_floating)
 
@@ -199,7 +201,7 @@ def values_of(
     """Some values of a graph in a run on inputs by name, computed slice by slice."""
     asked = set(wanted)
     slices = sliced(graph)
-    last = _last(slices)
+    last = _index_last_reads(slices)
     known: dict[Value, Any] = {value: given[value.name] for value in graph.inputs}
     found = {value: known[value] for value in asked if value in known}
     for number, nodes in enumerate(slices):
@@ -212,7 +214,7 @@ def values_of(
     return found
 
 
-def _last(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
+def _index_last_reads(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
     """The number of the last slice that reads a value."""
     return {value: number for number, nodes in enumerate(slices) for node in nodes for value in part.reads(node)}
 

@@ -181,7 +181,7 @@ class DirectCall:
         self.dtype = dtypes[-1]
         self._program = program
         self._dtypes = tuple(dtypes)
-        self._alone = _alone(program)
+        self._alone = _single_kernel(program)
 
     def call(self, *arrays: Any) -> Array | None:
         if len(arrays) != len(self._dtypes):
@@ -206,7 +206,7 @@ class DirectCall:
         return result
 
 
-def _alone(program: BlockedProgram) -> tuple[Kernel, list[int]] | None:
+def _single_kernel(program: BlockedProgram) -> tuple[Kernel, list[int]] | None:
     """The one function that a program is, and which operands it takes."""
     index_of = dict(program.loads)
     if len(program.operations) != 1 or any(place not in index_of for place in program.operations[0].arguments):

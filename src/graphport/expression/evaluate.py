@@ -99,7 +99,7 @@ def _apply(function: Function, taken: Sequence[object], default_float: DType) ->
     if function.name == "size":
         return _size(taken)
     if not arrays:
-        return apply_to_scalars(function, [_number(entry) for entry in taken])
+        return apply_to_scalars(function, [_require_number(entry) for entry in taken])
     shapes: list[tuple[int, ...]] = [array.shape for array in arrays]
     try:
         np.broadcast_shapes(*shapes)
@@ -145,11 +145,11 @@ def _operand(entry: object, default_float: DType) -> Operand:
         if dtype not in ARITHMETIC:
             raise Fault("EXPR0203", f"expressions do not compute with {dtype}")
         return Operand(dtype, Priority.TENSOR if entry.ndim else Priority.ZERO_DIM)
-    number = _number(entry)
+    number = _require_number(entry)
     return Operand(scalar_dtype(number, default_float), Priority.SCALAR, number)
 
 
-def _number(entry: object) -> Number:
+def _require_number(entry: object) -> Number:
     if isinstance(entry, bool | int | float | complex):
         return entry
     raise Fault("EXPR0203", f"{entry} is neither a tensor nor a number")

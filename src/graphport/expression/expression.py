@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.expression.functions import Function
-    from graphport.expression.fused.entry import Entry
+    from graphport.expression.fused.entry import CompiledEntry
     from graphport.expression.fused.kernel import FusedProgram
     from graphport.expression.program import Shape
     from graphport.expression.rpn import Step
@@ -53,7 +53,7 @@ class _Runner:
         self._functions = functions
         self._threads = threads
         self._fused: FusedProgram | None = None
-        self._entry: Entry | DirectCall | None = None
+        self._entry: CompiledEntry | DirectCall | None = None
         self._is_undecided = tier != "numpy"
         self._spent = _COMPILING if tier == "fused" else 0.0
         self.current: BlockedProgram | FusedProgram = BlockedProgram(program, functions)
@@ -68,7 +68,7 @@ class _Runner:
             self._consider(out.size)
         self.current.run(operands, out)
 
-    def entry(self, used: Sequence[Array]) -> Entry | DirectCall | None:
+    def compiled_call(self, used: Sequence[Array]) -> CompiledEntry | DirectCall | None:
         """The program as a function of unconverted operands, if it is compiled.
 
         Only for operands of equal shape: then rank-0 tensors are promoted like other tensors.
@@ -77,7 +77,7 @@ class _Runner:
             return None
         if self._entry is None:
             if self._fused is not None:
-                self._entry = self._fused.entry()
+                self._entry = self._fused.compiled_call()
             elif isinstance(self.current, BlockedProgram):
                 self._entry = self.current.direct([array.dtype for array in used])
         return self._entry
@@ -160,7 +160,7 @@ class Expression:
         self._sees_shapes = any(step.action is Action.APPLY and step.function in _SEES_SHAPES for step in self.rpn)
         self._plans: dict[object, _Plan] = {}
         self._tier: Tier = tier
-        self._quick: Entry | DirectCall | None = None
+        self._quick: CompiledEntry | DirectCall | None = None
         self._threads = threads
         if tier == "fused":
             self._check_compiler()
@@ -196,7 +196,9 @@ class Expression:
             raise self._error("EXPR0207", "the result is not a tensor, so it cannot be put into an array")
         return self._value(plan.result, plan, given, out)
 
-    def _quickly(self, quick: Entry | DirectCall, operands: tuple[object, ...], out: Array | None) -> Array | None:
+    def _quickly(
+        self, quick: CompiledEntry | DirectCall, operands: tuple[object, ...], out: Array | None
+    ) -> Array | None:
         """Evaluate by compiled code if it accepts the operands unconverted."""
         if out is not None:
             return quick.call(*operands, out)
@@ -256,7 +258,7 @@ class Expression:
             raise self._error("EXPR0208", f"a batch of {batch_size} has as many outputs, not {out_count}")
 
     def _plan(self, operands: Sequence[Array | Number]) -> _Plan:
-        key = tuple(map(self._kind, operands))
+        key = tuple(map(self._plan_key, operands))
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= _MOST_PLANS:
@@ -265,7 +267,7 @@ class Expression:
                 plan = self._plans[key] = self._prepared(self._built(operands))
         return plan
 
-    def _kind(self, operand: Array | Number) -> object:
+    def _plan_key(self, operand: Array | Number) -> object:
         if isinstance(operand, np.ndarray):
             return operand.dtype, operand.shape if self._sees_shapes else operand.ndim > 0
         # The same number in two types, and the two zeros, are different; a NaN is itself.
@@ -319,7 +321,7 @@ class Expression:
         except KernelFault as error:
             raise error.fault.at(span_of(self.text, self.rpn, program, error.number)) from None
         if program is plan.result.value and not self._sees_shapes:
-            self._quick = runner.entry(used) if len(used) == self.operand_count else None
+            self._quick = runner.compiled_call(used) if len(used) == self.operand_count else None
         if out is not None and target is not out:
             np.copyto(out, target)
             return out
@@ -351,7 +353,7 @@ class Expression:
             raise self._error("EXPR0207", message)
         if not out.flags.writeable:
             raise self._error("EXPR0207", "out is read-only")
-        if any(np.may_share_memory(out, array) and not _is_same(out, array) for array in used):
+        if any(np.may_share_memory(out, array) and not _is_same_view(out, array) for array in used):
             return np.empty(shape, dtype)
         return out
 
@@ -368,7 +370,7 @@ def _operand(operand: object) -> Array | Number:
     return np.asarray(operand)
 
 
-def _is_same(a: Array, b: Array) -> bool:
+def _is_same_view(a: Array, b: Array) -> bool:
     """Whether two arrays view the same elements in the same order."""
     return (
         a.__array_interface__["data"] == b.__array_interface__["data"]

@@ -50,7 +50,7 @@ def parse(text: str | Text, arities: Mapping[str, tuple[int, ...]], *, lenient: 
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBracket:
     """A call or list whose end has not been read."""
 
     token: Token
@@ -84,7 +84,7 @@ class _Parser:
         self.tokens = tokens
         self.arities = arities
         self.position = 0
-        self.open: list[_Open] = []
+        self.open: list[_OpenBracket] = []
         self.findings: list[Diagnostic] = []
 
     @property
@@ -116,7 +116,7 @@ class _Parser:
             case TokenKind.NAME:
                 return self.named(token)
             case TokenKind.LEFT_BRACKET:
-                self.open.append(_Open(token))
+                self.open.append(_OpenBracket(token))
                 return self.empty_list()
             case TokenKind.LEFT_PARENTHESIS:
                 raise self.stop("EXPR0102", "'(' follows no function", token, "an expression is not parenthesized")
@@ -128,7 +128,7 @@ class _Parser:
         following = self.token
         if following is not None and following.kind is TokenKind.LEFT_PARENTHESIS:
             self.position += 1
-            self.open.append(_Open(token, takes=self.known(token)))
+            self.open.append(_OpenBracket(token, takes=self.arities_of(token)))
             return None
         if token.text.startswith("torch."):
             return Literal(token.text, token.start, token.end, value=token.text)
@@ -139,7 +139,7 @@ class _Parser:
             raise self.stop("EXPR0102", f"'(' is expected after {token.text}", following, f"write {token.text}(…)")
         raise self.stop("EXPR0105", f"there is no function or constant '{shown(token.text)}'", token)
 
-    def known(self, token: Token) -> tuple[int, ...]:
+    def arities_of(self, token: Token) -> tuple[int, ...]:
         """The arities of the function that `token` names; an unknown one is noted."""
         found = self.arities.get(token.text)
         if found is None:
@@ -179,7 +179,7 @@ class _Parser:
         self.check_arity(frame)
         return frame.close(token.end)
 
-    def check_arity(self, frame: _Open) -> None:
+    def check_arity(self, frame: _OpenBracket) -> None:
         count = len(frame.arguments)
         if frame.takes and count not in frame.takes:
             takes = " or ".join(map(str, frame.takes))
@@ -234,7 +234,7 @@ def _read_prefix(tokens: list[Token], arities: Mapping[str, tuple[int, ...]], st
     Arities determine the arguments; lists keep their brackets. For a function with an optional argument a comma
     decides. A text that fails here too is reported with the errors of the strict parser.
     """
-    frames: list[_Open] = []
+    frames: list[_OpenBracket] = []
     root: Node | None = None
     for position, token in enumerate(tokens):
         node: Node | None = None
@@ -242,13 +242,13 @@ def _read_prefix(tokens: list[Token], arities: Mapping[str, tuple[int, ...]], st
             node = _leaf(token)
         elif token.kind is TokenKind.NAME:
             if token.text in arities:
-                frames.append(_Open(token, takes=arities[token.text]))
+                frames.append(_OpenBracket(token, takes=arities[token.text]))
             elif token.text.startswith("torch."):
                 node = Literal(token.text, token.start, token.end, value=token.text)
             else:
                 raise strict
         elif token.kind is TokenKind.LEFT_BRACKET:
-            frames.append(_Open(token))
+            frames.append(_OpenBracket(token))
         elif token.kind is TokenKind.RIGHT_BRACKET:
             if not frames or not frames[-1].is_list:
                 raise strict
@@ -257,13 +257,13 @@ def _read_prefix(tokens: list[Token], arities: Mapping[str, tuple[int, ...]], st
             continue
         if root is not None:
             raise strict
-        root = _settle(node, frames, _takes_more(tokens, position))
+        root = _settle(node, frames, _has_next_operand(tokens, position))
     if root is None or frames:
         raise strict
     return root
 
 
-def _settle(node: Node, frames: list[_Open], another: bool) -> Node | None:  # noqa: FBT001
+def _settle(node: Node, frames: list[_OpenBracket], another: bool) -> Node | None:  # noqa: FBT001
     """Append `node` to the pending call; it is the root if there is none."""
     while frames:
         frame = frames[-1]
@@ -276,7 +276,7 @@ def _settle(node: Node, frames: list[_Open], another: bool) -> Node | None:  # n
     return node
 
 
-def _takes_more(tokens: list[Token], position: int) -> bool:
+def _has_next_operand(tokens: list[Token], position: int) -> bool:
     """Whether a comma and then an operand follow the token at `position`."""
     following = tokens[position + 1 : position + 3]
     return len(following) == 2 and following[0].kind is TokenKind.COMMA and following[1].kind in _OPERANDS

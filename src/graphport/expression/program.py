@@ -111,7 +111,7 @@ class _Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Items:
+class _ListOperand:
     """A list on the stack."""
 
     entries: tuple[object, ...]
@@ -169,7 +169,7 @@ class Builder:
             case Action.PUSH:
                 return step.value
             case Action.COLLECT:
-                return _Items(tuple(taken))
+                return _ListOperand(tuple(taken))
             case Action.APPLY:
                 return self.apply(self.functions[step.function], taken, position)
 
@@ -185,7 +185,7 @@ class Builder:
             return _size(taken)
         if any(isinstance(entry, _Tensor) for entry in taken):
             return self.compute(function, taken, position)
-        return apply_to_scalars(function, [_number(function.name, entry) for entry in taken])
+        return apply_to_scalars(function, [_require_number(function.name, entry) for entry in taken])
 
     def compute(self, function: Function, taken: list[object], position: int) -> _Tensor:
         """The value of a function of which at least one argument is a tensor."""
@@ -206,13 +206,13 @@ class Builder:
     def operand(self, name: str, entry: object) -> Operand:
         if isinstance(entry, _Tensor):
             return entry.operand
-        number = _number(name, entry)
+        number = _require_number(name, entry)
         return Operand(scalar_dtype(number, self.default_float), Priority.SCALAR, number)
 
     def converted(self, entry: object, resolution: Resolution, position: int) -> int:
         """The number of the value that has `entry` as the kernel wants it."""
         if not isinstance(entry, _Tensor):
-            return self.constant(_number("", entry), resolution.computed, position)
+            return self.constant(_require_number("", entry), resolution.computed, position)
         number = entry.number
         for dtype in resolution.conversions(entry.dtype):
             number = self.value(Apply("copy", (number,), dtype), position)
@@ -242,7 +242,7 @@ class Builder:
         done: list[Result] = []
         while pending:
             current = pending.pop()
-            if isinstance(current, _Items):
+            if isinstance(current, _ListOperand):
                 pending.append(_End(len(current.entries)))
                 pending.extend(reversed(current.entries))
             elif isinstance(current, _End):
@@ -257,7 +257,7 @@ class Builder:
             return Result(self.program(entry.number))
         if entry is None or isinstance(entry, str):
             return Result(entry)
-        return Result(_number("", entry))
+        return Result(_require_number("", entry))
 
     def program(self, root: int) -> Program:
         """Return the values that `root` depends on, in an order that keeps few of them alive."""
@@ -313,7 +313,7 @@ def _size(taken: Sequence[object]) -> object:
     if not isinstance(tensor, _Tensor):
         raise Fault("EXPR0203", "size takes a tensor")
     if len(taken) == 1:
-        return _Items(tensor.shape)
+        return _ListOperand(tensor.shape)
     axis = taken[1]
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise Fault("EXPR0203", "size takes an integer as its axis")
@@ -323,10 +323,10 @@ def _size(taken: Sequence[object]) -> object:
     return tensor.shape[axis]
 
 
-def _number(function: str, entry: object) -> Number:
+def _require_number(function: str, entry: object) -> Number:
     if isinstance(entry, bool | int | float | complex):
         return entry
-    what = "a list" if isinstance(entry, _Items) else str(entry)
+    what = "a list" if isinstance(entry, _ListOperand) else str(entry)
     raise Fault("EXPR0203", f"{function} takes tensors and numbers, not {what}")
 
 

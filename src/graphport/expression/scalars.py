@@ -28,7 +28,7 @@ def apply_to_scalars(function: Function, arguments: Sequence[Number]) -> Number:
             int64.
     """
     name, signature = function.name, function.signature
-    kind = max((_kind(argument) for argument in arguments), key="bifc".index)
+    kind = max((_type_code(argument) for argument in arguments), key="bifc".index)
     accepts = signature.accepts + ("b" if "i" in signature.accepts else "")
     if kind not in accepts and not (name == "logaddexp" and kind in "bi"):
         raise Fault("EXPR0203", f"{name} does not take {_WORDS[kind]}")
@@ -37,11 +37,11 @@ def apply_to_scalars(function: Function, arguments: Sequence[Number]) -> Number:
     if kind in "bi" and name in _EXACT and not (name == "pow" and _is_negative(arguments[1])):
         return _exact(name, arguments, is_logical=kind == "b")
     if name in _CHOICES and kind != "c":
-        return _choose(_CHOICES[name], arguments)
+        return _select_extremum(_CHOICES[name], arguments)
     return _computed(function, arguments, kind)
 
 
-def fits(value: int) -> int:
+def check_int64(value: int) -> int:
     """`value`, if it is an integer of 64 bits.
 
     Raises:
@@ -52,7 +52,7 @@ def fits(value: int) -> int:
     raise Fault("EXPR0206", "the result exceeds the int64 range", "make an operand a float")
 
 
-def _kind(value: object) -> str:
+def _type_code(value: object) -> str:
     match value:
         case bool():
             return "b"
@@ -80,13 +80,13 @@ def _exact(name: str, arguments: Sequence[Number], *, is_logical: bool) -> Numbe
         raise Fault("EXPR0204", f"{name} divides an integer by zero", "floats give inf or nan instead")
     result = _EXACT[name](*integers)
     keeps_logical = name in {"and", "or", "xor", "max", "maximum", "min", "minimum"}
-    return bool(result) if is_logical and keeps_logical else fits(int(result))
+    return bool(result) if is_logical and keeps_logical else check_int64(int(result))
 
 
 def _power(base: int, exponent: int) -> int:
     # Refused before it is computed: 10 ** 10 ** 10 has ten thousand million digits.
     if abs(base) > 1 and exponent > 64:
-        return fits(1 << 64)
+        return check_int64(1 << 64)
     if abs(base) <= 1:
         return base ** (2 - exponent % 2 if exponent > 2 else exponent)
     return base**exponent
@@ -95,7 +95,7 @@ def _power(base: int, exponent: int) -> int:
 def _shift_left(value: int, count: int) -> int:
     if count < 0:
         raise Fault("EXPR0203", f"a shift by {count} bits is not defined")
-    return fits(1 << 64) if value and count > 64 else value << min(count, 64)
+    return check_int64(1 << 64) if value and count > 64 else value << min(count, 64)
 
 
 def _shift_right(value: int, count: int) -> int:
@@ -152,7 +152,7 @@ _ROUNDING: Mapping[str, Callable[[float], int]] = MappingProxyType(
 _CASTS = frozenset({"int", "torch.float", "torch.long", "torch.bool"})
 
 
-def _choose(choice: Callable[..., float], arguments: Sequence[Number]) -> Number:
+def _select_extremum(choice: Callable[..., float], arguments: Sequence[Number]) -> Number:
     reals = [argument for argument in arguments if not isinstance(argument, complex)]
     return math.nan if any(math.isnan(real) for real in reals) else choice(*reals)
 
@@ -166,14 +166,14 @@ def _cast(name: str, value: Number) -> Number:
         return float(value)
     if not math.isfinite(value):
         raise Fault("EXPR0203", f"{value} is not an integer")
-    return fits(math.trunc(value))
+    return check_int64(math.trunc(value))
 
 
 def _computed(function: Function, arguments: Sequence[Number], kind: str) -> Number:
     """The result in doubles; roundings give integers where there is one."""
     if function.name in _ROUNDING:
         value = float(arguments[0].real)
-        return fits(_ROUNDING[function.name](value)) if math.isfinite(value) else value
+        return check_int64(_ROUNDING[function.name](value)) if math.isfinite(value) else value
     dtype = np.complex128 if kind == "c" else np.float64
     with np.errstate(all="ignore"):
         result = function.compute(*(np.asarray(argument, dtype) for argument in arguments))

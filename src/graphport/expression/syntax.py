@@ -38,7 +38,7 @@ class Node:
         return hash(tuple(node.meaning for node in postorder(self)))
 
     def __str__(self) -> str:
-        return "".join(_pieces(self))
+        return "".join(_print_tokens(self))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
@@ -127,7 +127,7 @@ def operand_count(root: Node) -> int:
     return 1 + max((node.index for node in postorder(root) if isinstance(node, Reference)), default=-1)
 
 
-def _pieces(root: Node) -> Iterator[str]:
+def _print_tokens(root: Node) -> Iterator[str]:
     pending: list[Node | str] = [root]
     while pending:
         piece = pending.pop()

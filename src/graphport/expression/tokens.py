@@ -123,7 +123,7 @@ def value_of(token: Token) -> complex | bool | None:
         case "False":
             return False
         case _:
-            return _number(token.text)
+            return _parse_number(token.text)
 
 
 def shown(text: str) -> str:
@@ -131,19 +131,19 @@ def shown(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
 
-def _number(text: str) -> complex:
+def _parse_number(text: str) -> complex:
     if INTEGER.fullmatch(text):
         return int(text)
     if FLOAT.fullmatch(text):
-        return _real(text)
+        return _parse_float(text)
     parts = COMPLEX.fullmatch(text)
     if parts is None:
         message = f"{text!r} is not a number"
         raise ValueError(message)
-    return complex(_real(parts["real"]), _real(parts["imaginary"]))
+    return complex(_parse_float(parts["real"]), _parse_float(parts["imaginary"]))
 
 
-def _real(text: str) -> float:
+def _parse_float(text: str) -> float:
     return float(text.removesuffix(".0")) if "nan" in text else float(text)
 
 
@@ -242,7 +242,7 @@ def _size_fault(run: str, span: Span) -> Diagnostic | None:
         return Diagnostic("EXPR0006", f"{shown(run)} exceeds the int64 range", span, "write it as a float")
     if "inf" in run:
         return None
-    number = _number(run)
+    number = _parse_number(run)
     parts = (number.real, number.imag)
     if any(abs(part) == float("inf") for part in parts):
         return Diagnostic("EXPR0006", f"{shown(run)} exceeds the float64 range", span, "infinity is written inf")

@@ -101,7 +101,7 @@ class Value(Placed):
         self.is_literal = False
         self._notes = notes
 
-    def twin(self) -> Value:
+    def copy_detached(self) -> Value:
         """Return a detached value with the same name, fact, storage and notes."""
         twin = _bare(Value)
         twin.name = self.name
@@ -567,12 +567,12 @@ class Graph(Body, Ports[Node, Value]):
         """Add a constant; without `storage` its elements are unavailable."""
         return self.adopt_constant(Value(self.fresh(name), fact, storage=storage, origin=origin))
 
-    def _give(self, index: int) -> None:
+    def _add_output_use(self, index: int) -> None:
         value = self._outputs[index]
         value.gain(Use(self, index))
         value.returns += 1
 
-    def _take(self, index: int) -> None:
+    def _remove_output_use(self, index: int) -> None:
         value = self._outputs[index]
         value.lose(Use(self, index))
         value.returns -= 1

@@ -20,12 +20,12 @@ class _Rounding:
     words: tuple[str, ...]
 
 
-def mark(graph: Graph, words: Iterable[str]) -> None:
+def mark_operators(graph: Graph, words: Iterable[str]) -> None:
     """Note the operators whose operands the runtime rounds to bytes before it computes."""
     graph.notes[_NOTE] = _Rounding(tuple(dict.fromkeys(words)))
 
 
-def words(graph: Graph) -> tuple[str, ...]:
+def rounded_operators(graph: Graph) -> tuple[str, ...]:
     """These operators; none where nothing is noted."""
     note = graph.notes.get(_NOTE) if graph.has_notes else None
     return note.words if isinstance(note, _Rounding) else ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node
 
 
-class Part(NamedTuple):
+class Subgraph(NamedTuple):
     """A part of a graph, the value in it for each of the original's, and the original's nodes in it."""
 
     graph: Graph
@@ -22,7 +22,7 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
 
 
-def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Value] = ()) -> Part:
+def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Value] = ()) -> Subgraph:
     """Return a graph of `nodes` with the given outputs; constants share storage, origins and bodies are kept.
 
     Values that the nodes use but do not compute become inputs after `inputs`, or constants.
@@ -50,11 +50,11 @@ def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: It
         if value in twins or value in computed:
             continue
         if value.is_constant:
-            twins[value] = part.adopt_constant(value.twin())
+            twins[value] = part.adopt_constant(value.copy_detached())
         else:
             twins[value] = part.adopt_input(_copy_as_input(value))
     for node in nodes:
-        results = [None if value is None else value.twin() for value in node.outputs]
+        results = [None if value is None else value.copy_detached() for value in node.outputs]
         pairs = list(zip(node.outputs, results, strict=True))
         for old, new in pairs:
             if old in given and new is not None:
@@ -65,10 +65,10 @@ def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: It
     part.set_outputs(twins[value] for value in wanted)
     rename_duplicates(part)
     _forget_states(part)
-    return Part(part, twins, nodes)
+    return Subgraph(part, twins, nodes)
 
 
-def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Part:
+def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Subgraph:
     """Return the subgraph that computes `outputs` from `inputs` and from other values that it needs.
 
     Both may contain values of bodies: captured values are computed too; values that the node passes to its body become
@@ -135,7 +135,7 @@ def _sort_nodes(nodes: Mapping[Node, None]) -> list[Node]:
 
 def _copy_as_input(value: Value) -> Value:
     """Return a copy of `value` as an input, without known elements."""
-    twin = value.twin()
+    twin = value.copy_detached()
     twin.is_literal = False
     if not value.is_input:
         twin.storage = None

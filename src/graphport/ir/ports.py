@@ -37,11 +37,11 @@ class Ports(Chain[N], Generic[N, V]):
     constants: dict[V, None]
 
     @abstractmethod
-    def _give(self, index: int) -> None:
+    def _add_output_use(self, index: int) -> None:
         """Note with the value of output `index` that it is returned."""
 
     @abstractmethod
-    def _take(self, index: int) -> None:
+    def _remove_output_use(self, index: int) -> None:
         """Note with the value of output `index` that it is not returned there any more."""
 
     @abstractmethod
@@ -100,25 +100,25 @@ class Ports(Chain[N], Generic[N, V]):
     def add_output(self, value: V) -> None:
         """Append `value` to the outputs."""
         self._outputs.append(value)
-        self._give(len(self._outputs) - 1)
+        self._add_output_use(len(self._outputs) - 1)
 
     def set_output(self, index: int, value: V) -> None:
         """Return `value` as output `index`."""
         if index < 0:
             message = f"there is no output {index}"
             raise IndexError(message)
-        self._take(index)
+        self._remove_output_use(index)
         self._outputs[index] = value
-        self._give(index)
+        self._add_output_use(index)
 
     def set_outputs(self, values: Iterable[V]) -> None:
         """Return exactly `values`."""
         outputs = list(values)
         for index in range(len(self._outputs)):
-            self._take(index)
+            self._remove_output_use(index)
         self._outputs = outputs
         for index in range(len(outputs)):
-            self._give(index)
+            self._add_output_use(index)
 
     def _adopt(self, value: V) -> V:
         value.graph = self

@@ -148,7 +148,9 @@ def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value
 
     The results are `outputs`, or copies of the results of `node` with equal names.
     """
-    results = [None if value is None else value.twin() for value in node.outputs] if outputs is None else outputs
+    results = (
+        [None if value is None else value.copy_detached() for value in node.outputs] if outputs is None else outputs
+    )
     if not node.has_bodies:
         return _copy_node(node, values, results, {})
     mapping = dict(values)
@@ -164,7 +166,7 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
         for node in original:
             for value in node.outputs:
                 if value is not None:
-                    mapping[value] = value.twin()
+                    mapping[value] = value.copy_detached()
     get = mapping.get
     for original, twin in twins.items():
         for node in original:
@@ -192,9 +194,9 @@ def _copy_frame(graph: Graph, mapping: dict[Value, Value]) -> Graph:
     if graph.has_notes:
         twin.notes.update(graph.notes)
     for value in graph.inputs:
-        mapping[value] = twin.adopt_input(value.twin())
+        mapping[value] = twin.adopt_input(value.copy_detached())
     for value in graph.constants:
-        mapping[value] = twin.adopt_constant(value.twin())
+        mapping[value] = twin.adopt_constant(value.copy_detached())
     return twin
 
 
@@ -237,7 +239,7 @@ def _copy_attribute(attribute: Attribute, twins: Mapping[Graph, Graph]) -> Attri
     return copied[0]
 
 
-def sort(graph: Graph) -> list[Node]:
+def sort_topologically(graph: Graph) -> list[Node]:
     """Sort the nodes topologically; return a cycle if there is one.
 
     Stable: a sorted graph keeps its order, and of the nodes that are ready the first one is next. Captured values of a

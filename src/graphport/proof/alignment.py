@@ -58,14 +58,14 @@ def _of_one_type(x: Any, y: Any, *, is_loose: bool) -> tuple[Any, Any]:
     """Both in the type of `x` if they are of one kind; in float64 if a runtime has one kind only."""
     if is_loose:
         return x.astype(np.float64), y.astype(np.float64)
-    real, other = (_is_real(each) for each in (x, y))
+    real, other = (_has_float_kind(each) for each in (x, y))
     if real != other:
         return x, y
     with np.errstate(all="ignore"):
         return x, y.astype(x.dtype)
 
 
-def _is_real(array: Any) -> bool:
+def _has_float_kind(array: Any) -> bool:
     return array.dtype.kind not in "biuc"
 
 

@@ -15,7 +15,7 @@ from graphport.proof.run import Run
 from graphport.proof.runners import Runner
 from graphport.proof.test_inputs import TestInput
 from graphport.proof.verdict import Matrix, is_refuted
-from graphport.runtimes.relations import stated
+from graphport.runtimes.relations import format_relations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ class Case:
         """Everything that the verdict is computed from; `obstacle` is why nothing was compared, if so."""
         labels = {"a": self.a.label, "b": self.b.label}
         titles = {runner.runtime: runner.title for runner in self.runners}
-        relations = stated(self.relations or {})
+        relations = format_relations(self.relations or {})
         return Matrix(
             tuple(self.runs),
             labels,
@@ -142,7 +142,7 @@ class Case:
                 snr_db=min((each.snr_db for each in found or () if each.snr_db is not None), default=None),
                 reason=reason,
                 failure=runner.failure,
-                is_known_reader=runner.is_own and runner.side.has_known_reader,
+                is_known_reader=runner.is_native and runner.side.has_known_reader,
                 is_excused=is_excused and wrong is not None,
             )
         )
@@ -169,7 +169,7 @@ def tolerance_between(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
         own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, BETWEEN_STEPS)
         reason = "adds floats in another order, which rounds values halfway between two integers the other way"
     for side in (a, b):
-        words = own_rounding.words(side.graph)
+        words = own_rounding.rounded_operators(side.graph)
         if words and side.runtime in runtimes and side.runtime is not None and side.runtime.rounds_to_steps:
             own, least = side.runtime, QUANTIZED
             reason = f"rounds the floats that {', '.join(words)} of {side.label} read to 8 bits"

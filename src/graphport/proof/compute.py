@@ -41,7 +41,7 @@ def compute_outputs(case: Case, runners: Sequence[Runner], test_input: TestInput
 
 def _compute_batch(case: Case, runner: Runner, test_input: TestInput) -> None:
     """Load a runner in place of the others, and compute a test input and those that follow it."""
-    if runner.is_own and not runner.has_process:
+    if runner.is_native and not runner.has_process:
         release_others(case, runner)
         try:
             runner.load()
@@ -59,7 +59,7 @@ def _compute_batch(case: Case, runner: Runner, test_input: TestInput) -> None:
 def release_others(case: Case, runner: Runner) -> None:
     """Let the other runtimes release their files."""
     for other in case.runners:
-        if other is not runner and other.is_own:
+        if other is not runner and other.is_native:
             other.close()
 
 
@@ -69,7 +69,7 @@ def _compute(case: Case, runners: Sequence[Runner], test_input: TestInput) -> di
     for runner in runners:
         runner.failure = runner.reason = None
         try:
-            runner.start(test_input, case.a)
+            runner.start_run(test_input, case.a)
         except DiagnosticError as error:
             if test_input.kind == "given" and runner.side is case.a:
                 raise
@@ -79,7 +79,7 @@ def _compute(case: Case, runners: Sequence[Runner], test_input: TestInput) -> di
         else:
             started.append(runner)
     # Backends compute in this process: the native runtimes compute meanwhile.
-    for runner in sorted(started, key=lambda each: not each.is_own):
+    for runner in sorted(started, key=lambda each: not each.is_native):
         if isinstance(runner, BackendRunner) and runner.budget is not None:
             fastest = min((each.seconds for each in case.runners if each.ran and each is not runner), default=0.0)
             runner.budget = max(runner.budget, _MAX_SLOWDOWN * fastest)

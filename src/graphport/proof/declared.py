@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 def mismatch(runner: Runner, outputs: Sequence[Any]) -> str | None:
     """An output of another shape or element type than its file declares or graphport read, if there is one."""
     ports: Sequence[Port] = ()
-    if isinstance(runner, NativeRunner) and runner.opened is not None:
-        ports = runner.opened.outputs
+    if isinstance(runner, NativeRunner) and runner.loaded_file is not None:
+        ports = runner.loaded_file.outputs
     runtime = runner.side.runtime
-    is_exact = runtime is None or runtime.has_exact_types or not runner.is_own
-    has_batches = runtime is None or runtime.has_batches or not runner.is_own
+    is_exact = runtime is None or runtime.has_exact_types or not runner.is_native
+    has_batches = runtime is None or runtime.has_batches or not runner.is_native
     for index, output in enumerate(outputs):
         if output is None or is_sequence(output):
             continue
         array = np.asarray(output)
         if array.size == 0:
             continue
-        if index < len(ports) and not _fits(array, ports[index].shape):
-            declared = f"declares {ports[index].name} as {_stated(ports[index].shape)}"
+        if index < len(ports) and not _matches_dims(array, ports[index].shape):
+            declared = f"declares {ports[index].name} as {_format_dims(ports[index].shape)}"
             return f"{runner.sentence} {declared}, and gives {list(array.shape)}"
         values = runner.side.graph.outputs
         if index < len(values) and has_batches:
@@ -50,19 +50,19 @@ def _against(array: Any, value: Value, *, is_exact: bool) -> str | None:
     if not isinstance(fact, TensorFact):
         return None
     dims = None if fact.shape is None else tuple(dim if isinstance(dim, int) else None for dim in fact.shape)
-    if not _fits(array, dims):
-        return f"and {_stated(dims)} is declared"
+    if not _matches_dims(array, dims):
+        return f"and {_format_dims(dims)} is declared"
     dtype = fact.dtype
     if is_exact and dtype is not None and dtype.kind != "s" and array.dtype.name != dtype.numpy.name:
         return f"and {dtype} is declared"
     return None
 
 
-def _fits(array: Any, dims: Sequence[int | None] | None) -> bool:
+def _matches_dims(array: Any, dims: Sequence[int | None] | None) -> bool:
     if dims is None:
         return True
     return len(dims) == array.ndim and all(d is None or d == n for d, n in zip(dims, array.shape, strict=True))
 
 
-def _stated(dims: Sequence[int | None] | None) -> str:
+def _format_dims(dims: Sequence[int | None] | None) -> str:
     return "anything" if dims is None else f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"

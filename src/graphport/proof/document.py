@@ -52,7 +52,7 @@ class RunnerRecord:
             runner.runtime,
             runner.version,
             str(runner.configuration),
-            runner.is_own,
+            runner.is_native,
             runner.ran,
             runner.reason,
             runner.sentence,

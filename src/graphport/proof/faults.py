@@ -50,12 +50,12 @@ def _slices_to_an_end_of_zero(node: Node) -> bool:
     """Whether an axis is sliced from 0 to its end in steps of 1: NNEF may state that end as 0."""
     if node.op != "Slice":
         return False
-    starts, ends, steps = (_numbers(node.operand(place)) for place in (1, 2, 4))
+    starts, ends, steps = (_constant_elements(node.operand(place)) for place in (1, 2, 4))
     pairs = zip(starts, ends, steps or [1] * len(starts), strict=False)
     return any(start == 0 and end >= FAR and step == 1 for start, end, step in pairs)
 
 
-def _numbers(value: Value | None) -> list[int]:
+def _constant_elements(value: Value | None) -> list[int]:
     return [] if value is None or value.storage is None else value.storage.numpy().reshape(-1).tolist()
 
 

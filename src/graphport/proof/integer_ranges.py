@@ -67,12 +67,12 @@ def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
             else:
                 is_plain = is_plain and _is_integer(node)
                 moved = is_moved and page.moves_data
-                todo += [(result, moved) for result in node.results if _is_number(result)]
+                todo += [(result, moved) for result in node.results if _may_be_integer(result)]
     if found:
         low, high = max(each.low for each in found), min(each.high for each in found)
         return IntegerRange(low, max(high, low + 1))
     if dtype is not None and dtype.bits <= _NARROW:
-        return _whole(dtype.bits, is_signed=dtype.kind == "i")._replace(is_divisor=divides)
+        return _data_range(dtype.bits, is_signed=dtype.kind == "i")._replace(is_divisor=divides)
     if not is_plain and not divides:
         return _MASK
     plain = _ORDINARY if dtype is not None and dtype.kind == "i" else IntegerRange(1, 10, is_data=True)
@@ -121,7 +121,7 @@ def range_operand(value: Value) -> IntegerRange | None:
     return None
 
 
-def _whole(bits: int, *, is_signed: bool) -> IntegerRange:
+def _data_range(bits: int, *, is_signed: bool) -> IntegerRange:
     return IntegerRange(-(1 << (bits - 1)) if is_signed else 0, 1 << (bits - is_signed), is_data=True)
 
 
@@ -145,6 +145,6 @@ def _is_integer(node: Node) -> bool:
     return all(dtype is not None and dtype.is_integer for dtype in dtypes)
 
 
-def _is_number(value: Value) -> bool:
+def _may_be_integer(value: Value) -> bool:
     dtype = value.dtype
     return dtype is None or dtype.is_integer

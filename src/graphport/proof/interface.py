@@ -63,7 +63,7 @@ def pairings(a: Side, b: Side) -> tuple[str, ...]:
     found: list[str] = []
     for noun in ("input", "output"):
         names, others = _Ports(a, b, noun).names, _Ports(b, a, noun).names
-        plain = [[_plain(name) for name in each] for each in (names, others)]
+        plain = [[_normalize_name(name) for name in each] for each in (names, others)]
         if len(names) != len(others) or Counter(plain[0]) == Counter(plain[1]):
             continue
         renamed = [pair for pair, one, two in zip(zip(names, others, strict=True), *plain, strict=True) if one != two]
@@ -71,7 +71,7 @@ def pairings(a: Side, b: Side) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """A name in lower case, without the index of a result, other characters than letters and digits replaced."""
     return re.sub(r"[^0-9a-z]+", "_", re.sub(r":0$", "", name).lower()).strip("_")
 

@@ -217,7 +217,7 @@ def _unsuitable_sizes(case: Case, test_input: TestInput) -> str | None:
 
 
 def _outside(runner: Runner, outputs: list[Any]) -> str | None:
-    declared = mismatch(runner, outputs) if runner.is_own else None
+    declared = mismatch(runner, outputs) if runner.is_native else None
     return None if declared is None else f"the model is not made for these sizes: {declared}"
 
 
@@ -291,7 +291,7 @@ def _compare_pair(
     declared = mismatch(a, outputs[0])
     if declared is not None and declared not in case.notes:
         case.notes.append(declared)
-    case.record(b, test_input.label, found, fault=mismatch(b, outputs[1]) if b.is_own else None)
+    case.record(b, test_input.label, found, fault=mismatch(b, outputs[1]) if b.is_native else None)
     compare_readings(case, test_input, found)
     if case.effort.asks_reference:
         for runner, own in zip(pair, outputs, strict=True):
@@ -352,7 +352,7 @@ def _merges_quantized(runner: Runner) -> bool:
 def _documented_snr(case: Case, runner: Runner) -> float:
     """Decibels that a runtime keeps as users start it."""
     runtime = runner.side.runtime
-    if runtime is None or runtime.default_snr is None or not runner.is_own:
+    if runtime is None or runtime.default_snr is None or not runner.is_native:
         return float("inf")
     known = [runtime.default_snr, quantized_snr(runner.side.graph), case.tolerance.least_snr]
     if habits(runtime.name, runner.side.graph):

@@ -57,7 +57,7 @@ def _start_native(case: Case, side: Side) -> NativeRunner | None:
 
 def load(case: Case, runner: Runner) -> bool:
     """Load a side; a failure is recorded in the matrix."""
-    if case.one_at_a_time and runner.is_own:
+    if case.one_at_a_time and runner.is_native:
         release_others(case, runner)
     try:
         with stage(f"{runner.title} loads {runner.side.label}"):

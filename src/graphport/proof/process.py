@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from graphport.core import child_process
 from graphport.runtimes.run_limits import OUT_OF_MEMORY, current, out_of_time
 from graphport.runtimes.serve import Port
-from graphport.runtimes.wire import message, received
+from graphport.runtimes.wire import message, receive_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ class UnfinishedError(UnansweredError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LoadedFile:
     """A file that a runtime has loaded."""
 
     version: str
@@ -75,7 +75,7 @@ class _Selecting:
     def __init__(self, stream: IO[bytes] | None) -> None:
         self._stream = stream
 
-    def hear(self, place: memoryview, seconds: float) -> int | None:
+    def read_into(self, place: memoryview, seconds: float) -> int | None:
         """The number of bytes read into `place`, 0 at the end of the pipe; `None` if none came in that time."""
         if self._stream is None:
             return 0
@@ -94,7 +94,7 @@ class Listening:
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._is_listening = False
 
-    def hear(self, place: memoryview, seconds: float) -> int | None:
+    def read_into(self, place: memoryview, seconds: float) -> int | None:
         """As `_Selecting.hear`."""
         if not self._is_listening:
             self._is_listening = True
@@ -144,7 +144,7 @@ class Process:
         """Start to load the file at `path`, to compute on `threads` threads; see `serve.Settings`."""
         self._ask({"do": "load", "path": path, "threads": threads, "is_strict": is_strict})
 
-    def opened(self) -> Opened:
+    def finish_loading(self) -> LoadedFile:
         """Return what the runtime reports of the file that it was asked to load.
 
         Raises:
@@ -153,7 +153,7 @@ class Process:
         """
         plain, _ = self._answer()
         inputs, outputs = ([_port(*each) for each in plain[side]] for side in ("inputs", "outputs"))
-        return Opened(plain["version"], inputs, outputs, plain["seconds"])
+        return LoadedFile(plain["version"], inputs, outputs, plain["seconds"])
 
     def ask_to_run(self, inputs: Sequence[Any], states: dict[str, Any]) -> None:
         """Start to run the file on inputs by position, with initial states by name."""
@@ -188,11 +188,11 @@ class Process:
         self._limits = limits = current()
         if limits is not None and limits.reason is not None and plain["do"] != "drop":
             raise UnfinishedError(limits.reason)
-        self._seconds = math.inf if limits is None else limits.left
+        self._seconds = math.inf if limits is None else limits.remaining_seconds
         self._until = time.monotonic() + self._seconds
         allowed = 0 if limits is None else limits.nbytes
         self._nbytes = allowed and child_process.resident_bytes(self._process.pid) + allowed
-        bounds = {"seconds": 0.0 if limits is None else limits.left, "bytes": allowed}
+        bounds = {"seconds": 0.0 if limits is None else limits.remaining_seconds, "bytes": allowed}
         # `_answer` reports a process that has ended; if it did so before, its pipe is closed.
         with suppress(OSError, ValueError):
             self._write(stream, message({**plain, **bounds}, values))
@@ -223,7 +223,7 @@ class Process:
         if not self.end.alive:
             raise UnansweredError(f"its process ended with {self._process.poll()} before")
         try:
-            plain, values = received(self._read)
+            plain, values = receive_message(self._read)
         except EOFError:
             code = self._process.wait()
             self.end()
@@ -248,7 +248,7 @@ class Process:
             has_ended = self._process.poll() is not None
             left = self._until - time.monotonic()
             # After the limit, too, a result that is there is read: this program may have been busy meanwhile.
-            length = self._ear.hear(left_over, 0 if has_ended else max(min(left, _LOOK), _GRACE))
+            length = self._ear.read_into(left_over, 0 if has_ended else max(min(left, _LOOK), _GRACE))
             if length is None and not has_ended:
                 self._check(left)
                 continue
@@ -275,13 +275,13 @@ class Pool:
     def __init__(self) -> None:
         self._idle: dict[tuple[str, str], Process] = {}
 
-    def start(self, runtime: Runtime, side: str) -> None:
+    def prestart(self, runtime: Runtime, side: str) -> None:
         """Let a process begin to load its runtime, while we have other work."""
         key = runtime.name, side
         if key not in self._idle or not self._idle[key].is_alive:
             self._idle[key] = Process(runtime)
 
-    def take(self, runtime: Runtime, side: str) -> Process:
+    def acquire(self, runtime: Runtime, side: str) -> Process:
         """A process for a side of a proof; `give_back` takes it back."""
         found = self._idle.pop((runtime.name, side), None)
         return found if found is not None and found.is_alive else Process(runtime)

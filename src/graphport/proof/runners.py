@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ir.states import State
-    from graphport.proof.process import Opened, Process
+    from graphport.proof.process import LoadedFile, Process
     from graphport.proof.runtimes import Runtime
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
@@ -54,7 +54,7 @@ class Runner(ABC):
         """The longest run."""
 
     @property
-    def is_own(self) -> bool:
+    def is_native(self) -> bool:
         """Whether it computes the file itself, and shares no code with graphport."""
         return self.configuration is not Configuration.READING
 
@@ -72,7 +72,7 @@ class Runner(ABC):
     def sentence(self) -> str:
         """Which runtime computes which file."""
         label = self.side.label
-        return f"{self.title} on {label}" if self.is_own else f"{self.title} on {label} as graphport reads it"
+        return f"{self.title} on {label}" if self.is_native else f"{self.title} on {label} as graphport reads it"
 
     def fail(self, error: UnansweredError) -> None:
         """Keep why a file was not loaded or a test input not computed."""
@@ -96,7 +96,7 @@ class Runner(ABC):
         """Release the file."""
 
     @abstractmethod
-    def start(self, test_input: TestInput, first: Side) -> None:
+    def start_run(self, test_input: TestInput, first: Side) -> None:
         """Start to compute a test input, whose arrays have the names of the inputs of `first`."""
 
     @abstractmethod
@@ -122,7 +122,7 @@ class NativeRunner(Runner):
         self._process: Process | None = None
         self._given: list[Value] = []
         self._kept: list[Value] = []
-        self.opened: Opened | None = None
+        self.loaded_file: LoadedFile | None = None
 
     @property
     def _key(self) -> str:
@@ -135,7 +135,7 @@ class NativeRunner(Runner):
 
     def start_loading(self, threads: int = 0) -> None:
         """Start to load the file; `load` waits until it is loaded."""
-        self._process = pool().take(self._runtime, self._key)
+        self._process = pool().acquire(self._runtime, self._key)
         # The process may have been started in another working directory.
         path = os.fspath((self.side.path or Path()).absolute())
         self._process.ask_to_load(path, threads, is_strict=self.configuration is Configuration.STRICT)
@@ -145,23 +145,23 @@ class NativeRunner(Runner):
             self.start_loading()
         process = self._running()
         try:
-            self.opened = process.opened()
+            self.loaded_file = process.finish_loading()
         except UnansweredError as error:
             what = "loads it, and" if isinstance(error, UnfinishedError) else "does not load it:"
-            raise self._kind_of(error)(f"{what} {error}") from error
-        self.version = self.opened.version
-        self._given = self._inputs(self.opened.inputs)
+            raise self._error_type(error)(f"{what} {error}") from error
+        self.version = self.loaded_file.version
+        self._given = self._inputs(self.loaded_file.inputs)
         kept = [value for value in self.side.graph.inputs if value not in self._given and state_of(value)]
         self._kept = kept if self._runtime.keeps_states else []
         self._more = kept if self._runtime.takes_more else []
         # An input that has numbers of its own begins with them, as it does with us.
         if any(map(is_flag, kept)) and not (self._kept or self._more):
             raise StatesError("has no way to be told that a run is not the first")
-        if kept and not self._kept and len(self.opened.outputs) != len(self.side.graph.outputs):
+        if kept and not self._kept and len(self.loaded_file.outputs) != len(self.side.graph.outputs):
             raise StatesError("has no way to be told the states between runs")
         self.is_loaded = True
 
-    def _kind_of(self, error: UnansweredError) -> type[UnansweredError]:
+    def _error_type(self, error: UnansweredError) -> type[UnansweredError]:
         """A runtime that does not accept every file of its format lacks what it refuses."""
         is_certain = self._runtime.takes_all or self.side.has_known_reader or isinstance(error, UnfinishedError)
         return type(error) if is_certain else LackingError
@@ -171,13 +171,13 @@ class NativeRunner(Runner):
             pool().give_back(self._process, self._key)
             self._process = None
 
-    def start(self, test_input: TestInput, first: Side) -> None:
+    def start_run(self, test_input: TestInput, first: Side) -> None:
         arrays = checked(self.side.graph, paired(test_input.arrays, first.graph, self.side.graph))
         if self._process is not None and not self._process.is_alive:
             # It may have ended at sizes that the other side refuses as well.
             self.close()
             self.load()
-        ports = self.opened.inputs if self.opened is not None else []
+        ports = self.loaded_file.inputs if self.loaded_file is not None else []
         inputs = [_as_declared(arrays[v.name], port) for v, port in zip(self._given, ports, strict=True)]
         is_first = any(is_flag(v) and not np.any(arrays[v.name]) for v in self._kept)
         own = {v.name for v in self._kept if is_flag(v)} | (waiting(self.side.graph) if is_first else set[str]())
@@ -200,7 +200,7 @@ class NativeRunner(Runner):
             if state is None or state.is_returned:
                 outputs.append(next(own, None))
             else:
-                outputs.append(_as_kept(found.states, state, value))
+                outputs.append(_variable_state(found.states, state, value))
         return [*outputs, *own]
 
     def _running(self) -> Process:
@@ -272,7 +272,7 @@ class BackendRunner(Runner):
     def close(self) -> None:
         self._session = self._inputs = None
 
-    def start(self, test_input: TestInput, first: Side) -> None:
+    def start_run(self, test_input: TestInput, first: Side) -> None:
         self._inputs = checked(self.side.graph, paired(test_input.arrays, first.graph, self.side.graph))
 
     def finish(self) -> list[Any]:
@@ -304,7 +304,7 @@ def _version(backend: str) -> str:
     return "" if found is None else found[1]
 
 
-def _as_kept(states: Mapping[str, Any], state: State, value: Value) -> Any:
+def _variable_state(states: Mapping[str, Any], state: State, value: Value) -> Any:
     """What a variable is behind a run; OpenVINO keeps a number without axes as an array of one.
 
     That it is not the first run is told by the runtime itself, which begins anew where it is not told.

@@ -54,7 +54,7 @@ def choices_of_inputs(case: Case, given: Mapping[str, Any] | None) -> Iterator[I
     every = choices_of_sizes(graph, fixed)
     for choices in every:
         sizes = _sizes(case, choices, lambda other: _related(case, every[-1][0], other, fixed))
-        yield (_inputs_of(case, each, seed) for each in sizes if _is_new(case, each) and _fits_memory(case, each))
+        yield (_inputs_of(case, each, seed) for each in sizes if _is_untested(case, each) and _fits_memory(case, each))
         seed += len(KINDS)
 
 
@@ -82,13 +82,13 @@ def _related(case: Case, sizes: Sizes, other: list[Sizes], fixed: Sizes) -> Rela
         test_input = make_test_input(case.a.graph, KINDS[0], tried, 0)
         outputs = compute_outputs(case, [runner], test_input).get(runner)
         has_elements = outputs is not None and all(getattr(value, "size", 1) for value in outputs)
-        return has_elements and not (runner.is_own and mismatch(runner, outputs or []))
+        return has_elements and not (runner.is_native and mismatch(runner, outputs or []))
 
     with stage(f"searching for sizes with which {runner.sentence} runs"):
         return search(case.a.graph, free, sizes, other, runs)
 
 
-def _is_new(case: Case, sizes: Sizes) -> bool:
+def _is_untested(case: Case, sizes: Sizes) -> bool:
     return not any(sizes == each.sizes for each in case.test_inputs)
 
 

@@ -44,7 +44,7 @@ def worst_slice(a: Any, b: Any, parts: tuple[int, list[int]] | None, least_snr: 
         return None
     relative = RELATIVE if least_snr is None else max(RELATIVE, 4 * 10 ** (-least_snr / 20))
     gap, size = _magnitudes(a, b)
-    found = list(_parts(gap, size, parts, relative))
+    found = list(_concat_operands(gap, size, parts, relative))
     if least_snr is None:
         floor = _ULPS * float(np.finfo(a.dtype).eps) * float(size.max(initial=0.0))
         found += _channels(gap, size, relative, floor)
@@ -59,7 +59,7 @@ def _magnitudes(a: Any, b: Any) -> tuple[Any, Any]:
     return (gap, size) if finite.all() else (np.where(finite, gap, 0), np.where(finite, size, 0))
 
 
-def _parts(gap: Any, size: Any, parts: tuple[int, list[int]] | None, relative: float) -> Iterator[Slice]:
+def _concat_operands(gap: Any, size: Any, parts: tuple[int, list[int]] | None, relative: float) -> Iterator[Slice]:
     """Operands of a Concat, which do not mix: only the magnitude of the operand counts."""
     if parts is None:
         return

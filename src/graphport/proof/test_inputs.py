@@ -15,7 +15,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.states import is_flag, waiting
 from graphport.proof.integer_ranges import integer_range, is_coordinate, range_operand
-from graphport.runtimes.inputs import free_sizes, is_accepted, open_axes, other_sizes, shows
+from graphport.runtimes.inputs import free_sizes, has_comparable_results, is_accepted, open_axes, other_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -95,12 +95,12 @@ def accepted(graph: Graph, choices: list[Sizes], related: Iterable[Sizes] = ()) 
     empty: list[Sizes] = []
     for sizes in first:
         if is_accepted(graph, sizes):
-            if shows(graph, sizes):
+            if has_comparable_results(graph, sizes):
                 yield sizes
             else:
                 empty.append(sizes)
     for sizes in chain([last], related):
-        if not sizes or shows(graph, sizes):
+        if not sizes or has_comparable_results(graph, sizes):
             yield sizes
         else:
             empty.append(sizes)
@@ -129,7 +129,7 @@ def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: f
         DiagnosticError: RUN0009 an input has unknown rank or is no tensor.
     """
     random = np.random.default_rng(seed)
-    numbers = graph.extents.numbers(sizes)
+    numbers = graph.extents.evaluate_symbols(sizes)
     arrays: dict[str, Any] = {}
     # The first test input starts with the initial states; the others start with other states.
     begun = waiting(graph) if kind != KINDS[0] else set[str]()
@@ -144,7 +144,9 @@ def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: f
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             message = f"cannot generate an input for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
-        arrays[value.name] = _numbers(value, fact.dtype, extents(value, numbers), _How(kind, numbers, random, largest))
+        arrays[value.name] = _random_array(
+            value, fact.dtype, extents(value, numbers), _How(kind, numbers, random, largest)
+        )
     return TestInput(kind, seed, sizes, arrays)
 
 
@@ -157,7 +159,7 @@ def extents(value: Value, sizes: Sizes) -> list[int]:
 def bytes_of_inputs(graph: Graph, sizes: Sizes) -> int:
     """Bytes of all inputs."""
     known = [value for value in graph.inputs if isinstance(value.fact, TensorFact) and value.fact.shape is not None]
-    numbers = graph.extents.numbers(sizes)
+    numbers = graph.extents.evaluate_symbols(sizes)
     return sum(prod(extents(value, numbers)) * _itemsize(value) for value in known)
 
 
@@ -189,7 +191,7 @@ class _How(NamedTuple):
     largest: float
 
 
-def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
+def _random_array(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
     kind, sizes, random, _ = how
     if dtype.kind == "b":
         return random.random(shape) < {"normal": 0.5, "edges": 2.0, "integers": 0.8}[kind]
@@ -204,8 +206,8 @@ def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
     if kind == "edges" and is_coordinate(value):
         how = how._replace(kind="normal")
     if dtype.kind == "c":
-        return (_reals(how, shape, dtype) + 1j * _reals(how, shape, dtype)).astype(dtype.numpy)
-    found = _reals(how, shape, dtype).astype(dtype.numpy)
+        return (_random_floats(how, shape, dtype) + 1j * _random_floats(how, shape, dtype)).astype(dtype.numpy)
+    found = _random_floats(how, shape, dtype).astype(dtype.numpy)
     # Formats without float64 receive the same numbers.
     return found.astype(np.float32).astype(np.float64) if dtype is DType.FLOAT64 else found
 
@@ -223,7 +225,7 @@ def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed:
     return np.where(found == 0, 1, found) if is_data else found
 
 
-def _reals(how: _How, shape: list[int], dtype: DType) -> Any:
+def _random_floats(how: _How, shape: list[int], dtype: DType) -> Any:
     kind, _, random, largest = how
     normal = np.asarray(random.normal(size=shape))
     if kind != "edges":

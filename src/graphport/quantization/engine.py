@@ -71,7 +71,7 @@ def _is_long(graph: Graph) -> bool:
     """Whether the reference interpreter is faster than the setup of a runtime."""
     if len(graph) < _MIN_SLOW_SETUP_NODES or any(node.has_bodies for node in graph):
         return False
-    sizes = graph.extents.numbers(open_axes(graph)[0])
+    sizes = graph.extents.evaluate_symbols(open_axes(graph)[0])
     counts = [memory.nbytes(value, sizes) for value in graph.values()]
     return sum(counts) < _MAX_INTERPRETED_BYTES and all(counts) and all(registry.meaning(node) for node in graph)
 

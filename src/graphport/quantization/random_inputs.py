@@ -87,7 +87,7 @@ def _tokens(reader: Decoder, most: int, length: int, seed: int) -> dict[str, Any
 def _random_input(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     found = random_inputs(graph, seed)
-    numbers = graph.extents.numbers(sizes)
+    numbers = graph.extents.evaluate_symbols(sizes)
     for value, most in rows.items():
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:

@@ -75,7 +75,7 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
         elif name not in inputs:
             findings.append(Diagnostic("RUN0006", f"the input {name!r} is missing", None, f"it is {value.fact}"))
         else:
-            found[name] = _fitted(value, inputs[name], _Lengths(graph.extents, sizes), findings)
+            found[name] = _convert_input(value, inputs[name], _Lengths(graph.extents, sizes), findings)
     if findings:
         raise DiagnosticError(*findings)
     return found
@@ -102,14 +102,14 @@ class _Lengths(NamedTuple):
     sizes: dict[str, int]
 
 
-def _fitted(value: Value, given: Any, known: _Lengths, findings: list[Diagnostic]) -> Any:
+def _convert_input(value: Value, given: Any, known: _Lengths, findings: list[Diagnostic]) -> Any:
     fact = value.fact
     if isinstance(fact, SequenceFact) and is_sequence(given):
         return [_array(value.name, fact.element, item, findings) for item in given]
     if not isinstance(fact, TensorFact) or given is None:
         return given
     array = _array(value.name, fact, given, findings)
-    if fact.shape is not None and not _fits(fact.shape, np.shape(array), known):
+    if fact.shape is not None and not _matches_shape(fact.shape, np.shape(array), known):
         message = f"the input {value.name!r} has shape {list(np.shape(array))}, the model takes {fact}"
         remedy = f"already fixed by other inputs: {known.sizes}" if known.sizes else None
         findings.append(Diagnostic("RUN0008", message, None, remedy))
@@ -181,7 +181,7 @@ def _wraps(integers: Any, converted: Any) -> bool:
     return bool(np.any(converted.astype(np.float64) >= limit))
 
 
-def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> bool:
+def _matches_shape(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> bool:
     extents, sizes = known
     if len(dims) != len(shape):
         return False
@@ -217,12 +217,12 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
         DiagnosticError: RUN0009 an input has unknown rank or is not a tensor, no size is accepted, or the inputs take
             more memory than is available.
     """
-    return _drawn(graph, free_sizes(graph), seed)
+    return _random_arrays(graph, free_sizes(graph), seed)
 
 
 def other_random_inputs(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Generate inputs with `other_sizes`, for a model that does not run with those of `random_inputs`."""
-    return (_drawn(graph, sizes, seed) for sizes in other_sizes(graph))
+    return (_random_arrays(graph, sizes, seed) for sizes in other_sizes(graph))
 
 
 def other_sizes(graph: Graph) -> Iterator[dict[str, int]]:
@@ -247,15 +247,15 @@ def other_sizes(graph: Graph) -> Iterator[dict[str, int]]:
     yield from second
 
 
-def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+def _random_arrays(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
-    numbers = graph.extents.numbers(sizes)
+    numbers = graph.extents.evaluate_symbols(sizes)
     wanted: dict[str, tuple[DType, list[int]]] = {}
     needed = 0
     for value in graph.inputs:
         if value.storage is not None:
             continue
-        dtype, shape = wanted[value.name] = _wanted(value, numbers)
+        dtype, shape = wanted[value.name] = _input_type(value, numbers)
         needed += math.prod(shape) * max(dtype.bits // 8, 1)
         # Random values are generated with 64 bits before the conversion to the input's dtype.
         reason = no_array(shape) or memory.shortage(needed + 8 * math.prod(shape))
@@ -268,7 +268,7 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
     }
 
 
-def _wanted(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[int]]:
+def _input_type(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[int]]:
     """Element type and shape of an input."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
@@ -332,13 +332,13 @@ def _related(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> d
 def _forced(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> dict[str, int]:
     """Lengths of single axes that weights demand, channels for one: with them, more of the graph gets a shape."""
     sizes = ones | {name: _clamped(_PROBE, symbol) for name, symbol in free.items()}
-    best = _reached(graph, sizes)
+    best = _count_inferred_results(graph, sizes)
     forced: dict[str, int] = {}
     if best == _values(graph):
         return forced
     candidates = list(islice(_lengths_of_weights(graph), _MOST_CANDIDATES))
     for name in islice(free, _MOST_OPEN * 2):
-        reached = {n: _reached(graph, sizes | {name: _clamped(n, free[name])}) for n in candidates}
+        reached = {n: _count_inferred_results(graph, sizes | {name: _clamped(n, free[name])}) for n in candidates}
         length = max(reached, key=lambda n: reached[n], default=0)
         if length and reached[length] > best:
             best = reached[length]
@@ -350,7 +350,7 @@ def _values(graph: Graph) -> int:
     return sum(len(node.results) for node in graph)
 
 
-def _reached(graph: Graph, sizes: dict[str, int]) -> int:
+def _count_inferred_results(graph: Graph, sizes: dict[str, int]) -> int:
     """How many results get a shape where one is refused; all, if none is."""
     trial = rewrite.copy(graph)
     bind(trial, dict(sizes))
@@ -410,7 +410,7 @@ def is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
     return not any(finding.is_error for finding in _findings(graph, sizes))
 
 
-def shows(graph: Graph, sizes: dict[str, int]) -> bool:
+def has_comparable_results(graph: Graph, sizes: dict[str, int]) -> bool:
     """Whether no output is empty for these sizes of symbols, and no window exceeds its input.
 
     Runtimes differ in their results for such windows, and some refuse them.

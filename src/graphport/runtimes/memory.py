@@ -59,7 +59,7 @@ def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | No
     if size is None:
         return None
     most = most_unasked(size)
-    needed = held(graph, sizes)
+    needed = estimate_proof_bytes(graph, sizes)
     if needed <= most:
         return None
     allowed = f"a file of {size} bytes is given {most >> 20} MiB; {budget.LIMITS}=proof.memory=N allows more"
@@ -77,9 +77,9 @@ def allowance(size: int | None) -> int:
     return free if size is None else min(free, _RUNTIME_BYTES + _ARRAY_COPIES * most_unasked(size))
 
 
-def held(graph: Graph, sizes: Mapping[str, int]) -> int:
+def estimate_proof_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
     """Return an estimate of the bytes of arrays, without weights, that a proof of `graph` holds at once."""
-    sizes = graph.extents.numbers(sizes)
+    sizes = graph.extents.evaluate_symbols(sizes)
     inputs = [nbytes(value, sizes) for value in graph.inputs]
     drawn = _DRAWS * sum(inputs) + _DRAWING * max(inputs, default=0)
     outputs = sum(nbytes(value, sizes) for value in graph.outputs)
@@ -133,13 +133,13 @@ def free_bytes() -> int:
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
-        most, now = _number(limit), _number(used)
+        most, now = _read_integer(limit), _read_integer(used)
         if most is not None and now is not None:
             free = min(free, max(most - now, 0))
     return free
 
 
-def _number(path: str) -> int | None:
+def _read_integer(path: str) -> int | None:
     try:
         return int(Path(path).read_text("ascii"))
     except (OSError, ValueError):
@@ -154,7 +154,7 @@ def weights(graph: Graph) -> int:
 
 def needed(graph: Graph, sizes: Mapping[str, int]) -> int:
     """Return an estimate of the bytes that a runtime needs for `graph`: weights, inputs, the largest results."""
-    sizes = graph.extents.numbers(sizes)
+    sizes = graph.extents.evaluate_symbols(sizes)
     largest = max((nbytes(value, sizes) for node in graph for value in node.results), default=0)
     inputs = sum(nbytes(value, sizes) for value in graph.inputs)
     return int(_COPIES * weights(graph)) + 2 * inputs + 3 * largest

@@ -71,7 +71,7 @@ def completed(relations: Relations, sizes: Mapping[str, int]) -> dict[str, int]:
     return {**sizes, **{name: evaluate(dim, sizes) for name, dim in relations.items()}}
 
 
-def stated(relations: Relations) -> tuple[str, ...]:
+def format_relations(relations: Relations) -> tuple[str, ...]:
     """Each relation as a person would write it, sums first."""
     in_order = sorted(relations.items(), key=lambda item: item[1] in symbols(item[1]).values())
     return tuple(f"{name} = {dim}" for name, dim in in_order)
@@ -160,14 +160,14 @@ def _terms(chosen: Iterable[tuple[str, Dim]]) -> int:
 
 def _masks(graph: Graph) -> tuple[set[str], list[int]]:
     """Return the symbols that occur only in integer and boolean inputs, and the static sizes of such inputs."""
-    whole = [value for value in graph.inputs if _is_whole(value)]
+    whole = [value for value in graph.inputs if _is_integer_or_boolean(value)]
     others = [value for value in (*graph.inputs, *graph.outputs) if value not in whole]
     found, real = ({name for dim in _extents(side) for name in graph.extents.free(dim)} for side in (whole, others))
     shapes = [value.fact.shape or () for value in whole if isinstance(value.fact, TensorFact)]
     return found - real, sorted({dim for shape in shapes for dim in shape[1:] if isinstance(dim, int) and dim})
 
 
-def _is_whole(value: Value) -> bool:
+def _is_integer_or_boolean(value: Value) -> bool:
     dtype = value.dtype
     return dtype is not None and (dtype.is_integer or dtype.kind == "b")
 

@@ -68,7 +68,7 @@ class RunLimits:
     _watch: _Watch | None = field(default=None, init=False)
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Seconds that the next run may take; 0 if the total is spent."""
         return 0.0 if self.reason is not None else max(min(self.seconds, self.until - time.monotonic()), 0.0)
 
@@ -96,10 +96,10 @@ class RunLimits:
         """
         self.check(title)
         sizes = _least_sizes(graph)
-        reason = memory.excess(graph, sizes, self.size) or memory.shortage(memory.held(graph, sizes))
+        reason = memory.excess(graph, sizes, self.size) or memory.shortage(memory.estimate_proof_bytes(graph, sizes))
         if reason is not None:
             raise RunLimitError(title, f"was not begun: {reason}")
-        self._check_work(title, work.total_macs(graph, graph.extents.numbers(sizes)), _MACS_PER_SECOND)
+        self._check_work(title, work.total_macs(graph, graph.extents.evaluate_symbols(sizes)), _MACS_PER_SECOND)
 
     def check_nodes(self, graph: Graph, title: str) -> None:
         """Refuse a node-by-node run of a graph if one node takes longer than the limit.
@@ -107,7 +107,7 @@ class RunLimits:
         Raises:
             RunLimitError: with the estimate and the limit.
         """
-        sizes = graph.extents.numbers(_least_sizes(graph))
+        sizes = graph.extents.evaluate_symbols(_least_sizes(graph))
         self._check_work(title, work.largest_macs(graph, sizes), _INTERPRETED_MACS_PER_SECOND)
 
     def check_loops(self, graph: Graph, title: str) -> None:
@@ -139,7 +139,7 @@ class RunLimits:
         if self._watch is None:
             self._watch = _Watch()
         nbytes = self.nbytes and resident_bytes(process) + self.nbytes
-        run = self._watch.begin(_Run(stop, time.monotonic() + self.left, nbytes, process))
+        run = self._watch.begin(_Run(stop, time.monotonic() + self.remaining_seconds, nbytes, process))
         try:
             yield
         except Exception as error:

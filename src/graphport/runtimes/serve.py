@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from graphport.core.child_process import allow
-from graphport.runtimes.wire import message, received
+from graphport.runtimes.wire import message, receive_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
     loaded: Loaded | None = None
     while True:
         try:
-            asked, values = received(_exactly)
+            asked, values = receive_message(_exactly)
         except EOFError:
             # The exit handlers of some libraries take seconds.
             os._exit(0)

@@ -25,7 +25,7 @@ def message(plain: dict[str, Any], values: Sequence[Any] = ()) -> Iterator[bytes
     yield from buffers
 
 
-def received(read: Callable[[int], bytes | bytearray]) -> tuple[dict[str, Any], list[Any]]:
+def receive_message(read: Callable[[int], bytes | bytearray]) -> tuple[dict[str, Any], list[Any]]:
     """Read the next message with `read`, which returns exactly the requested number of bytes.
 
     Raises:

@@ -209,13 +209,13 @@ def test_an_integer_division_by_zero_is_found_on_any_thread(monkeypatch):
 )
 def test_a_million_elements_are_shared_also_where_python_calls_the_code_itself(elements, threads, parts, monkeypatch):
     seen: list[int] = []
-    share = kernel.share
+    share = kernel.run_parallel
 
     def counted(task, count, most):
         seen.append(count)
         share(task, count, most)
 
-    monkeypatch.setattr(kernel, "share", counted)
+    monkeypatch.setattr(kernel, "run_parallel", counted)
     x, out = numbers(elements), np.empty(elements, np.float32)
     made = Expression("mul(@0,add(@0,1))", tier="fused", threads=threads)
     for given in ({}, {"out": out}):

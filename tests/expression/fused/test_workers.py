@@ -5,25 +5,25 @@ import time
 
 import pytest
 
-from graphport.expression.fused.workers import processors, share
+from graphport.expression.fused.workers import processors, run_parallel
 
 
 @pytest.mark.parametrize("parts", [0, 1, 2, 17])
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_every_part_is_done_once(parts, threads):
     done = []
-    share(done.append, parts, threads)
+    run_parallel(done.append, parts, threads)
     assert sorted(done) == list(range(parts))
 
 
 def test_others_that_do_not_come_are_not_waited_for():
     """The pool is kept busy by somebody else; the caller does everything itself."""
     hold = threading.Event()
-    blocker = threading.Thread(target=share, args=(lambda _: hold.wait(10), processors() + 1, processors() + 1))
+    blocker = threading.Thread(target=run_parallel, args=(lambda _: hold.wait(10), processors() + 1, processors() + 1))
     blocker.start()
     time.sleep(0.05)
     done = []
-    share(done.append, 5, 4)
+    run_parallel(done.append, 5, 4)
     assert sorted(done) == list(range(5))
     hold.set()
     blocker.join()
@@ -36,4 +36,4 @@ def test_what_goes_wrong_in_a_part_is_raised():
             raise RuntimeError(message)
 
     with pytest.raises(RuntimeError, match="part 3"):
-        share(fail, 8, 2)
+        run_parallel(fail, 8, 2)

@@ -232,7 +232,7 @@ class Extents:
                 numbers[name] = evaluate(self.definitions[name], numbers)
         return evaluate(dim, numbers)
 
-    def numbers(self, sizes: Mapping[str, int]) -> dict[str, int]:
+    def evaluate_symbols(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return `sizes`, and the values of all defined symbols that they determine."""
         found = dict(sizes)
         for name, dim in self.definitions.items():

@@ -41,7 +41,7 @@ class ObjectLayout:
     flags: int
 
 
-def entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int, largest: int = LARGE) -> str:
+def emit_entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int, largest: int = LARGE) -> str:
     """A function of Python for arrays of one shape, one after another in memory, without any conversion.
 
     `object ENTRY(bytes self, object *arguments, i64 count)` takes the operands by index, and the result, which it

@@ -40,7 +40,7 @@ class _Method(ctypes.Structure):
     ]
 
 
-class Entry:
+class CompiledEntry:
     """A compiled program that Python calls directly: `entry.call(*operands, out)` gives `out`, or None.
 
     None means that it has not computed, because the arrays are not of one shape, very large, not contiguous, or not of
@@ -86,15 +86,15 @@ def _is_right(layout: ObjectLayout) -> bool:
 
 
 def _describes(layout: ObjectLayout, array: Array) -> bool:
-    def word(offset: int) -> int:
+    def read_pointer(offset: int) -> int:
         return ctypes.c_size_t.from_address(id(array) + offset).value
 
     rank = ctypes.c_int.from_address(id(array) + layout.rank).value
     flags = ctypes.c_int.from_address(id(array) + layout.flags).value
-    if (word(layout.type), word(layout.data), rank) != (id(np.ndarray), array.ctypes.data, array.ndim):
+    if (read_pointer(layout.type), read_pointer(layout.data), rank) != (id(np.ndarray), array.ctypes.data, array.ndim):
         return False
-    extents = tuple((ctypes.c_ssize_t * rank).from_address(word(layout.extents)))
-    return extents == array.shape and word(layout.dtype) == id(array.dtype) and flags == array.flags.num
+    extents = tuple((ctypes.c_ssize_t * rank).from_address(read_pointer(layout.extents)))
+    return extents == array.shape and read_pointer(layout.dtype) == id(array.dtype) and flags == array.flags.num
 
 
 @cache

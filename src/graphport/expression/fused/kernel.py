@@ -17,12 +17,12 @@ from graphport.expression.blocked import BlockedProgram, KernelFault, constant_a
 from graphport.expression.faults import Fault
 from graphport.expression.fused import engine
 from graphport.expression.fused.arguments import ENTRY, LARGE
-from graphport.expression.fused.entry import Entry, object_layout
+from graphport.expression.fused.entry import CompiledEntry, object_layout
 from graphport.expression.fused.layout import Layout, layout
 from graphport.expression.fused.operators import ELEMENTS, divides_integers, is_compiled
 from graphport.expression.fused.segments import MOST_SLOTS, slot_count
 from graphport.expression.fused.source import KERNEL, Access, module
-from graphport.expression.fused.workers import processors, share
+from graphport.expression.fused.workers import processors, run_parallel
 from graphport.expression.program import Apply, Constant, Load
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def can_compile(program: Program) -> bool:
     return slot_count(program) <= MOST_SLOTS
 
 
-class _Part:
+class _Chunk:
     """A stretch of a computation, ready to be called: its axes, and where every operand begins."""
 
     def __init__(self, plan: Layout, offsets: tuple[int, ...]) -> None:
@@ -90,7 +90,7 @@ class _Work:
 
     function: Callable[..., int]
     code: engine.Code
-    parts: list[_Part]
+    parts: list[_Chunk]
     threads: int
 
 
@@ -143,7 +143,7 @@ class FusedProgram:
             known = self._kernels[access] = (_SIGNATURE(code.addresses[KERNEL]), code)
         return known
 
-    def entry(self) -> Entry | None:
+    def compiled_call(self) -> CompiledEntry | None:
         """The program as a function that Python calls directly; `None` if there can be none.
 
         One that divides integers may find a zero when it has overwritten operands; it could not begin again.
@@ -152,7 +152,7 @@ class FusedProgram:
             return None
         _, code = self.kernel(Access("c" * len(self._sizes)))
         dtypes = [self.program.values[number].dtype for number, _ in self.loads]
-        return Entry(code, [*dtypes, self.program.dtype], self._constants)
+        return CompiledEntry(code, [*dtypes, self.program.dtype], self._constants)
 
     def _largest_alone(self) -> int:
         """Elements up to which one thread computes them all."""
@@ -189,7 +189,7 @@ class FusedProgram:
         if len(work.parts) == 1:
             compute(0)
         else:
-            share(compute, len(work.parts), work.threads)
+            run_parallel(compute, len(work.parts), work.threads)
         if faults:
             self._refuse(min(faults) - 1)
 
@@ -199,7 +199,7 @@ class FusedProgram:
         is_large = sum(array.nbytes for array in arrays) > 2 * last_level_cache()
         function, code = self.kernel(Access(plan.modes(self._sizes), is_large and plan.inner[-1] == out.itemsize))
         threads = (self.threads or processors()) if out.size > self._largest_alone() else 1
-        return _Work(function, code, [_Part(*part) for part in _parts(plan, out.size, threads)], threads)
+        return _Work(function, code, [_Chunk(*part) for part in _split_layout(plan, out.size, threads)], threads)
 
     def _divides(self, value: Value) -> bool:
         return isinstance(value, Apply) and divides_integers(value.kernel, value.dtype)
@@ -235,7 +235,7 @@ def last_level_cache() -> int:
     return known if known > 0 else 16 << 20
 
 
-def _parts(plan: Layout, size: int, threads: int) -> list[tuple[Layout, tuple[int, ...]]]:
+def _split_layout(plan: Layout, size: int, threads: int) -> list[tuple[Layout, tuple[int, ...]]]:
     """The layout in parts for threads, each with the bytes from the beginning of every operand."""
     none = (0,) * len(plan.inner)
     if threads == 1 or size < 2 * _PART:

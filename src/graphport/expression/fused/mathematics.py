@@ -82,13 +82,13 @@ def exp(block: Block, x: Vector) -> Vector:
     one = block.like(1.0, x)
     near = fma(block, block.binary("fmul", r, r), horner(block, _FORMATS[x.element].exp, r), r)
     value = block.binary("fadd", near, one)
-    return block.scaled(value, n) if block.scales else _scaled(block, value, _whole(block, shifted))
+    return block.scaled(value, n) if block.scales else _scaled(block, value, _extract_integer(block, shifted))
 
 
 def expm1(block: Block, x: Vector) -> Vector:
     """exp(x) - 1, to full precision near 0: with s = 2^n, s * (exp(r) - 1) + (s - 1)."""
     r, _, shifted = _reduced(block, x)
-    bits = _whole(block, shifted)
+    bits = _extract_integer(block, shifted)
     one = block.like(1.0, x)
     near = fma(block, block.binary("fmul", r, r), horner(block, _FORMATS[x.element].exp, r), r)
     half_bits = block.binary("ashr", bits, block.like(1, bits))
@@ -198,7 +198,7 @@ def _is_fraction(block: Block, y: Vector, is_whole: Vector) -> Vector:
 
 
 def _reduced(block: Block, x: Vector) -> tuple[Vector, Vector, Vector]:
-    """Range reduction x = n ln 2 + r: return r, n, and n shifted (`_whole`); x is clamped to where exp is finite."""
+    """Range reduction x = n ln 2 + r: return r, n, and n shifted (`_extract_integer`), x clamped to finite results."""
     known = _FORMATS[x.element]
     low, high = block.like(known.lowest, x), block.like(known.highest, x)
     x = block.select(block.compare("olt", x, low), low, x)
@@ -216,7 +216,7 @@ def _shift_of(block: Block, x: Vector) -> Vector:
     return block.like(1.5 * 2.0 ** _FORMATS[x.element].fraction, x)
 
 
-def _whole(block: Block, shifted: Vector) -> Vector:
+def _extract_integer(block: Block, shifted: Vector) -> Vector:
     """The integer in the lowest bits of what `_reduced` has shifted."""
     integer = INTEGER_OF[shifted.element]
     shift = block.convert("bitcast", _shift_of(block, shifted), integer)

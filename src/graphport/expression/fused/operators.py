@@ -158,7 +158,7 @@ def _absolute_integer(block: Block, x: Vector) -> Vector:
     return block.intrinsic("abs", x, tail="i1 false")
 
 
-def _same(_: Block, x: Vector) -> Vector:
+def _identity(_: Block, x: Vector) -> Vector:
     return x
 
 
@@ -343,7 +343,7 @@ _SIGNED: dict[str, Callable[..., Vector]] = {
 }
 _UNSIGNED: dict[str, Callable[..., Vector]] = {
     **_INTEGERS,
-    "abs": _same,
+    "abs": _identity,
     "sign": _sign_unsigned,
     "maximum": _extreme_integer("ugt"),
     "minimum": _extreme_integer("ult"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphport.expression.fused.arguments import DECLARATIONS, LARGE, entry
+from graphport.expression.fused.arguments import DECLARATIONS, LARGE, emit_entry
 from graphport.expression.fused.memory import ALIGNMENT, STRIP, Memory, fetched
 from graphport.expression.fused.operators import ELEMENTS, EXTREMES, bounded, convert, divides_integers, emit, nonzero
 from graphport.expression.fused.segments import segments_of
@@ -71,9 +71,9 @@ def module(
     segments, slots = segments_of(program)
     writer = _Writer(program, operands, result, segments, access.bypasses_cache, lanes, scales)
     texts = [writer.segment(number) for number in range(len(segments))]
-    texts += [writer.part(), writer.row(), writer.kernel(slots, x86=x86)]
+    texts += [writer.emit_partial_vector(), writer.row(), writer.kernel(slots, x86=x86)]
     if objects is not None:
-        texts.append(entry([*operands, result], objects, slots, largest))
+        texts.append(emit_entry([*operands, result], objects, slots, largest))
         writer.declarations |= set(DECLARATIONS)
     return "\n".join([*texts, *sorted(writer.declarations), "!0 = !{i32 1}", ""])
 
@@ -152,12 +152,12 @@ class _Writer:
             if isinstance(value, Constant):
                 pointer = f"getelementptr i8, ptr %constants, i64 {8 * self.constant_of[number]}"
                 entry += [f"  %p{number} = {pointer}"]
-                vectors[number] = self.spread(entry, number, ELEMENTS[value.dtype])
+                vectors[number] = self.broadcast_element(entry, number, ELEMENTS[value.dtype])
             elif isinstance(value, Load):
                 memory = self.operand_of[number]
                 entry += fetched(f"%p{number}", "ptr", "%table", 8 * memory.position)
                 if memory.mode == "s":
-                    vectors[number] = self.spread(entry, number, memory.element)
+                    vectors[number] = self.broadcast_element(entry, number, memory.element)
                 if memory.mode == "g":
                     entry += fetched(f"%stride{number}", "i64", "%inner", 8 * memory.position)
             else:
@@ -168,7 +168,7 @@ class _Writer:
                 entry += fetched("%out_stride", "i64", "%inner", 8 * self.result.position)
         return entry, vectors
 
-    def spread(self, entry: list[str], number: int, element: str) -> Vector:
+    def broadcast_element(self, entry: list[str], number: int, element: str) -> Vector:
         """One element for all lanes, read before the loop."""
         of = f"<{self.lanes} x {element}>"
         entry += [
@@ -246,7 +246,7 @@ class _Writer:
             scalar = block.add_line(f"extractelement {of} {vector.name}, i64 {lane}")
             block.lines.append(f"  store {element} {scalar}, ptr {address}, align {BITS[element] // 8}")
 
-    def part(self) -> str:
+    def emit_partial_vector(self) -> str:
         """Fewer elements than a vector: copied into buffers, which the first element fills up."""
         lines = [f"define internal void @part({_ARGUMENTS}) noinline {{", "entry:"]
         lines += (
@@ -342,7 +342,7 @@ class _Writer:
             "  %is_rest = icmp ne i64 %rest, 0",
             "  br i1 %is_rest, label %tail, label %done",
             "tail:",
-            f"  call void @part({_given('%end', '%rest')})",
+            f"  call void @part({_call_arguments('%end', '%rest')})",
             "  br label %done",
             "done:",
             "  ret void",
@@ -371,12 +371,12 @@ class _Writer:
         yield from (
             f"  %is_long = icmp ugt i64 %head, {self.lanes}",
             f"  %head_a = select i1 %is_long, i64 {self.lanes}, i64 %head",
-            f"  call void @part({_given('0', '%head_a')})",
+            f"  call void @part({_call_arguments('0', '%head_a')})",
             "  %head_b = sub i64 %head, %head_a",
             "  %is_b = icmp ne i64 %head_b, 0",
             "  br i1 %is_b, label %second, label %start",
             "second:",
-            f"  call void @part({_given('%head_a', '%head_b')})",
+            f"  call void @part({_call_arguments('%head_a', '%head_b')})",
             "  br label %start",
             "start:",
         )
@@ -466,5 +466,5 @@ def _loop(name: str, entry: Sequence[str], body: Sequence[str], lanes: int) -> s
     )
 
 
-def _given(start: str, count: str) -> str:
+def _call_arguments(start: str, count: str) -> str:
     return f"ptr %table, i64 {start}, i64 {count}, ptr %inner, ptr %constants, ptr %scratch, ptr %flag"

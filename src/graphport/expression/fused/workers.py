@@ -19,7 +19,7 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def share(task: Callable[[int], None], parts: int, threads: int) -> None:
+def run_parallel(task: Callable[[int], None], parts: int, threads: int) -> None:
     """Call `task` with 0 to `parts - 1`, in this thread and in up to `threads - 1` others.
 
     Every thread takes the next part when it has finished one, so a busy processor delays nothing but its own part;

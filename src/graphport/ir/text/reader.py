@@ -43,7 +43,7 @@ def from_text(text: str | Source, *, table: Mapping[str, Storage] | None = None)
             to the first syntax error.
     """
     with paused_collection():
-        return _Reader(Source("text", text) if isinstance(text, str) else text, table or {}).whole()
+        return _GraphParser(Source("text", text) if isinstance(text, str) else text, table or {}).read_graph()
 
 
 class _Raw(NamedTuple):
@@ -55,7 +55,7 @@ class _Raw(NamedTuple):
     reals: list[float] | None
 
 
-class _Reader(Scanner):
+class _GraphParser(Scanner):
     """Recursive-descent parser; only nested bodies recurse. Stops at the first syntax error."""
 
     def __init__(self, source: Source, table: Mapping[str, Storage]) -> None:
@@ -67,7 +67,7 @@ class _Reader(Scanner):
         self.dims: dict[str, Dim] = {}
         self.definitions: dict[str, Dim] = {}
 
-    def whole(self) -> Graph:
+    def read_graph(self) -> Graph:
         self.demand_word("graph")
         graph = self.graph()
         if self.at < len(self.text):
@@ -91,20 +91,20 @@ class _Reader(Scanner):
         self.demand("(")
         for value, span in self.listed(")", self.input):
             self.enter(graph.adopt_input(value), span)
-        if self.word("opsets"):
-            graph.opsets = self.entries(self.integer)
+        if self.accept_keyword("opsets"):
+            graph.opsets = self.read_named_items(self.integer)
         self.demand("{")
-        while (literal := self.word("literal")) or self.word("constant"):
+        while (literal := self.accept_keyword("literal")) or self.accept_keyword("constant"):
             value, span = self.constant()
             value.is_literal = literal
             self.enter(graph.adopt_constant(value), span)
-        while not self.word("return"):
+        while not self.accept_keyword("return"):
             self.node(graph)
         if not self.sign("}"):
-            graph.set_outputs([self.known()])
+            graph.set_outputs([self.resolve_value()])
             while not self.sign("}"):
                 self.demand(",")
-                graph.add_output(self.known())
+                graph.add_output(self.resolve_value())
         for name in self.entered.pop():
             del self.scope[name]
         return graph
@@ -120,7 +120,7 @@ class _Reader(Scanner):
     def value(self, expected: str) -> str:
         if not self.sign("%"):
             self.fail(expected)
-        if self.starts('"'):
+        if self.is_next('"'):
             return self.string()
         found = self.match(PATH)
         if found is None:
@@ -150,9 +150,9 @@ class _Reader(Scanner):
         return Value(name, fact, storage=storage), span
 
     def operand(self) -> Value | None:
-        return None if self.word("_") else self.known("a value or '_'")
+        return None if self.accept_keyword("_") else self.resolve_value("a value or '_'")
 
-    def known(self, expected: str = "a value") -> Value:
+    def resolve_value(self, expected: str = "a value") -> Value:
         """A value that may be read here."""
         start = self.at
         name = self.value(expected)
@@ -172,8 +172,8 @@ class _Reader(Scanner):
         origin = self.span(start)
         self.demand("(")
         operands = self.listed(")", self.operand)
-        attributes = self.entries(self.attribute) if self.starts("{") else {}
-        name = self.string() if self.word("name") else ""
+        attributes = self.read_named_items(self.attribute) if self.is_next("{") else {}
+        name = self.string() if self.accept_keyword("name") else ""
         values = [None if result is None else result[0] for result in results]
         graph.append(Node(word, operands, values, attributes, dialect=dialect, name=name, origin=origin))
         for result in results:
@@ -193,7 +193,7 @@ class _Reader(Scanner):
         return results
 
     def result(self) -> tuple[Value, Span] | None:
-        return None if self.word("_") else self.declared("a result or 'return'")
+        return None if self.accept_keyword("_") else self.declared("a result or 'return'")
 
     # Attributes
 
@@ -220,33 +220,33 @@ class _Reader(Scanner):
 
     def leaf(self) -> Attribute:
         """Whatever may be an attribute and is no tuple."""
-        if self.starts('"'):
+        if self.is_next('"'):
             return self.string()
-        if self.starts('b"'):
+        if self.is_next('b"'):
             return self.data()
         start = self.at
         number = self.match(NUMBER)
         if number:
-            return self.number(number, start)
+            return self.parse_number(number, start)
         for word, constant in _CONSTANTS.items():
-            if self.word(word):
+            if self.accept_keyword(word):
                 return constant
-        if self.word("graph"):
+        if self.accept_keyword("graph"):
             return self.graph()
-        if self.word("complex"):
+        if self.accept_keyword("complex"):
             return self.complex()
         found = WORD.match(self.text, self.at)
         if found is None or found[0] not in DTYPES:
             return self.fact("an attribute")
         dtype = self.dtype()
-        if not self.starts("["):
+        if not self.is_next("["):
             return dtype
         shape = self.shape()
-        if self.starts("(", "@"):
+        if self.is_next("(", "@"):
             return self.tensor(dtype, shape)
-        return self.settled(self.raw(dtype, shape))
+        return self.build_fact(self.raw(dtype, shape))
 
-    def number(self, found: re.Match[str], start: int) -> int | float:
+    def parse_number(self, found: re.Match[str], start: int) -> int | float:
         element = self.element_of(found, start)
         if not isinstance(element, Bits):
             return element
@@ -264,17 +264,17 @@ class _Reader(Scanner):
 
     def complex(self) -> complex:
         self.demand("(")
-        parts = self.listed(")", self.real)
+        parts = self.listed(")", self.read_float)
         if len(parts) != 2:
             self.fail("a complex number of two parts before this")
         return complex(*parts)
 
-    def real(self) -> float:
+    def read_float(self) -> float:
         start = self.at
         found = self.match(NUMBER)
         if found is None:
             self.fail("a number")
-        return float(self.number(found, start))
+        return float(self.parse_number(found, start))
 
     # Facts
 
@@ -294,15 +294,15 @@ class _Reader(Scanner):
 
     def raw(self, dtype: DType | None, shape: list[int | str] | None) -> _Raw:
         elements = self.listed("}", self.dim) if self.sign("{") else None
-        reals = self.listed(">", self.known_real) if self.sign("<") else None
+        reals = self.listed(">", self.read_float_fact) if self.sign("<") else None
         return _Raw(dtype, shape, elements, reals)
 
-    def known_real(self) -> float:
-        number = self.real()
+    def read_float_fact(self) -> float:
+        number = self.read_float()
         return nan if isnan(number) else number
 
     def dim(self) -> int | str:
-        if self.starts('"'):
+        if self.is_next('"'):
             return self.string()
         start = self.at
         stop = dim_end(self.text, start)
@@ -314,7 +314,7 @@ class _Reader(Scanner):
 
     def fact(self, expected: str = "a fact") -> Fact:
         wrappers: list[type[SequenceFact | OptionalFact]] = []
-        while (sequence := self.word("sequence")) or self.word("optional"):
+        while (sequence := self.accept_keyword("sequence")) or self.accept_keyword("optional"):
             wrappers.append(SequenceFact if sequence else OptionalFact)
             self.demand("(")
         found = WORD.match(self.text, self.at)
@@ -327,16 +327,16 @@ class _Reader(Scanner):
         raw = self.raw(dtype, self.shape())
         for _ in wrappers:
             self.demand(")")
-        fact = self.settled(raw)
+        fact = self.build_fact(raw)
         for wrapper in reversed(wrappers):
             fact = wrapper(fact)
         return fact
 
-    def settled(self, raw: _Raw) -> Fact:
+    def build_fact(self, raw: _Raw) -> Fact:
         """Apply the `where` clause to a fact."""
-        if self.word("where"):
+        if self.accept_keyword("where"):
             self.bound()
-            while self.word("and"):
+            while self.accept_keyword("and"):
                 self.bound()
         shape = None if raw.shape is None else tuple(map(self.known_dim, raw.shape))
         elements = None if raw.elements is None else tuple(map(self.known_dim, raw.elements))
@@ -349,7 +349,7 @@ class _Reader(Scanner):
             self.definitions[name] = self.known_dim(self.dim())
             return
         self.demand_word("in")
-        lower = None if self.starts("..") else self.integer()
+        lower = None if self.is_next("..") else self.integer()
         self.demand("..")
         upper = self.integer() if INTEGER.match(self.text, self.at) else None
         try:
@@ -407,17 +407,17 @@ class _Reader(Scanner):
         return storage
 
     def element(self) -> Element:
-        if self.starts('"'):
+        if self.is_next('"'):
             return self.string()
-        if self.starts('b"'):
+        if self.is_next('b"'):
             return self.data()
         start = self.at
         found = self.match(NUMBER)
         if found:
             return self.element_of(found, start)
-        if self.word("true"):
+        if self.accept_keyword("true"):
             return True
-        if not self.word("false"):
+        if not self.accept_keyword("false"):
             self.fail("an element")
         return False
 

@@ -54,7 +54,7 @@ class Scanner:
         self.step(self.at + len(sign))
         return True
 
-    def word(self, word: str) -> bool:
+    def accept_keyword(self, word: str) -> bool:
         """Whether the present token is the keyword `word`; if so, move past it."""
         found = WORD.match(self.text, self.at)
         return found is not None and found[0] == word and self.sign(word)
@@ -66,7 +66,7 @@ class Scanner:
 
     def demand_word(self, word: str) -> None:
         """Move past the keyword `word`, which is required here."""
-        if not self.word(word):
+        if not self.accept_keyword(word):
             self.fail(f"'{word}'")
 
     def listed(self, close: str, item: Callable[[], _T]) -> list[_T]:
@@ -80,12 +80,12 @@ class Scanner:
             found.append(item())
         return found
 
-    def entries(self, item: Callable[[], _T]) -> dict[str, _T]:
+    def read_named_items(self, item: Callable[[], _T]) -> dict[str, _T]:
         """Named items between braces."""
         self.demand("{")
         found: dict[str, _T] = {}
 
-        def entry() -> None:
+        def read_item() -> None:
             start = self.at
             name = self.name()
             if name in found:
@@ -94,10 +94,10 @@ class Scanner:
             self.demand("=")
             found[name] = item()
 
-        self.listed("}", entry)
+        self.listed("}", read_item)
         return found
 
-    def starts(self, *signs: str) -> bool:
+    def is_next(self, *signs: str) -> bool:
         """Whether one of `signs` is the present token."""
         return self.text.startswith(signs, self.at)
 
@@ -118,7 +118,7 @@ class Scanner:
 
     def name(self, expected: str = "a name") -> str:
         """Parse a name or a quoted string."""
-        if self.starts('"'):
+        if self.is_next('"'):
             return self.string()
         found = self.match(WORD)
         if found is None:

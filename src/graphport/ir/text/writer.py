@@ -135,12 +135,12 @@ class _Writer:
             case Graph():
                 return self.graph(attribute, margin)
             case tuple():
-                return self.items(attribute, margin)
+                return self.write_items(attribute, margin)
             case _:
                 message = f"{type(attribute).__name__} is no kind of attribute"
                 raise TypeError(message)
 
-    def items(self, items: tuple[Attribute, ...], margin: str) -> Iterator[_Piece]:
+    def write_items(self, items: tuple[Attribute, ...], margin: str) -> Iterator[_Piece]:
         yield "("
         for number, item in enumerate(items):
             if number:

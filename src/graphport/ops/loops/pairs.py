@@ -47,7 +47,7 @@ def join_directions(graph: Graph, layers: Sequence[Node]) -> None:
             _join(graph, match, node)
             is_moved = True
     if is_moved:
-        rewrite.sort(graph)
+        rewrite.sort_topologically(graph)
 
 
 def _key(node: Node) -> tuple[Hashable, ...]:

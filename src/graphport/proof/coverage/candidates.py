@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from graphport.ir.graph import Graph, Value
-    from graphport.proof.coverage.parts import Part
+    from graphport.proof.coverage.parts import CoveragePoint
 
     Chosen = tuple[str, values.Make, bool]
 
@@ -66,7 +66,7 @@ class Names:
     sizes: dict[str, str]
 
     @classmethod
-    def between(cls, a: Graph, b: Graph) -> Names:
+    def match_inputs(cls, a: Graph, b: Graph) -> Names:
         """Names of `b` to names of `a`, by the pairs that `paired` makes of the inputs."""
         twins: dict[str, Value] = paired({value.name: value for value in a.inputs}, a, b)
         others = {value.name: value for value in b.inputs}
@@ -120,7 +120,7 @@ def normal(graph: Graph, sizes: dict[str, int], seed: int = 77) -> Candidate | N
     try:
         if max(sizes.values(), default=0) > MAX_LENGTH or bytes_of_inputs(graph, sizes) > MAX_BYTES:
             return None
-        if memory.held(graph, sizes) > MAX_HELD or (sizes and not is_accepted(graph, sizes)):
+        if memory.estimate_proof_bytes(graph, sizes) > MAX_HELD or (sizes and not is_accepted(graph, sizes)):
             return None
         made = make_test_input(graph, "normal", sizes, seed)
     except (DiagnosticError, KeyError, ValueError):
@@ -134,7 +134,7 @@ def candidates_by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) 
     if base is None:
         return
     twins = {names.inputs.get(value.name, value.name): value for value in b.inputs}
-    numbers = a.extents.numbers(sizes)
+    numbers = a.extents.evaluate_symbols(sizes)
     by_input: dict[str, list[Chosen]] = {}
     for value in a.inputs:
         twin = twins.get(value.name)
@@ -157,7 +157,7 @@ def _makes(both: Sequence[Value], numbers: dict[str, int]) -> Iterator[Chosen]:
     dtype = value.dtype
     if dtype is None or value.storage is not None:
         return
-    if values.is_real(dtype) and not is_coordinate(value):
+    if values.is_float_input(dtype) and not is_coordinate(value):
         for kind in values.kinds_for(*both):
             if dtype.bits > 16 or not kind.is_special:
                 yield kind.name, kind.make, kind.is_special
@@ -167,7 +167,7 @@ def _makes(both: Sequence[Value], numbers: dict[str, int]) -> Iterator[Chosen]:
     elif dtype.is_integer:
         low, high, is_data, is_divisor = integer_range(value, numbers)
         if values.is_count(value):
-            yield from ((f"count {n}", values.whole(n), False) for n in values.COUNTS)
+            yield from ((f"count {n}", values.constant_values(n), False) for n in values.COUNTS)
         elif not is_divisor:
             for name, make in values.integers_of(low, high, is_data=is_data, bits=dtype.bits):
                 yield name, make, False
@@ -254,14 +254,14 @@ def realized(
         for name, numbers in setting.inputs.items():
             if name not in inputs:
                 return
-            filled = _filled(inputs[name], np.asarray(arrays[name]), numbers, factors)
+            filled = _fill_near(inputs[name], np.asarray(arrays[name]), numbers, factors)
             if filled is None:
                 return
             arrays[name] = filled
         yield Candidate(f"{label}{way}", base.sizes, arrays)
 
 
-def _filled(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -> Any:
+def _fill_near(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -> Any:
     """An array of numbers and their neighbours, within what an integer input may hold; `None` where they do not fit."""
     target = np.asarray(numbers, np.float64)
     if target.ndim and (not old.shape or target.shape[-1] not in {1, old.shape[-1]}):
@@ -271,19 +271,19 @@ def _filled(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -> A
     if old.dtype.kind not in "fiu":
         return None
     step = step_of(value, float(np.max(np.abs(target))) if target.size else 0.0)
-    ways = _in_turn(factors, old.shape[:-1] if target.ndim else old.shape)
+    ways = _tile_factors(factors, old.shape[:-1] if target.ndim else old.shape)
     with np.errstate(all="ignore"):
         # A direction along the last axis is kept, and its length changes.
         found = target * (1 + 0.5 * ways[..., None]) if target.ndim else target + step * ways
-    fitted = _fitted(np.broadcast_to(found, old.shape), old.dtype)
+    fitted = _cast_saturated(np.broadcast_to(found, old.shape), old.dtype)
     return None if values.is_never_zero(value) and not np.all(fitted) else fitted
 
 
-def _in_turn(factors: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def _tile_factors(factors: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     return np.resize(np.asarray(factors, np.float64), math.prod(shape)).reshape(shape)
 
 
-def _fitted(numbers: Any, dtype: Any) -> Any:
+def _cast_saturated(numbers: Any, dtype: Any) -> Any:
     """Numbers in an element type, integers within its range."""
     if dtype.kind not in "iu":
         # A number beyond a narrower type is infinite there.
@@ -298,7 +298,9 @@ def _short(number: Any) -> str:
     return f"{float(np.max(number)):g}"
 
 
-def candidates_for_part(a: Graph, part: Part, choices: Sequence[dict[str, int]], names: Names) -> Iterator[Candidate]:
+def candidates_for_part(
+    a: Graph, part: CoveragePoint, choices: Sequence[dict[str, int]], names: Names
+) -> Iterator[Candidate]:
     """Candidates that may reach a part of `a`, or of another graph whose inputs `names` gives names of `a`."""
     if part.wish is None:
         return
@@ -306,7 +308,7 @@ def candidates_for_part(a: Graph, part: Part, choices: Sequence[dict[str, int]],
     if isinstance(bound, np.ndarray):
         yield from _with_every(a, value, bound, choices, names)
         return
-    number = _number(bound)
+    number = _bound_value(bound)
     is_flag = value.dtype is not None and value.dtype.kind == "b"
     target = (1.0 if sign > 0 else 0.0) if is_flag else number + sign * step_of(value, number)
     for sizes in choices:
@@ -325,7 +327,7 @@ def _with_every(
     if given is None:
         return
     for sizes in choices:
-        count = math.prod(extents(given, a.extents.numbers(sizes)))
+        count = math.prod(extents(given, a.extents.evaluate_symbols(sizes)))
         more = {batch: sizes[batch] * -(-len(numbers) // max(count, 1)) for batch in batches if batch in sizes}
         base = normal(a, {**sizes, **more})
         if base is not None:
@@ -334,7 +336,7 @@ def _with_every(
             yield Candidate("every index", base.sizes, {**base.arrays, given.name: filled})
 
 
-def _number(bound: Any) -> float:
+def _bound_value(bound: Any) -> float:
     """The number of a bound: a constant, or 0 for a computed value."""
     if isinstance(bound, (int, float)):
         return float(bound)

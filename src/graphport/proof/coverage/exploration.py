@@ -20,7 +20,7 @@ from graphport.proof.coverage.candidates import (
     differing_candidates,
     normal,
 )
-from graphport.proof.coverage.parts import parts_of
+from graphport.proof.coverage.parts import coverage_points
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.coverage.search import Finding, Search, Subject
 from graphport.proof.coverage.sizes import more_sizes, telling_sizes
@@ -100,7 +100,7 @@ class Exploration:
         if not inputs:
             return None
         is_heavy = any(_seconds(graph, inputs[0]) > seconds * MAX_SHARE for graph in (a, b))
-        is_heavy = is_heavy or max(memory.held(graph, inputs[-1].sizes) for graph in (a, b)) > MAX_BYTES
+        is_heavy = is_heavy or max(memory.estimate_proof_bytes(graph, inputs[-1].sizes) for graph in (a, b)) > MAX_BYTES
         first = Subject.probing(a) if is_heavy else Subject.of(a)
         second = None if first is None or is_heavy else Subject.of(b, first.uncounted)
         if first is None or (second is None and not is_heavy):
@@ -113,7 +113,7 @@ class Exploration:
         budget = WorkBudget(seconds)
         budget.begin()
         search = Search(first, second, as_second, budget, compares=compares and not is_random and not is_heavy)
-        return cls(search, inputs, Names.between(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
+        return cls(search, inputs, Names.match_inputs(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
 
     def further_inputs(self) -> Iterator[Further]:
         """Test inputs beyond the standard ones: other sizes, and values that reach uncovered parts."""
@@ -125,14 +125,14 @@ class Exploration:
         for subject, state in zip(self.search.subjects, self._before, strict=False):
             subject.reach.restore(state)
 
-    def _reaches_more(self, candidate: Candidate) -> bool:
+    def _adds_coverage(self, candidate: Candidate) -> bool:
         self._before = [subject.reach.copy() for subject in self.search.subjects]
-        return self.search.reaches_more(candidate)
+        return self.search.adds_coverage(candidate)
 
     def _further_candidates(self) -> Iterator[tuple[Candidate, bool]]:
         with suppress(TimeoutError):
             for each in self.inputs:
-                self.search.reaches_more(Candidate(each.label, dict(each.sizes), dict(each.arrays)))
+                self.search.adds_coverage(Candidate(each.label, dict(each.sizes), dict(each.arrays)))
         a = self.search.a
         usual = {name: size for name, size in self.inputs[-1].sizes.items() if name not in self.fixed}
         telling = {size for subject in self.search.subjects for size in telling_sizes(subject.graph)}
@@ -143,7 +143,7 @@ class Exploration:
                 continue
             self.search.is_refused = False
             with suppress(TimeoutError):
-                self._reaches_more(candidate)
+                self._adds_coverage(candidate)
             if not self.search.is_refused:
                 self._further.append(candidate.sizes)
                 yield candidate, True
@@ -166,7 +166,7 @@ class Exploration:
                 for candidate in candidates_for_part(a.graph, part, choices[-2:], names):
                     if phrase not in subject.reach.missing:
                         break
-                    if self._reaches_more(candidate):
+                    if self._adds_coverage(candidate):
                         # Runtimes differ in what they compute of NaN: both readings decide.
                         yield candidate, subject is a and not has_nan(candidate.arrays)
         yield from self._reaching_by_kind(choices[-1])
@@ -185,7 +185,7 @@ class Exploration:
         for candidate in sorted(kinds, key=lambda each: not each.label.startswith("mask")):
             if not any(subject.reach.missing for subject in self.search.subjects):
                 return
-            if self._reaches_more(candidate):
+            if self._adds_coverage(candidate):
                 is_mask = all(kind.startswith("mask") for kind in candidate.label.split("; "))
                 yield candidate, is_mask and base is not None and _has_floats_of(candidate, base)
 
@@ -226,8 +226,10 @@ def _has_floats_of(candidate: Candidate, base: Candidate) -> bool:
 
 def _seconds(graph: Graph, test_input: TestInput) -> float:
     """About what the reference takes for a test input."""
-    sizes = graph.extents.numbers(test_input.sizes)
-    return work_budget.estimate(len(graph), memory.held(graph, sizes) / 4, work.total_macs(graph, sizes))
+    sizes = graph.extents.evaluate_symbols(test_input.sizes)
+    return work_budget.estimate(
+        len(graph), memory.estimate_proof_bytes(graph, sizes) / 4, work.total_macs(graph, sizes)
+    )
 
 
 def fixed_sizes(a: Graph, b: Graph) -> dict[str, int]:
@@ -239,7 +241,7 @@ def fixed_sizes(a: Graph, b: Graph) -> dict[str, int]:
 
 def unexplored(graph: Graph) -> Coverage:
     """The coverage of a graph that was not explored: none of its parts."""
-    phrases = [part.phrase for parts in parts_of(graph).of.values() for part in parts]
+    phrases = [part.phrase for parts in coverage_points(graph).of.values() for part in parts]
     return Coverage(never=tuple(dict.fromkeys(phrases)))
 
 

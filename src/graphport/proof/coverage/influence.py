@@ -81,18 +81,18 @@ def _least_size(graph: Graph, element: Symbolic, name: str, wanted: float, sizes
     """The least size of a dim with which an element is at least `wanted`, where it grows with the dim."""
     known = dict.fromkeys(graph.extents.free(element), 1) | dict(sizes)
 
-    def reaches(size: int) -> bool:
+    def is_sufficient(size: int) -> bool:
         return graph.extents.evaluate(element, known | {name: size}) >= wanted
 
     symbol = symbols(element).get(name) or graph.extents.declared.get(name)
     low, high = bounds(symbol) if symbol is not None else (1, None)
     low, high = max(low or 0, 1), min(high or MAX_SIZE, MAX_SIZE)
     try:
-        if not reaches(high):
+        if not is_sufficient(high):
             return None
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if reaches(middle) else (middle + 1, high)
+            low, high = (low, middle) if is_sufficient(middle) else (middle + 1, high)
     except (KeyError, ZeroDivisionError, OverflowError):
         return None
     return low
@@ -351,7 +351,7 @@ _SPECIAL: dict[str, Any] = {
 }
 
 
-def _same(_: Node, target: Any) -> Any:
+def _keep_target(_: Node, target: Any) -> Any:
     return target
 
 
@@ -369,10 +369,10 @@ def _logit(_: Node, target: Any) -> Any:
 
 
 _INVERSE: dict[str, Callable[[Node, Any], Any]] = {
-    **dict.fromkeys(_MOVES, _same),
-    **dict.fromkeys(("Clip", "Abs", "Softmax", "LogSoftmax", "ReduceProd"), _same),
+    **dict.fromkeys(_MOVES, _keep_target),
+    **dict.fromkeys(("Clip", "Abs", "Softmax", "LogSoftmax", "ReduceProd"), _keep_target),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization", "InstanceNormalization"), _of_normalization),
-    **dict.fromkeys(("GroupNormalization", "BatchNormalization"), _same),
+    **dict.fromkeys(("GroupNormalization", "BatchNormalization"), _keep_target),
     "Neg": lambda _, t: -t,
     "Reciprocal": lambda _, t: 1 / t,
     "Sqrt": lambda _, t: t * t,

@@ -38,7 +38,7 @@ class Wish(NamedTuple):
     bound: Any = 0
 
 
-class Part(NamedTuple):
+class CoveragePoint(NamedTuple):
     """One part of a graph."""
 
     phrase: str
@@ -60,14 +60,14 @@ _COMPARISONS = {"Less": -1, "LessOrEqual": -1, "Greater": 1, "GreaterOrEqual": 1
 """By comparison, the sign of the difference of its operands where it holds."""
 
 
-class Parts(NamedTuple):
+class CoveragePoints(NamedTuple):
     """The parts of a graph by node, and the phrases of those that do not count."""
 
-    of: dict[Node, list[Part]]
+    of: dict[Node, list[CoveragePoint]]
     uncounted: frozenset[str]
 
 
-def parts_of(graph: Graph, uncounted: frozenset[str] = frozenset()) -> Parts:
+def coverage_points(graph: Graph, uncounted: frozenset[str] = frozenset()) -> CoveragePoints:
     """The parts of a canonical graph and its bodies. Choices that are the same in every run have none.
 
     The choices of an operator that an import rule computes by many nodes do not count: they are how graphport computes
@@ -78,17 +78,17 @@ def parts_of(graph: Graph, uncounted: frozenset[str] = frozenset()) -> Parts:
         uncounted: phrases of parts that do not count in the graph that this one was written from.
     """
     fixed = _fixed_values(graph)
-    found: dict[Node, list[Part]] = {}
+    found: dict[Node, list[CoveragePoint]] = {}
     for inner in walk(graph):
         for node in inner:
-            parts = [part for part in _parts(node, fixed) if part.phrase not in uncounted]
+            parts = [part for part in _points_of_node(node, fixed) if part.phrase not in uncounted]
             if parts:
                 found[node] = parts
     nodes = [node for inner in walk(graph) for node in inner]
     counts = Counter(origin for node in nodes if (origin := node.origin) is not None)
     left_out = {node for node in found if (origin := node.origin) is not None and counts[origin] > MAX_NODES}
     phrases = {part.phrase for node in left_out for part in found[node]}
-    return Parts({node: parts for node, parts in found.items() if node not in left_out}, uncounted | phrases)
+    return CoveragePoints({node: parts for node, parts in found.items() if node not in left_out}, uncounted | phrases)
 
 
 def name_of(node: Node) -> str:
@@ -114,16 +114,16 @@ def _has_known_elements(value: Value) -> bool:
     return elements is not None and all(isinstance(element, int) for element in elements)
 
 
-def _parts(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _points_of_node(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     operands = node.inputs
     condition = operands[0] if operands else None
     match node.op:
         case "If" if condition not in fixed and condition is not None:
-            yield Part(f"then branch of {name_of(node)}", _is_somewhere(is_true=True), Wish(condition, 1))
-            yield Part(f"else branch of {name_of(node)}", _is_somewhere(is_true=False), Wish(condition, -1))
+            yield CoveragePoint(f"then branch of {name_of(node)}", _is_somewhere(is_true=True), Wish(condition, 1))
+            yield CoveragePoint(f"else branch of {name_of(node)}", _is_somewhere(is_true=False), Wish(condition, -1))
         case "Where" if condition not in fixed and condition is not None and operands[1] is not operands[2]:
-            yield Part(f"true side of {name_of(node)}", _is_somewhere(is_true=True), Wish(condition, 1))
-            yield Part(f"false side of {name_of(node)}", _is_somewhere(is_true=False), Wish(condition, -1))
+            yield CoveragePoint(f"true side of {name_of(node)}", _is_somewhere(is_true=True), Wish(condition, 1))
+            yield CoveragePoint(f"false side of {name_of(node)}", _is_somewhere(is_true=False), Wish(condition, -1))
         case "Loop" | "Scan":
             yield from _parts_of_loop(node, fixed)
         case "Clip" | "Max" | "Min" | "HardSigmoid" | "HardSwish":
@@ -134,7 +134,9 @@ def _parts(node: Node, fixed: set[Value]) -> Iterator[Part]:
             yield from _rows(node, fixed)
         case "IsNaN" | "IsInf" if condition not in fixed and condition is not None:
             number = np.nan if node.op == "IsNaN" else np.inf
-            yield Part(f"true result of {name_of(node)}", _results_in(is_true=True), Wish(condition, 0, number))
+            yield CoveragePoint(
+                f"true result of {name_of(node)}", _results_in(is_true=True), Wish(condition, 0, number)
+            )
         case op if op in _COMPARISONS:
             yield from _results_of_comparison(node, fixed)
         case _:
@@ -169,16 +171,16 @@ def _bound(operands: Sequence[Any], bound: float) -> Any:
     return operands[bound] if isinstance(bound, int) else bound
 
 
-def _parts_of_loop(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _parts_of_loop(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     name = name_of(node)
-    yield Part(f"body of {name}", None)
+    yield CoveragePoint(f"body of {name}", None)
     trip = node.operand(0) if node.op == "Loop" else None
     if node.op == "Loop" and trip is not None and trip not in fixed:
         least = 1 if _is_dim(trip) else 0
         for count in range(least, MANY):
             noun = "iteration" if count == 1 else "iterations"
-            yield Part(f"{count} {noun} of {name}", None, Wish(trip, 0, count))
-        yield Part(f"several iterations of {name}", None, Wish(trip, 1, MANY))
+            yield CoveragePoint(f"{count} {noun} of {name}", None, Wish(trip, 0, count))
+        yield CoveragePoint(f"several iterations of {name}", None, Wish(trip, 1, MANY))
 
 
 def _is_dim(value: Value) -> bool:
@@ -186,7 +188,7 @@ def _is_dim(value: Value) -> bool:
     return isinstance(fact, TensorFact) and bool(fact.elements)
 
 
-def _limits(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _limits(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     x, name = node.operand(0), name_of(node)
     if x is None:
         return
@@ -194,29 +196,29 @@ def _limits(node: Node, fixed: set[Value]) -> Iterator[Part]:
         case "Clip" if x not in fixed:
             low, high = node.operand(1), node.operand(2)
             if low is not None:
-                yield Part(f"lower limit of {name}", _is_below(1), Wish(x, -1, low))
+                yield CoveragePoint(f"lower limit of {name}", _is_below(1), Wish(x, -1, low))
             if high is not None:
-                yield Part(f"upper limit of {name}", _is_above(2), Wish(x, 1, high))
+                yield CoveragePoint(f"upper limit of {name}", _is_above(2), Wish(x, 1, high))
         case "Max" | "Min" if len(node.inputs) == 2:
             yield from _choices(node, fixed)
         case "HardSigmoid" | "HardSwish" if x not in fixed:
             slope, offset = 1 / 6, 0.5
             if node.op == "HardSigmoid":
-                slope, offset = _number(node, "alpha", 0.2), _number(node, "beta", 0.5)
+                slope, offset = _float_attribute(node, "alpha", 0.2), _float_attribute(node, "beta", 0.5)
             if slope:
                 low, high = -offset / slope, (1 - offset) / slope
-                yield Part(f"lower limit of {name}", _is_below(low), Wish(x, -1, low))
-                yield Part(f"upper limit of {name}", _is_above(high), Wish(x, 1, high))
+                yield CoveragePoint(f"lower limit of {name}", _is_below(low), Wish(x, -1, low))
+                yield CoveragePoint(f"upper limit of {name}", _is_above(high), Wish(x, 1, high))
         case _:
             pass
 
 
-def _number(node: Node, name: str, default: float) -> float:
+def _float_attribute(node: Node, name: str, default: float) -> float:
     found = node.attributes.get(name, default)
     return float(found) if isinstance(found, (int, float)) else default
 
 
-def _choices(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _choices(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     """Each of the two operands of Max or Min as the chosen one."""
     x, y = node.operands[0], node.operands[1]
     if all(value in fixed for value in (x, y, *node.results)):
@@ -224,32 +226,32 @@ def _choices(node: Node, fixed: set[Value]) -> Iterator[Part]:
     sign = 1 if node.op == "Max" else -1
     for position, (one, two) in enumerate(((x, y), (y, x))):
         wish = Wish(one, sign, two) if one not in fixed else Wish(two, -sign, one)
-        yield Part(f"operand {position} of {name_of(node)}", _is_chosen(position, sign), wish)
+        yield CoveragePoint(f"operand {position} of {name_of(node)}", _selects_operand(position, sign), wish)
 
 
-def _is_chosen(position: int, sign: int) -> Reaches:
-    def reaches(operands: Sequence[Any], _: Sequence[Any]) -> bool:
+def _selects_operand(position: int, sign: int) -> Reaches:
+    def is_selected(operands: Sequence[Any], _: Sequence[Any]) -> bool:
         one, two = operands[position], operands[1 - position]
         return _has(one > two if sign > 0 else one < two, is_true=True)
 
-    return reaches
+    return is_selected
 
 
-def _signs(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _signs(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     x = node.operands[0]
     if x in fixed or (x.dtype is not None and x.dtype.kind == "u") or _is_dim(x):
         return
     if x.producer is None or x.producer.op not in _NOT_NEGATIVE:
-        yield Part(f"negative dividend of {name_of(node)}", _is_below(0.0), Wish(x, -1, 0))
-    yield Part(f"positive dividend of {name_of(node)}", _is_above(0.0), Wish(x, 1, 0))
+        yield CoveragePoint(f"negative dividend of {name_of(node)}", _is_below(0.0), Wish(x, -1, 0))
+    yield CoveragePoint(f"positive dividend of {name_of(node)}", _is_above(0.0), Wish(x, 1, 0))
 
 
-def _rows(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _rows(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     """All rows of a constant table that indices are looked up in."""
     table, indices = node.operands[0], node.operands[1]
     if table.storage is not None and indices not in fixed and _length_of_table(node) > 1:
         every = np.arange(_length_of_table(node))
-        yield Part(f"rows of '{table.name}'", None, Wish(indices, 0, every))
+        yield CoveragePoint(f"rows of '{table.name}'", None, Wish(indices, 0, every))
 
 
 def _length_of_table(node: Node) -> int:
@@ -260,7 +262,7 @@ def _length_of_table(node: Node) -> int:
     return storage.shape[axis]
 
 
-def _results_of_comparison(node: Node, fixed: set[Value]) -> Iterator[Part]:
+def _results_of_comparison(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
     """The result true and false, where no choice is made by it, which has the same parts."""
     x, y = node.operands[0], node.operands[1]
     if _decides(node) or (x in fixed and y in fixed) or node.output in fixed:
@@ -268,9 +270,9 @@ def _results_of_comparison(node: Node, fixed: set[Value]) -> Iterator[Part]:
     sign = _COMPARISONS[node.op]
     one, two = (x, y) if x not in fixed else (y, x)
     sign = sign if one is x else -sign
-    yield Part(f"true result of {name_of(node)}", _results_in(is_true=True), Wish(one, sign, two))
+    yield CoveragePoint(f"true result of {name_of(node)}", _results_in(is_true=True), Wish(one, sign, two))
     opposite = Wish(one, -sign if sign else 1, two)
-    yield Part(f"false result of {name_of(node)}", _results_in(is_true=False), opposite)
+    yield CoveragePoint(f"false result of {name_of(node)}", _results_in(is_true=False), opposite)
 
 
 def _decides(node: Node) -> bool:
@@ -279,10 +281,10 @@ def _decides(node: Node) -> bool:
 
 
 @dataclass(eq=False)
-class Reach:
+class CoverageRecorder:
     """Parts of a graph that runs have reached so far. `observe` and `watch` are what the reference calls."""
 
-    parts: Mapping[Node, list[Part]]
+    parts: Mapping[Node, list[CoveragePoint]]
     reached: set[str] = field(default_factory=set[str])
     iterations: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     rows: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -334,7 +336,7 @@ class Reach:
             self.reached.add(phrase)
 
     @property
-    def missing(self) -> dict[str, Part]:
+    def missing(self) -> dict[str, CoveragePoint]:
         """The parts that no run has reached, in the order of the graph."""
         every = {part.phrase: part for parts in self.parts.values() for part in parts}
         return {phrase: part for phrase, part in every.items() if phrase not in self.reached}

@@ -34,7 +34,7 @@ class Coverage:
         return not self.never
 
     @property
-    def reached(self) -> frozenset[str]:
+    def reached_phrases(self) -> frozenset[str]:
         """The phrases of all parts that were reached. A body is reached if it ran at least once."""
         bodies = {phrase for phrase, counts in self.iterations.items() if any(counts)}
         return self.branches | self.pieces | bodies
@@ -47,7 +47,7 @@ class Coverage:
         }
         sizes = [*self.sizes, *(each for each in other.sizes if each not in self.sizes)]
         both = Coverage(self.branches | other.branches, iterations, tuple(sizes), self.pieces | other.pieces)
-        reached = both.reached
+        reached = both.reached_phrases
         never = tuple(phrase for phrase in dict.fromkeys((*self.never, *other.never)) if phrase not in reached)
         return Coverage(both.branches, iterations, both.sizes, both.pieces, never)
 

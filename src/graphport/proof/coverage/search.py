@@ -16,7 +16,7 @@ from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.sequences import is_sequence
 from graphport.proof.coverage.noise import NoisySession
-from graphport.proof.coverage.parts import Reach, parts_of
+from graphport.proof.coverage.parts import CoverageRecorder, coverage_points
 from graphport.proof.coverage.probes import probed
 from graphport.proof.coverage.undefined import Mixture, Overflow, Undefined, has_nan, is_unbounded
 
@@ -62,7 +62,7 @@ class Subject:
     """One of two graphs with its sessions."""
 
     graph: Graph
-    reach: Reach
+    reach: CoverageRecorder
     session: Any
     uncounted: frozenset[str] = frozenset()
     """Phrases of parts that do not count."""
@@ -72,9 +72,9 @@ class Subject:
     def probing(cls, graph: Graph) -> Subject | None:
         """`graph` prepared for ONNX Runtime, which computes only what its parts read; `None` if it does not load it."""
         graph = remove_unused_constants(graph)
-        parts = parts_of(graph)
+        parts = coverage_points(graph)
         session = probed(graph, parts.of)
-        return None if session is None else cls(graph, Reach(parts.of), session, parts.uncounted)
+        return None if session is None else cls(graph, CoverageRecorder(parts.of), session, parts.uncounted)
 
     @classmethod
     def of(cls, graph: Graph, uncounted: frozenset[str] = frozenset()) -> Subject | None:
@@ -84,8 +84,8 @@ class Subject:
             session = prepare(graph)
         except DiagnosticError:
             return None
-        parts = parts_of(graph, uncounted)
-        return cls(graph, Reach(parts.of), session, parts.uncounted)
+        parts = coverage_points(graph, uncounted)
+        return cls(graph, CoverageRecorder(parts.of), session, parts.uncounted)
 
     def run(self, arrays: Mapping[str, Any], budget: WorkBudget) -> list[Any] | None:
         """The outputs; `None` if it does not compute these inputs, or if its result is undefined for them.
@@ -244,7 +244,7 @@ class Search:
                 flags.append(Flag(position, found, float(np.max(np.where(found, raw[position], 0)))))
         return Finding(candidate, tuple(flags), first, second) if flags else None
 
-    def reaches_more(self, candidate: Candidate) -> bool:
+    def adds_coverage(self, candidate: Candidate) -> bool:
         """Whether a candidate reaches a part that no run has reached. A difference that it shows is kept in `found`.
 
         Raises:
@@ -348,11 +348,11 @@ def is_confirmed(finding: Finding, first: Sequence[Any], second: Sequence[Any]) 
             continue
         with np.errstate(all="ignore"):
             agrees = np.isinf(seen) | (~np.isinf(expected) & (seen >= 0.5 * expected))
-        if _share(agrees, flag.elements) > 0.5:
+        if _fraction_true(agrees, flag.elements) > 0.5:
             return flag.position
     return None
 
 
-def _share(of: Any, elements: Any) -> float:
+def _fraction_true(of: Any, elements: Any) -> float:
     """The part of some elements of a boolean array that is true."""
     return float(np.sum(of & elements)) / max(int(np.sum(elements)), 1)

@@ -41,7 +41,7 @@ def telling_sizes(graph: Graph) -> set[int]:
 
 def _sizes_of(node: Node) -> Iterator[int]:
     if node.op in _COMPARING and not _is_of_real_tensors(node):
-        yield from (n + 1 for value in node.operands for n in _whole_numbers(value))
+        yield from (n + 1 for value in node.operands for n in _integer_constants(value))
     elif node.op in {"Gather", "Slice"} and node.operands[0].storage is not None:
         axis = node.attributes.get("axis", 0)
         shape = node.operands[0].storage.shape
@@ -59,7 +59,7 @@ def _is_of_real_tensors(node: Node) -> bool:
     return x.shape is None or any(dim != 1 for dim in x.shape)
 
 
-def _whole_numbers(value: Value) -> Iterator[int]:
+def _integer_constants(value: Value) -> Iterator[int]:
     """The elements of a scalar constant that are whole numbers."""
     storage = value.storage
     if storage is None or storage.count != 1 or storage.dtype.kind not in "iuf":

@@ -29,7 +29,7 @@ ROW_SCALES = (1.0, 1e-4, 1e-2, 0.1, 10.0, 100.0, 1e3)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """A kind of values for real inputs."""
 
     name: str
@@ -142,22 +142,22 @@ _ROUNDING = frozenset({"Round", "Floor", "Ceil", "Cast", "Mod", "QuantizeLinear"
 _INDEXING = frozenset({"ArgMax", "ArgMin", "TopK", "NonMaxSuppression", "Unique", "Hardmax"})
 _GUARDING = frozenset({"IsNaN", "IsInf"})
 
-KINDS: tuple[Kind, ...] = (
-    Kind("rows of different scales", _scaled_rows),
-    *(Kind(f"N(0, 1) times {scale:g}", _of_scale(scale), is_special=scale > 100) for scale in SCALES),
-    Kind("negative numbers", _negative),
-    Kind("positive numbers", _positive),
-    Kind("large negative numbers", _large_negative, is_special=True),
-    Kind("single channels", _single_channels),
-    Kind("zeros and ones", _zero_one),
-    Kind("rows of small variance", _shifted_rows, _NORMALIZING),
-    Kind("zeros", _zeros, _NORMALIZING | _GUARDING | _INDEXING),
-    Kind("equal numbers", _ties, _INDEXING | _ROUNDING),
-    Kind("half steps", _half_steps, _ROUNDING),
-    Kind("numbers in [0, 1]", _unit),
-    Kind("pixels", _pixels),
-    Kind("NaN", _sprinkled(np.nan), _GUARDING, is_special=True, is_finite=False),
-    Kind(
+KINDS: tuple[ValueKind, ...] = (
+    ValueKind("rows of different scales", _scaled_rows),
+    *(ValueKind(f"N(0, 1) times {scale:g}", _of_scale(scale), is_special=scale > 100) for scale in SCALES),
+    ValueKind("negative numbers", _negative),
+    ValueKind("positive numbers", _positive),
+    ValueKind("large negative numbers", _large_negative, is_special=True),
+    ValueKind("single channels", _single_channels),
+    ValueKind("zeros and ones", _zero_one),
+    ValueKind("rows of small variance", _shifted_rows, _NORMALIZING),
+    ValueKind("zeros", _zeros, _NORMALIZING | _GUARDING | _INDEXING),
+    ValueKind("equal numbers", _ties, _INDEXING | _ROUNDING),
+    ValueKind("half steps", _half_steps, _ROUNDING),
+    ValueKind("numbers in [0, 1]", _unit),
+    ValueKind("pixels", _pixels),
+    ValueKind("NaN", _sprinkled(np.nan), _GUARDING, is_special=True, is_finite=False),
+    ValueKind(
         "infinity",
         _sprinkled(np.inf, -np.inf),
         _GUARDING | frozenset({"Clip", "Min", "Max"}),
@@ -215,7 +215,7 @@ def _values_of(body: Graph) -> Iterator[Value]:
     return (value for node in body for value in node.results)
 
 
-def kinds_for(*values: Value) -> list[Kind]:
+def kinds_for(*values: Value) -> list[ValueKind]:
     """The kinds of values that the operators which read an input ask for; `values` are the input in both graphs."""
     reached = _operators_of(values)
     directly = _operators_of(values, through_products=False)
@@ -240,7 +240,7 @@ def is_count(value: Value) -> bool:
     return bool(operators_reached(value) & _COUNTING)
 
 
-def whole(number: int) -> Make:
+def constant_values(number: int) -> Make:
     """The kind of values that are all equal."""
     return lambda _, shape: np.full(shape, number)
 
@@ -301,6 +301,6 @@ MASKS: tuple[tuple[str, Make], ...] = (
 )
 
 
-def is_real(dtype: DType | None) -> bool:
+def is_float_input(dtype: DType | None) -> bool:
     """Whether an input is of real numbers that kinds of values exist for."""
     return dtype is not None and dtype.kind == "f" and dtype.bits >= 16

@@ -77,7 +77,7 @@ class SegmentDifference:
 
 
 @dataclass(eq=False)
-class Pieces:
+class SegmentReport:
     """The result of comparing segments. Segments have the names of the nodes of the first file."""
 
     equal: list[str] = field(default_factory=list[str])
@@ -96,7 +96,9 @@ class Pieces:
     """Phrases (see `Coverage`) of the `wanted` parts that are in equal segments or that compared ones reached."""
 
 
-def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wanted: Collection[str] = ()) -> Pieces:
+def compare_segments(
+    a: Side, b: Side, test_input: TestInput, seconds: float, wanted: Collection[str] = ()
+) -> SegmentReport:
     """Compare the segments of two files between values that correspond.
 
     Args:
@@ -108,9 +110,9 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
     """
     if a.format == b.format and is_same_model(a.graph, b.graph):
         names = [value.name for node in a.graph for value in node.results]
-        return Pieces(names, reached=(phrases_of(a.graph) | phrases_of(b.graph)) & set(wanted))
+        return SegmentReport(names, reached=(phrases_of(a.graph) | phrases_of(b.graph)) & set(wanted))
     matches = match_values(a.graph, b.graph, test_input)
-    found = Pieces(matches=matches)
+    found = SegmentReport(matches=matches)
     segmentation = Segmentation(matches)
     computed = [each for each in matches if each.a.producer is not None]
     found.equal = [name_of(each) for each in computed if each.is_equal]
@@ -138,7 +140,9 @@ def compare_segments(a: Side, b: Side, test_input: TestInput, seconds: float, wa
     return found
 
 
-def _unseen(found: Pieces, computed: list[Match], segmentation: Segmentation, *, is_one_format: bool) -> Iterator[str]:
+def _unseen(
+    found: SegmentReport, computed: list[Match], segmentation: Segmentation, *, is_one_format: bool
+) -> Iterator[str]:
     """Phrases of differences without an effect; in two formats, those of segments that were not run by themselves."""
     for each in computed:
         if not each.is_equal and (is_one_format or name_of(each) not in found.compared):
@@ -166,7 +170,7 @@ def _has_parameters(value: Value) -> bool:
 
 
 def _compare_output(
-    output: Match, segmentation: Segmentation, files: Files, found: Pieces, wanted: Collection[str]
+    output: Match, segmentation: Segmentation, files: Files, found: SegmentReport, wanted: Collection[str]
 ) -> None:
     """Compare the segments that end at a match; bodies of its operator are compared by themselves as well."""
     bodies: dict[Graph, bool] = {}

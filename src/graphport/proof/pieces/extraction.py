@@ -111,7 +111,7 @@ class RawModel:
         if not kind.writes or not kind.endings:
             return None
         values = self._named_values()
-        if not all(_is_same(value, values.get(value.name)) for value in (output, *inputs)):
+        if not all(_is_compatible(value, values.get(value.name)) for value in (output, *inputs)):
             return None
         self._count += 1
         path = self._folder / f"{self._side.letter}{self._count}{kind.endings[0]}"
@@ -150,11 +150,11 @@ class RawModel:
     def _loaded(self, path: Path) -> Process:
         runtime = self.runtime
         if self._process is None or not self._process.is_alive:
-            self._process = pool().take(runtime, process_key(self._side.letter))
+            self._process = pool().acquire(runtime, process_key(self._side.letter))
             self._path = None
         if self._path != path:
             self._process.ask_to_load(str(path), 0, is_strict=True)
-            opened = self._process.opened()
+            opened = self._process.finish_loading()
             self.seconds += opened.seconds
             self._inputs = opened.inputs
             self._path = path
@@ -193,7 +193,7 @@ class RawModel:
         return values, [node for inner in walk(graph) for node in inner]
 
 
-def _is_same(value: Value, other: Value | None) -> bool:
+def _is_compatible(value: Value, other: Value | None) -> bool:
     """Whether a value of the file can be that of the graph: types and shapes, where known, are equal."""
     if other is None:
         return False

@@ -102,7 +102,7 @@ def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
             found += _match_named(a, b, named, (test_input.arrays, given_b))
     except (DiagnosticError, KeyError):
         return []
-    return _sort(a, b, found)
+    return _sort_matches(a, b, found)
 
 
 def _backend(graph: Graph) -> str:
@@ -174,7 +174,7 @@ def _match_named(
     return found
 
 
-def _sort(a: Graph, b: Graph, found: list[Match]) -> list[Match]:
+def _sort_matches(a: Graph, b: Graph, found: list[Match]) -> list[Match]:
     """Matches in the order of `b`, each with whether both values are computed in the same way."""
     position = {value: index for index, value in enumerate([*b.inputs, *_computed_values(b)])}
     found.sort(key=lambda each: position[each.b])

@@ -32,7 +32,7 @@ class Numbering:
 
     def assign(self, values: Iterable[Value], key: Hashable) -> None:
         """Give values the number of `key`, however they are computed."""
-        number = self._number(key)
+        number = self._intern_key(key)
         self._known.update((value, number) for value in values)
 
     def add(self, graph: Graph, depth: int = 0) -> None:
@@ -41,17 +41,17 @@ class Numbering:
             key = self._key(node, depth)
             for index, value in enumerate(node.outputs):
                 if value is not None:
-                    self.structure[value] = number = self._number((key, index))
+                    self.structure[value] = number = self._intern_key((key, index))
                     self._known.setdefault(value, number)
 
     def of(self, value: Value) -> int:
         """The number of a value; a value that no graph has numbered is equal to itself only."""
         known = self._known.get(value)
         if known is None:
-            known = self._known[value] = self._number(self._constant(value))
+            known = self._known[value] = self._intern_key(self._constant(value))
         return known
 
-    def _number(self, key: Hashable) -> int:
+    def _intern_key(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _key(self, node: Node, depth: int) -> Hashable:

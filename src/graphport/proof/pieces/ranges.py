@@ -221,7 +221,7 @@ def _of_constant(value: Value) -> Range:
 _WHOLE = frozenset({"Sign", "Round", "Floor", "Ceil"})
 
 
-def is_whole(value: Value, depth: int = MAX_DEPTH) -> bool:
+def is_integral(value: Value, depth: int = MAX_DEPTH) -> bool:
     """Whether all elements of a float value are integers, whatever the inputs of the graph are."""
     node = value.producer
     if node is None or depth == 0:
@@ -234,7 +234,7 @@ def is_whole(value: Value, depth: int = MAX_DEPTH) -> bool:
     if node.op == "Cast":
         return x.dtype is not None and (x.dtype.is_integer or x.dtype.kind == "b")
     page = registry.pages().get(node.op)
-    return page is not None and page.moves_data and node.op not in _MERGED and is_whole(x, depth - 1)
+    return page is not None and page.moves_data and node.op not in _MERGED and is_integral(x, depth - 1)
 
 
 def domain_of(value: Value) -> Range:

@@ -8,7 +8,7 @@ from graphport.backends.pages import PagesSession
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir.graph import Graph, walk
 from graphport.ops import registry
-from graphport.proof.coverage.parts import Reach, name_of, parts_of
+from graphport.proof.coverage.parts import CoverageRecorder, coverage_points, name_of
 from graphport.proof.pieces.numbering import number_pair
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _ROWS = "rows of "
 
 def phrases_of(graph: Graph, nodes: Collection[Node] | None = None) -> set[str]:
     """The phrases of the parts of a graph; with `nodes` only of these and of the nodes in their bodies."""
-    parts = parts_of(graph)
+    parts = coverage_points(graph)
     return {part.phrase for node, own in parts.of.items() if nodes is None or node in nodes for part in own}
 
 
@@ -50,10 +50,10 @@ def _inner(node: Node) -> list[Node]:
 
 def reached_phrases(cut: Cut, inputs: Sequence[Sequence[Any]], wanted: Collection[str]) -> set[str]:
     """The `wanted` phrases of parts of a segment that some elements of its inputs reach."""
-    parts = parts_of(cut.graph)
+    parts = coverage_points(cut.graph)
     if not any(part.phrase in wanted for own in parts.of.values() for part in own):
         return set()
-    reach = Reach(parts.of)
+    reach = CoverageRecorder(parts.of)
     session = PagesSession(cut.graph, registry.pages())
     for elements in inputs:
         given = {value.name: array for value, array in zip(cut.inputs, elements, strict=True)}
@@ -61,7 +61,7 @@ def reached_phrases(cut: Cut, inputs: Sequence[Sequence[Any]], wanted: Collectio
             session.run(given, observe=reach.observe, watch=reach.watch)
         except (DiagnosticError, KeyError):
             continue
-    return set(reach.coverage().reached) & set(wanted)
+    return set(reach.coverage().reached_phrases) & set(wanted)
 
 
 def phrase_of_body(body: Graph) -> str | None:

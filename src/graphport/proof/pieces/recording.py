@@ -13,7 +13,7 @@ from graphport.runtimes.run_limits import RunLimitError
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case
-    from graphport.proof.pieces.comparing import Pieces, SegmentDifference
+    from graphport.proof.pieces.comparing import SegmentDifference, SegmentReport
     from graphport.proof.test_inputs import TestInput
 
 SHARE = 0.5
@@ -73,6 +73,6 @@ def _as_run(case: Case, found: SegmentDifference) -> Run:
     )
 
 
-def _coverage(found: Pieces) -> Coverage:
+def _coverage(found: SegmentReport) -> Coverage:
     pieces = frozenset(f"piece '{name}'" for name in (*found.equal, *found.compared))
     return Coverage(branches=frozenset(found.reached), pieces=pieces)

@@ -111,7 +111,7 @@ def _dependent(values: Mapping[Value, Match]) -> set[Match] | None:
     found: set[Match] = set()
     for value, match in values.items():
         others = {other for other in values if other is not value}
-        reaches = _reaches(value, others) if others else False
+        reaches = _depends_on(value, others) if others else False
         if reaches is None:
             return None
         if reaches:
@@ -119,7 +119,7 @@ def _dependent(values: Mapping[Value, Match]) -> set[Match] | None:
     return found
 
 
-def _reaches(value: Value, others: Container[Value]) -> bool | None:
+def _depends_on(value: Value, others: Container[Value]) -> bool | None:
     seen: set[Value] = set()
     pending = [value]
     while pending:

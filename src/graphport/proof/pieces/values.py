@@ -9,7 +9,7 @@ import numpy as np
 from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 from graphport.proof.integer_ranges import integer_range
-from graphport.proof.pieces.ranges import domain_of, is_whole, may_be_nan, range_of
+from graphport.proof.pieces.ranges import domain_of, is_integral, may_be_nan, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def free_input(value: Value, original: tuple[Value, Value], seen: Any) -> FreeIn
         max(low, high),
         is_fixed=is_fixed,
         may_be_nan=all(map(may_be_nan, original)),
-        is_whole=any(map(is_whole, original)),
+        is_whole=any(map(is_integral, original)),
     )
 
 

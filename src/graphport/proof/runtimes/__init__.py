@@ -66,7 +66,7 @@ class Runtime(NamedTuple):
         """Whether it has a strict configuration besides the default one."""
         return self.default_snr is not None
 
-    def is_known_reader(self, versions: Mapping[str, str]) -> bool:
+    def is_decisive_reader(self, versions: Mapping[str, str]) -> bool:
         """Whether a file of these versions is of no use if this runtime rejects it."""
         return self.is_only_reader or (self.reads_flavour and "edition" not in versions)
 

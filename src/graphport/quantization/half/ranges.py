@@ -57,7 +57,7 @@ def _lengths(graph: Graph, inputs: Sequence[Mapping[str, Any]]) -> dict[str, int
         for dim, length in zip(dims or (), np.shape(inputs[0][value.name]), strict=False):
             if isinstance(dim, Symbolic):
                 found.update((name, length) for name, own in symbols(dim).items() if own == dim)
-    return graph.extents.numbers(found)
+    return graph.extents.evaluate_symbols(found)
 
 
 def _groups(values: Sequence[Value], lengths: Mapping[str, int]) -> Iterator[list[Value]]:

@@ -14,7 +14,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.pytorch.graph_passes.writes import STRIDED, WRITTEN, functionalize
 from graphport.formats.pytorch.rules.binding import ITEM, KEYS
-from graphport.formats.pytorch.rules.overloads import DIALECT, is_in_place
+from graphport.formats.pytorch.rules.overloads import DIALECT, writes_first_operand
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
@@ -61,7 +61,7 @@ class Program:
         expected = list(outputs.values())
         assert functionalize(self.graph) == []
         verify(self.graph)
-        assert not any(is_in_place(node.word) for node in self.graph)
+        assert not any(writes_first_operand(node.word) for node in self.graph)
         assert [value.name for value in self.graph.inputs] == list(self.feeds)
         found = computed(canonical(rewrite.copy(self.graph)), self.feeds)
         for one, other in zip(found, expected, strict=True):

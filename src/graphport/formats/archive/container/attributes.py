@@ -45,7 +45,7 @@ def _faults(node: Node) -> list[Diagnostic]:
         keyword = page.signature.keywords.get(name) if page is not None else None
         if keyword is not None and not has_signature_type(keyword.annotation, attribute):
             expected = _annotation_text(keyword.annotation)
-            message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {expected} is needed"
+            message = f"{node.op}: the attribute {name} is {_attribute_type(attribute)}, {expected} is needed"
             findings.append(Diagnostic("IO0216", message, node.origin, _FOREIGN))
     return findings
 
@@ -94,7 +94,7 @@ def _is_foreign(node: Node) -> bool:
     return bool(node.dialect) or any(inner.dialect for body in node.bodies() for graph in walk(body) for inner in graph)
 
 
-def _kind(attribute: Attribute) -> str:
+def _attribute_type(attribute: Attribute) -> str:
     match attribute:
         case None:
             return "none"

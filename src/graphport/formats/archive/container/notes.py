@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 def gathered(graph: Graph) -> dict[str, Any]:
     """The notes of `graph`, of its values by name and of its nodes by number; empty where there is none."""
     found = {
-        "graph": _plain(graph.notes) if graph.has_notes else {},
-        "values": {v.name: notes for v in _values(graph) if v.has_notes and (notes := _plain(v.notes))},
+        "graph": _notes_to_json(graph.notes) if graph.has_notes else {},
+        "values": {v.name: notes for v in _values(graph) if v.has_notes and (notes := _notes_to_json(v.notes))},
         "nodes": {
             str(index): notes
             for index, node in enumerate(_nodes(graph))
-            if node.has_notes and (notes := _plain(node.notes))
+            if node.has_notes and (notes := _notes_to_json(node.notes))
         },
     }
     return {kind: notes for kind, notes in found.items() if notes}
@@ -29,17 +29,17 @@ def gathered(graph: Graph) -> dict[str, Any]:
 
 def attach_notes(graph: Graph, document: dict[str, Any]) -> None:
     """Attach notes to their objects; notes of missing objects are skipped."""
-    graph.notes.update(_plain(_object(document.get("graph"))))
+    graph.notes.update(_notes_to_json(_object(document.get("graph"))))
     values, nodes = _object(document.get("values")), _object(document.get("nodes"))
     for value in _values(graph) if values else ():
         if value.name in values:
-            value.notes.update(_plain(_object(values[value.name])))
+            value.notes.update(_notes_to_json(_object(values[value.name])))
     for index, node in enumerate(_nodes(graph) if nodes else ()):
         if str(index) in nodes:
-            node.notes.update(_plain(_object(nodes[str(index)])))
+            node.notes.update(_notes_to_json(_object(nodes[str(index)])))
 
 
-def _plain(notes: Notes | dict[str, Any]) -> dict[str, Any]:
+def _notes_to_json(notes: Notes | dict[str, Any]) -> dict[str, Any]:
     return {
         name: note
         for name, note in notes.items()

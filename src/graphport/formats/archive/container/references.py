@@ -24,7 +24,7 @@ def dangling(graph: Graph, documents: Documents, source: Source) -> list[Diagnos
         stated = _names(getattr(documents, section), rows, entry)
         if not stated:
             continue
-        names = _known(graph) if names is None else names
+        names = _value_names(graph) if names is None else names
         missing = [name for name in stated if name not in names]
         if missing:
             message = f"the section {section!r} refers to {missing[0]!r}, which does not exist in the graph"
@@ -43,7 +43,7 @@ def _names(document: Document, rows: str, entry: str) -> list[str]:
     return [row[entry] for row in dicts if isinstance(row.get(entry), str)]
 
 
-def _known(graph: Graph) -> set[str]:
+def _value_names(graph: Graph) -> set[str]:
     found: set[str] = set()
     for inner in walk(graph):
         found.update(value.name for value in inner.values())

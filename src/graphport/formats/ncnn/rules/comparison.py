@@ -28,7 +28,7 @@ from graphport.formats.ncnn.rules.integers import (
     to_float_blob,
 )
 from graphport.formats.ncnn.rules.rows import ROWS
-from graphport.formats.pytorch.rules.binding import seen
+from graphport.formats.pytorch.rules.binding import constant_elements
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -294,7 +294,7 @@ def _known_bounds(b: Builder, mask: Storage, *, is_chosen: bool) -> Value:
 
 def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_first: bool) -> Value | None:
     """The smaller of two; `None` where it is minus infinity throughout."""
-    storage, known = folded(x), seen(x)
+    storage, known = folded(x), constant_elements(x)
     if known is not None and known.size and known.dtype.kind == "f" and np.isneginf(known).all():
         return None
     if storage is None or mask is None:

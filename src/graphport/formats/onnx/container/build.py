@@ -325,7 +325,7 @@ class GraphBuilder:
     def _order(self, scope: Scope) -> None:
         if not scope.is_unsorted:
             return
-        cyclic = rewrite.sort(scope.graph)
+        cyclic = rewrite.sort_topologically(scope.graph)
         if not cyclic:
             message = "a node precedes a node that it depends on"
             self._findings.warning("ONNX0103", message, scope.place, "the nodes were put in order")

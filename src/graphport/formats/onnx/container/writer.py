@@ -168,7 +168,7 @@ def _sorted(graph: Graph) -> Graph:
         return graph
     twin = rewrite.copy(graph)
     for each in walk(twin):
-        rewrite.sort(each)
+        rewrite.sort_topologically(each)
     return twin
 
 

@@ -342,7 +342,7 @@ class Networks:
                 self._findings.error("OV0106", message, layer, "add the edge, or remove the port")
 
     def _order(self, graph: Graph) -> None:
-        cycle = rewrite.sort(graph)
+        cycle = rewrite.sort_topologically(graph)
         if cycle:
             names = ", ".join(f'"{node.name}"' for node in cycle[:5])
             layer = cycle[0].notes[KEY]

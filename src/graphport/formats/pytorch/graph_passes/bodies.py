@@ -159,14 +159,14 @@ def _if(node: Node) -> None:
     if then is None or other is None or any(len(body.inputs) != len(given) for body in (then, other)):
         return
     graph = _graph_of(node)
-    chosen = condition[0] if condition else _number(graph, bool(node.attributes.get("0")))
+    chosen = condition[0] if condition else _add_scalar_constant(graph, bool(node.attributes.get("0")))
     for body in (then, other):
         _own_outputs(body)
         _capture(body, dict(zip(body.inputs, given, strict=True)))
     _become(node, "If", [chosen], {"then_branch": then, "else_branch": other})
 
 
-def _number(graph: Graph, number: Any) -> Value:
+def _add_scalar_constant(graph: Graph, number: Any) -> Value:
     storage = storage_of(number)
     return graph.add_constant("number", TensorFact.of(storage), storage)
 
@@ -187,7 +187,7 @@ def _loop(node: Node) -> None:
     body.set_outputs([again, *body.outputs])
     _own_outputs(body)
     _with_inputs(body, [TensorFact(DType.INT64, ()), TensorFact(DType.BOOL, ())], inner)
-    unlimited = _number(_graph_of(node), 2**63 - 1)
+    unlimited = _add_scalar_constant(_graph_of(node), 2**63 - 1)
     _become(node, "Loop", [unlimited, first, *carried], {"body": body})
 
 

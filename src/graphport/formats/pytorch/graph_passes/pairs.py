@@ -24,7 +24,7 @@ def pair_value(value: Value) -> None:
     """Make a complex tensor a real one with a last axis of two."""
     value.fact = _paired(value.fact)
     if value.storage is not None:
-        value.storage = _real(value.storage)
+        value.storage = _store_as_pairs(value.storage)
 
 
 def _paired(fact: Fact) -> Fact:
@@ -33,10 +33,10 @@ def _paired(fact: Fact) -> Fact:
     return TensorFact(REALS[fact.dtype], None if fact.shape is None else (*fact.shape, 2))
 
 
-def _real(storage: Storage) -> Storage:
+def _store_as_pairs(storage: Storage) -> Storage:
     dtype = REALS[storage.dtype]
 
-    def parts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def view_pairs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.reshape(-1).view(dtype.numpy).reshape(*array.shape, 2)
 
-    return Computed(parts, (storage,), dtype, (*storage.shape, 2))
+    return Computed(view_pairs, (storage,), dtype, (*storage.shape, 2))

@@ -26,7 +26,7 @@ def rebase(graph: Graph) -> list[Diagnostic]:
         if first is None:
             continue
         asked = _layout(first)
-        whole = _whole(first)
+        whole = _contiguous_base(first)
         if base_of(node.word) == _SCATTER:
             # A written tensor has the shape of its operand, not of the storage.
             whole = first if asked == (True, 0) else None
@@ -47,7 +47,7 @@ def _layout(value: Value) -> tuple[bool, int | None] | None:
     return cast("tuple[bool, int | None] | None", value.notes.get(LAYOUT)) if value.has_notes else None
 
 
-def _whole(value: Value) -> Value | None:
+def _contiguous_base(value: Value) -> Value | None:
     """Return the tensor that a value is a view of; `None` if it is not contiguous."""
     at = value
     while (node := at.producer) is not None and (above := _seen_through(node, at)) is not None:

@@ -37,7 +37,7 @@ def map_regions(graph: Graph) -> None:
 
 def _map(graph: Graph, first: Node, last: Node) -> None:
     """Put the nodes between two markers that see slices into the body of a map before `last`."""
-    added, removed, inner = _parts(first, last)
+    added, removed, inner = _split_at_markers(first, last)
     if not added or not removed or any(_axis(node, "1") is None for node in added):
         return
     if any(_axis(node, "3") is None for node in removed):
@@ -65,7 +65,7 @@ def _map(graph: Graph, first: Node, last: Node) -> None:
         graph.remove(node)
 
 
-def _parts(first: Node, last: Node) -> tuple[list[Node], list[Node], list[Node]]:
+def _split_at_markers(first: Node, last: Node) -> tuple[list[Node], list[Node], list[Node]]:
     """Return the begin markers, the end markers, and the nodes between them."""
     added: list[Node] = []
     removed: list[Node] = []

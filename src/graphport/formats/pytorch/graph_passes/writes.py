@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.pytorch.rules.binding import ITEM, KEYS
-from graphport.formats.pytorch.rules.overloads import DIALECT, VIEWS, View, base_of, functional, is_in_place
+from graphport.formats.pytorch.rules.overloads import DIALECT, VIEWS, View, base_of, functional, writes_first_operand
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
@@ -88,7 +88,7 @@ class Snapshot:
 
 def functionalize(graph: Graph) -> list[Diagnostic]:
     """Let every value of `graph` be computed once; return the writes that cannot be followed."""
-    if not any(node.dialect == DIALECT and (is_in_place(node.word) or _trains(node)) for node in graph):
+    if not any(node.dialect == DIALECT and (writes_first_operand(node.word) or _trains(node)) for node in graph):
         return []
     return Functionalizer(graph).run()
 
@@ -234,7 +234,7 @@ class Functionalizer:
         if now is value:
             return
         if now.producer is None or now.is_output or now.graph is not self.graph:
-            now = self._made(None, _ALIAS, {"self": now}, now.fact)
+            now = self._insert_node(None, _ALIAS, {"self": now}, now.fact)
         if not value.is_input:
             rewrite.swap_names(value, now)
         self.graph.set_output(index, now)
@@ -250,7 +250,7 @@ class Functionalizer:
                 node.set_input(place, now)
         if node.dialect != DIALECT or original is None:
             return
-        if is_in_place(node.word):
+        if writes_first_operand(node.word):
             self._write(node, original)
         elif (view := VIEWS.get(base_of(node.word))) is not None:
             self._look(node, original, view)
@@ -401,11 +401,11 @@ class Functionalizer:
             case "same":
                 return new
             case "slice" if view.word is not None:
-                return self._made(place, view.word, {"self": parent, "src": new}, parent.fact, node)
+                return self._insert_node(place, view.word, {"self": parent, "src": new}, parent.fact, node)
             case "reshape":
-                return self._made(place, _RESHAPE, {"self": new, "other": parent}, parent.fact)
+                return self._insert_node(place, _RESHAPE, {"self": new, "other": parent}, parent.fact)
             case "undo" if view.word is not None:
-                made = self._made(place, view.word, {"self": new}, parent.fact, node)
+                made = self._insert_node(place, view.word, {"self": new}, parent.fact, node)
                 if view.inverse is not None and made.producer is not None:
                     for name, value in view.inverse(made.producer.attributes).items():
                         made.producer.set_attribute(name, value)
@@ -427,7 +427,7 @@ class Functionalizer:
         self._insert(place, Node(word, parts, [made], {"dim": dim, KEYS: keys}, dialect=DIALECT))
         return made
 
-    def _made(
+    def _insert_node(
         self, place: Node | None, word: str, operands: dict[str, Value], fact: Any, like: Node | None = None
     ) -> Value:
         """Insert a node with named operands and the other arguments of `like`."""

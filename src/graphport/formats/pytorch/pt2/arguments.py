@@ -14,10 +14,10 @@ from graphport.formats.pytorch.pt2.schema import (
     fail,
     fields,
     flag,
+    float_of,
     integer,
-    items,
+    list_of,
     name_of,
-    real,
     text,
     union,
 )
@@ -82,20 +82,20 @@ class ArgumentReader:
         if kind in _NAMED:
             into.operand(name, self._lookup(name_of(value, name)))
         elif kind in _NUMBERS:
-            self._number(value, name, into)
+            self._read_scalar(value, name, into)
         elif kind in ("as_tensors", "as_optional_tensors"):
             self._tensors(kind, value, name, into)
         elif kind == "as_optional_tensor":
             self._tensors("as_optional_tensors", [value], name, into)
             into.keys[-1] = name
         elif kind in _NUMBER_LISTS:
-            self._numbers(value, name, into)
+            self._read_scalars(value, name, into)
         elif kind == "as_graph":
             into.attributes[name] = self._body(value)
         else:
             into.attributes[name] = attribute_of(kind, value, name)
 
-    def _number(self, value: Any, name: str, into: Arguments) -> None:
+    def _read_scalar(self, value: Any, name: str, into: Arguments) -> None:
         inner, chosen = union(value, f"the argument {name}")
         if inner == "as_name":
             into.operand(name, self._lookup(text(chosen, name)), is_number=True)
@@ -115,7 +115,7 @@ class ArgumentReader:
                 fail(f"an item of {name} is {chosen}")
             into.operand(f"{name}{ITEM}", self._lookup(name_of(inner, name)) if chosen == "as_tensor" else None)
 
-    def _numbers(self, value: Any, name: str, into: Arguments) -> None:
+    def _read_scalars(self, value: Any, name: str, into: Arguments) -> None:
         """Numbers of which some are computed: the others are constants beside them then."""
         given = [union(item, name) for item in _listed(value, name)]
         if all(kind != "as_name" for kind, _ in given):
@@ -130,7 +130,7 @@ class ArgumentReader:
 
 
 def _listed(value: Any, name: str) -> list[Any]:
-    found = items(value, name)
+    found = list_of(value, name)
     return found if len(found) <= MOST_ITEMS else fail(f"{name} has {len(found)} items")
 
 
@@ -139,7 +139,7 @@ def _literal(kind: str, value: Any, name: str) -> Any:
         case "as_int":
             return integer(value, name)
         case "as_float":
-            return real(value, name)
+            return float_of(value, name)
         case "as_bool":
             return flag(value, name)
         case _:
@@ -167,7 +167,7 @@ def attribute_of(kind: str, value: Any, name: str) -> Attribute:
             return tuple(attribute_of(kind[:-6] + "s", item, name) for item in _listed(value, name))
         case "as_complex":
             parts = fields(value, name)
-            return complex(real(parts.get("real"), name), real(parts.get("imag"), name))
+            return complex(float_of(parts.get("real"), name), float_of(parts.get("imag"), name))
         case "as_scalar_type":
             return dtype_name(dtype_of(value, name))
         case "as_memory_format":

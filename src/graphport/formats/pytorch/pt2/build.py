@@ -9,7 +9,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.formats.pytorch.pt2.arguments import ArgumentReader, Arguments
 from graphport.formats.pytorch.pt2.facts import Recorded
-from graphport.formats.pytorch.pt2.schema import SchemaError, fail, fields, items, name_of, text, union
+from graphport.formats.pytorch.pt2.schema import SchemaError, fail, fields, list_of, name_of, text, union
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ class Builder:
         if self._depth > MOST_NESTED:
             fail(f"graphs are nested more than {MOST_NESTED} deep")
         reader = GraphReader(self, fields(named.get("graph"), "a graph"), text(named.get("name", ""), "its name"))
-        for argument in items(reader.document.get("inputs"), "the inputs of a body"):
+        for argument in list_of(reader.document.get("inputs"), "the inputs of a body"):
             reader.adopt(argument)
         reader.nodes()
-        for argument in items(reader.document.get("outputs"), "the outputs of a body"):
+        for argument in list_of(reader.document.get("outputs"), "the outputs of a body"):
             reader.made.add_output(reader.output(argument))
         self._depth -= 1
         return reader.made
@@ -99,7 +99,7 @@ class Builder:
 
 def _without_token(node: dict[str, Any]) -> dict[str, Any]:
     """The operator that a node calls in its turn: tokens say the order, which that of the nodes is."""
-    given, results = items(node.get("inputs"), "its arguments"), items(node.get("outputs"), "its results")
+    given, results = list_of(node.get("inputs"), "its arguments"), list_of(node.get("outputs"), "its results")
     kind, operator = union(fields(given[1], "the operator").get("arg"), "the operator") if len(given) > 1 else ("", "")
     if kind != "as_operator" or not results:
         fail("it calls no operator")
@@ -118,8 +118,8 @@ class GraphReader:
         self.recorded = Recorded(document, builder.extents, builder.known)
         self._values: dict[str, Value] = {}
         self._narrowed: dict[Value, Value] = {}
-        self._writes = any(_is_in_place(node) for node in items(document.get("nodes"), "the nodes"))
-        self._takes_strides = any(_takes_strides(node) for node in items(document.get("nodes"), "the nodes"))
+        self._writes = any(_is_in_place(node) for node in list_of(document.get("nodes"), "the nodes"))
+        self._takes_strides = any(_takes_strides(node) for node in list_of(document.get("nodes"), "the nodes"))
         self._arguments = ArgumentReader(self.lookup, self._constant, builder.body)
 
     # Values
@@ -179,7 +179,7 @@ class GraphReader:
         Raises:
             SchemaError: one is none.
         """
-        for index, found in enumerate(items(self.document.get("nodes"), "the nodes")):
+        for index, found in enumerate(list_of(self.document.get("nodes"), "the nodes")):
             node = fields(found, f"node {index}")
             name = node.get("name") or f"node {index}"
             try:
@@ -198,7 +198,7 @@ class GraphReader:
             node = _without_token(node)
             target = text(node.get("target"), "the target")
         arguments = Arguments()
-        for place, argument in enumerate(items(node.get("inputs"), "its arguments")):
+        for place, argument in enumerate(list_of(node.get("inputs"), "its arguments")):
             self._arguments.read(argument, arguments, place)
         results = self._results(node)
         attributes: dict[str, Attribute] = arguments.attributes
@@ -206,11 +206,11 @@ class GraphReader:
             attributes[KEYS] = tuple(arguments.keys)
         origin = self._builder.places, self._builder.places.add(name, node.get("metadata"))
         if target.startswith(_ON_TENSORS):
-            self._narrow(arguments, results)
+            self._cast_scalars_to_float32(arguments, results)
         word = target.removeprefix(OVERLOADED)
         self.made.append(Node(word, arguments.operands, results, attributes, dialect=DIALECT, name=name, origin=origin))
 
-    def _narrow(self, arguments: Arguments, results: Sequence[Value | None]) -> None:
+    def _cast_scalars_to_float32(self, arguments: Arguments, results: Sequence[Value | None]) -> None:
         """Let tensors read real numbers, which have 64 bits in Python, in single precision, as PyTorch does.
 
         Leaves alone: what is beside a tensor of 64 bits, what becomes integers, what makes tensors of numbers alone.
@@ -239,12 +239,12 @@ class GraphReader:
 
     def _results(self, node: dict[str, Any]) -> list[Value | None]:
         found: list[Value | None] = []
-        for argument in items(node.get("outputs"), "its results"):
+        for argument in list_of(node.get("outputs"), "its results"):
             kind, value = union(argument, "a result")
             if kind == "as_tensors":
-                found += [self._tensor(name_of(item, "a result")) for item in items(value, "a result")]
+                found += [self._tensor(name_of(item, "a result")) for item in list_of(value, "a result")]
             elif kind == "as_optional_tensors":
-                found += [self._result(item) for item in items(value, "a result")]
+                found += [self._result(item) for item in list_of(value, "a result")]
             else:
                 found.append(self._result(argument))
         return found
@@ -268,7 +268,7 @@ class GraphReader:
                     return None
                 named = text(name, "a result")
                 facts = {"as_sym_int": self.recorded.integer, "as_sym_bool": self.recorded.flag}
-                return self.value(named, facts.get(kind, self.recorded.real)(named))
+                return self.value(named, facts.get(kind, self.recorded.float_fact)(named))
             case _ if kind in _PLAIN_OUTPUTS:
                 return None
             case _:

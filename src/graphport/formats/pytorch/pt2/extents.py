@@ -85,7 +85,7 @@ class Extents:
         """
         found = self._read.get(text)
         if found is None:
-            found = self._read[text] = _Parser(text, self).whole()
+            found = self._read[text] = _Parser(text, self).parse_expression()
         return found
 
 
@@ -111,7 +111,7 @@ class _Parser:
         self._depth = 0
         self._extents = extents
 
-    def whole(self) -> Any:
+    def parse_expression(self) -> Any:
         found = self._binary(0)
         if self._at < len(self._tokens):
             message = f"has an unexpected {self._tokens[self._at][1]!r} after its end"
@@ -124,14 +124,14 @@ class _Parser:
         kind, text = self._tokens[self._at]
         return text if kind == "mark" else ""
 
-    def _take(self, mark: str) -> bool:
+    def _accept(self, mark: str) -> bool:
         if self._peek() != mark:
             return False
         self._at += 1
         return True
 
     def _expect(self, mark: str) -> None:
-        if not self._take(mark):
+        if not self._accept(mark):
             message = f"lacks an expected {mark!r}"
             raise ExtentError(message)
 
@@ -151,7 +151,7 @@ class _Parser:
             sign = -sign if self._peek() == "-" else sign
             self._at += 1
         found = self._primary()
-        if self._take("**"):
+        if self._accept("**"):
             found = _applied("Pow", (found, self._signed()))
         return _applied("Mul", (found, -1)) if sign < 0 else found
 
@@ -162,7 +162,7 @@ class _Parser:
         kind, text = self._tokens[self._at]
         self._at += 1
         if kind == "number":
-            return _number(text)
+            return _parse_integer(text)
         if kind == "name" and self._peek() == "(":
             return self._call(text)
         if kind == "name":
@@ -187,7 +187,7 @@ class _Parser:
         self._expect("(")
         arguments: list[Any] = []
         texts: list[str] = []
-        while not self._take(")"):
+        while not self._accept(")"):
             if arguments or texts:
                 self._expect(",")
             kind, text = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
@@ -213,7 +213,7 @@ class _Parser:
         return _applied(name, arguments)
 
 
-def _number(text: str) -> Any:
+def _parse_integer(text: str) -> Any:
     if not text.isdecimal():
         return OPAQUE
     if len(text) > MOST_DIGITS:
@@ -292,7 +292,7 @@ def _modular(base: Dim, divisor: Dim, modulus: Dim) -> Dim:
     return base // divisor % modulus
 
 
-def _same(x: Dim) -> Dim:
+def _identity(x: Dim) -> Dim:
     return x
 
 
@@ -342,8 +342,8 @@ _FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "Mul": _mul,
     "Pow": _pow,
     "PowByNatural": _pow,
-    "Integer": _same,
-    "Identity": _same,
+    "Integer": _identity,
+    "Identity": _identity,
     "Abs": _size,
     "Max": _greatest,
     "Min": _least,

@@ -8,7 +8,7 @@ from graphport.core.dims import Symbol, TooLong
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.pytorch.pt2.extents import ExtentError, Extents, Opaque
-from graphport.formats.pytorch.pt2.schema import SchemaError, dtype_of, fail, fields, integer, items, text, union
+from graphport.formats.pytorch.pt2.schema import SchemaError, dtype_of, fail, fields, integer, list_of, text, union
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -39,7 +39,7 @@ class Recorded:
         if meta is None:
             return UNKNOWN
         found = fields(meta, f"the description of {name}")
-        sizes = items(found.get("sizes"), f"the sizes of {name}")
+        sizes = list_of(found.get("sizes"), f"the sizes of {name}")
         if len(sizes) > MOST_RANK:
             fail(f"{name} has {len(sizes)} axes")
         dtype = dtype_of(found.get("dtype"), f"the element type of {name}")
@@ -53,11 +53,11 @@ class Recorded:
         if not isinstance(meta, dict):
             return True
         found = fields(meta, name)
-        sizes, strides = (items(found.get(key), f"the {key} of {name}") for key in ("sizes", "strides"))
+        sizes, strides = (list_of(found.get(key), f"the {key} of {name}") for key in ("sizes", "strides"))
         step: Dim | None = 1
         for size, stride in zip(reversed(sizes), reversed(strides), strict=False):
-            n = self._number(size, name)
-            if n != 1 and (step is None or self._number(stride, name) != step):
+            n = self._parse_size(size, name)
+            if n != 1 and (step is None or self._parse_size(stride, name) != step):
                 return False
             try:
                 step = None if n is None or step is None else step * n
@@ -69,13 +69,13 @@ class Recorded:
         """At which element of its storage a tensor begins; `None` where that is computed."""
         meta = self._tensors.get(name)
         given = fields(meta, name).get("storage_offset") if isinstance(meta, dict) else None
-        found = 0 if given is None else self._number(given, f"the offset of {name}")
+        found = 0 if given is None else self._parse_size(given, f"the offset of {name}")
         return found if isinstance(found, int) else None
 
     def integer(self, name: str) -> Fact:
         """What is known of an integer that is computed from sizes."""
         size = self._integers.get(name)
-        dim = None if size is None else self._number(size, name)
+        dim = None if size is None else self._parse_size(size, name)
         return TensorFact(DType.INT64, (), None if dim is None else (dim,))
 
     def flag(self, name: str) -> Fact:
@@ -83,7 +83,7 @@ class Recorded:
         del name
         return TensorFact(DType.BOOL, ())
 
-    def real(self, name: str) -> Fact:
+    def float_fact(self, name: str) -> Fact:
         """What is known of a real number that is computed from sizes."""
         del name
         return TensorFact(DType.FLOAT64, ())
@@ -94,12 +94,12 @@ class Recorded:
         Raises:
             SchemaError: it is none.
         """
-        found = self._number(size, f"the size {name}")
+        found = self._parse_size(size, f"the size {name}")
         if isinstance(found, int) and found < 0:
             fail(f"the size {name} is {found}")
         return Symbol(name) if found is None else found
 
-    def _number(self, size: Any, what: str) -> Dim | None:
+    def _parse_size(self, size: Any, what: str) -> Dim | None:
         kind, value = union(size, what)
         if kind == "as_int":
             return integer(value, what)

@@ -74,12 +74,12 @@ class _Archives:
 
     def _read(self, folder: str, name: str) -> Storage:
         for place in (folder, *(other for other in self._members if other != folder)):
-            opened = self._open(place)
+            opened = self._open_archive(place)
             if opened is not None and name in opened:
                 return opened.storage(name)
         return fail(f"the archive has no numbers for {name!r}")
 
-    def _open(self, folder: str) -> Saved | None:
+    def _open_archive(self, folder: str) -> Saved | None:
         if folder not in self._opened:
             member = next((name for name in self._members[folder] if name in self._container), None)
             self._opened[folder] = None if member is None else Saved(self._container, member)

@@ -39,7 +39,7 @@ def program(container: Container, name: str | None) -> Program:
     if PROGRAM in container:
         found = Program(document(container, PROGRAM), LegacyWeights(container))
     else:
-        chosen = _chosen(container, name)
+        chosen = _select_program(container, name)
         nested = f"data/weights/{chosen}.pt" in container or f"data/constants/{chosen}.pt" in container
         weights = NestedWeights(container, chosen) if nested else Weights(container, chosen)
         found = Program(document(container, f"{MODELS}{chosen}.json"), weights)
@@ -57,7 +57,7 @@ def _check_archive(container: Container) -> None:
         raise container.fault("PT0010", "its numbers lie with the high byte first, which no exporter writes")
 
 
-def _chosen(container: Container, name: str | None) -> str:
+def _select_program(container: Container, name: str | None) -> str:
     names = [
         member.removeprefix(MODELS).removesuffix(".json")
         for member in container.below(MODELS)

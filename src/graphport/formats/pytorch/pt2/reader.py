@@ -14,7 +14,7 @@ from graphport.formats.pytorch.pt2 import programs, pytrees, signature
 from graphport.formats.pytorch.pt2.build import DIALECT, Builder, GraphReader
 from graphport.formats.pytorch.pt2.container import Container
 from graphport.formats.pytorch.pt2.extents import Extents, Range
-from graphport.formats.pytorch.pt2.schema import SchemaError, fail, fields, items, text, union
+from graphport.formats.pytorch.pt2.schema import SchemaError, fail, fields, list_of, text, union
 from graphport.formats.pytorch.pt2.spans import Spans
 from graphport.ir.graph import Graph, Node, Value
 
@@ -61,7 +61,7 @@ def _read(
         container = Container(file, source)
         with paused_collection():
             chosen = programs.program(container, program)
-            graph = _Reader(container, chosen, name).graph()
+            graph = _ProgramReader(container, chosen, name).graph()
             if states:
                 graph.notes[STATES] = True
             return graph, chosen.findings
@@ -69,7 +69,7 @@ def _read(
         raise DiagnosticError(Diagnostic("PT0011", str(error), Span(source), "export the module again")) from error
 
 
-class _Reader:
+class _ProgramReader:
     def __init__(self, container: Container, chosen: programs.Program, stem: str) -> None:
         self._source = container.source
         self._chosen = chosen
@@ -95,10 +95,10 @@ class _Reader:
     # Inputs
 
     def _inputs(self) -> None:
-        declared = items(self._document.get("inputs"), "the inputs")
+        declared = list_of(self._document.get("inputs"), "the inputs")
         if len(declared) != len(self._specs):
             fail(f"the graph has {len(declared)} inputs, its signature {len(self._specs)}")
-        names = {spec.name for spec in self._specs if isinstance(spec, signature.Given)}
+        names = {spec.name for spec in self._specs if isinstance(spec, signature.UserInput)}
         for spec, argument in zip(self._specs, declared, strict=True):
             if spec is None:
                 continue
@@ -130,8 +130,8 @@ class _Reader:
         Raises:
             SchemaError: their numbers differ, or the names at one index.
         """
-        declared = items(self._document.get("outputs"), "the outputs")
-        stated = items(self._signature.get("output_specs"), "output_specs")
+        declared = list_of(self._document.get("outputs"), "the outputs")
+        stated = list_of(self._signature.get("output_specs"), "output_specs")
         if len(declared) != len(stated):
             fail(f"the graph has {len(declared)} outputs, its signature {len(stated)}")
         for spec in specs:
@@ -214,13 +214,15 @@ def _end(found: Any) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 1 << 62 else None
 
 
-def _symbol_names(document: dict[str, Any], specs: list[signature.Weight | signature.Given | None]) -> dict[str, str]:
+def _symbol_names(
+    document: dict[str, Any], specs: list[signature.Weight | signature.UserInput | None]
+) -> dict[str, str]:
     """What symbols are called: after the first input and axis that has exactly this extent, or the input itself."""
     probe = Extents()
     facts = GraphReader(Builder(probe, Spans(Source(""))), document, "").recorded
     names: dict[str, str] = {}
     for spec in specs:
-        if not isinstance(spec, signature.Given):
+        if not isinstance(spec, signature.UserInput):
             continue
         fact = facts.integer(spec.name) if spec.is_number else facts.tensor(spec.name)
         if not isinstance(fact, TensorFact):

@@ -67,7 +67,7 @@ def fields(found: Any, what: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else fail(f"{what} is no object")
 
 
-def items(found: Any, what: str) -> list[Any]:
+def list_of(found: Any, what: str) -> list[Any]:
     """A list; one that is not there is empty."""
     if found is None:
         return []
@@ -86,7 +86,7 @@ def integer(found: Any, what: str) -> int:
     return found
 
 
-def real(found: Any, what: str) -> float:
+def float_of(found: Any, what: str) -> float:
     """A real number; what JSON has no literal for is a text."""
     if isinstance(found, str) and found in _REALS:
         return _REALS[found]

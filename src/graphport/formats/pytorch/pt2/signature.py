@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.formats.pytorch.pt2.schema import fail, fields, items, name_of, text, union
+from graphport.formats.pytorch.pt2.schema import fail, fields, list_of, name_of, text, union
 from graphport.formats.pytorch.pt2.weights import CONSTANTS, WEIGHTS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Weight(NamedTuple):
     is_buffer: bool
 
 
-class Given(NamedTuple):
+class UserInput(NamedTuple):
     """An input that the user gives: a tensor, or a number that sizes are computed with."""
 
     name: str
@@ -43,18 +43,18 @@ class Returned(NamedTuple):
     output_index: int
 
 
-def inputs(signature: dict[str, Any]) -> Iterator[Weight | Given | None]:
+def inputs(signature: dict[str, Any]) -> Iterator[Weight | UserInput | None]:
     """What each input of the graph is, in order; `None` of a number that was baked in, and of a token.
 
     Raises:
         SchemaError: one is an object, which no graph has.
     """
-    for index, spec in enumerate(items(signature.get("input_specs"), "input_specs")):
+    for index, spec in enumerate(list_of(signature.get("input_specs"), "input_specs")):
         kind, found = union(spec, f"input {index}")
         yield _input(kind, fields(found, f"input {index}"), index)
 
 
-def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | Given | None:
+def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | UserInput | None:
     what = f"input {index}"
     match kind:
         case "parameter":
@@ -67,7 +67,7 @@ def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | Given | None
             full = text(spec.get("tensor_constant_name"), what)
             return Weight(name_of(spec.get("arg"), what), full, CONSTANTS, is_buffer=False)
         case "user_input":
-            return _given(spec, what)
+            return _parse_user_input(spec, what)
         case "constant_input" | "token":
             return None
         case "custom_obj":
@@ -76,13 +76,13 @@ def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | Given | None
             return fail(f"{what} is {kind}, which no model is given")
 
 
-def _given(spec: dict[str, Any], what: str) -> Given | None:
+def _parse_user_input(spec: dict[str, Any], what: str) -> UserInput | None:
     kind, value = union(spec.get("arg"), what)
     if kind == "as_tensor":
-        return Given(name_of(value, what), is_number=False)
+        return UserInput(name_of(value, what), is_number=False)
     if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
         inner, name = union(value, what)
-        return Given(text(name, what), is_number=True) if inner == "as_name" else None
+        return UserInput(text(name, what), is_number=True) if inner == "as_name" else None
     if kind == "as_custom_obj":
         return fail(f"{what} is an object, not a tensor")
     return None
@@ -94,7 +94,7 @@ def outputs(signature: dict[str, Any]) -> Iterator[Returned]:
     Raises:
         SchemaError: the program trains, or returns what no graph can.
     """
-    for index, spec in enumerate(items(signature.get("output_specs"), "output_specs")):
+    for index, spec in enumerate(list_of(signature.get("output_specs"), "output_specs")):
         kind, found = union(spec, f"output {index}")
         what = fields(found, f"output {index}")
         if kind in _GRADIENTS:

@@ -19,7 +19,7 @@ from graphport.formats.pytorch.pt2.schema import (
     fail,
     fields,
     integer,
-    items,
+    list_of,
     text,
     union,
 )
@@ -167,7 +167,7 @@ def layout_of(meta: Any) -> Layout:
 
 
 def _counts(found: Any, what: str) -> tuple[int, ...]:
-    return tuple(_count(item, what) for item in items(found, f"the {what}s"))
+    return tuple(_count(item, what) for item in list_of(found, f"the {what}s"))
 
 
 def _count(found: Any, what: str) -> int:

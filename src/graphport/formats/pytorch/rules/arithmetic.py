@@ -17,12 +17,12 @@ from graphport.ops.pages.indexing import NonZero
 from graphport.ops.pages.reshape import Split, Squeeze
 
 
-def _real(b: Builder, x: Value) -> Value:
+def _cast_to_float64(b: Builder, x: Value) -> Value:
     """Cast floats to float64, the precision of Python's numbers."""
     return cast(b, x, DType.FLOAT64) if dtype_of(x).is_floating else x
 
 
-ROWS.having(real=_real).lower("""
+ROWS.having(real=_cast_to_float64).lower("""
 aten.item, aten._local_scalar_dense(self)
     -> number = real(self); rank(self) > 0: Reshape(number, [])
     -> number

@@ -25,7 +25,7 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
-def _turns(b: Builder, x: Value) -> Value:
+def _reduced_angle(b: Builder, x: Value) -> Value:
     """Return π * frac(x): its sine and tangent equal those of π x up to the sign."""
     return b(Mul, b(Sub, x, b(Floor, x)), b.like(x, math.pi))
 
@@ -41,7 +41,7 @@ def _digamma(b: Builder, x: Value) -> Value:
     series = b(Mul, polynomial(b, z, _DIGAMMA[::-1]), z)
     half = b(Div, b.like(x, 0.5), far)
     found = b(Sub, b(Sub, b(Sub, b(Log, far), half), series), total)
-    turns = _turns(b, x)
+    turns = _reduced_angle(b, x)
     mirrored = b(Sub, found, b(Div, b(Mul, b(Cos, turns), b.like(x, math.pi)), b(Sin, turns)))
     is_pole = b(LessOrEqual, x, b.like(x, 0))
     is_pole = b(Equal, b(Where, is_pole, x, b.like(x, 0.5)), b(Floor, x))
@@ -96,7 +96,7 @@ def polygamma(b: Builder, n: Any, self: Value) -> Value:
     if order == 1:
         is_small = b(Less, x, b.like(x, 0.5))
         found = _zeta(b, b.constant(2.0, DType.FLOAT64), b(Where, is_small, b(Sub, b.like(x, 1), x), x))
-        sine = b(Sin, _turns(b, x))
+        sine = b(Sin, _reduced_angle(b, x))
         mirrored = b(Sub, b(Div, b.like(x, math.pi**2), b(Mul, sine, sine)), found)
         return cast(b, b(Where, is_small, mirrored, found), dtype_of(own))
     found = _zeta(b, b.constant(order + 1.0, DType.FLOAT64), x)

@@ -86,7 +86,7 @@ def _value(b: Builder, x: Tensor) -> Value:
     return x if isinstance(x, Value) else b.constant(x, _REAL if isinstance(x, float) else None)
 
 
-def _real(b: Builder, x: Tensor) -> Value:
+def _cast_to_real_dtype(b: Builder, x: Tensor) -> Value:
     return cast(b, _value(b, x), _REAL)
 
 
@@ -98,7 +98,7 @@ def _computed(b: Builder, name: str, *operands: Tensor) -> Value:
     return computed(b, name, *operands, default=_REAL)
 
 
-_FUNCTIONS = {**FUNCTIONS, "value": _value, "real": _real, "promoted": _promoted, "computed": _computed}
+_FUNCTIONS = {**FUNCTIONS, "value": _value, "real": _cast_to_real_dtype, "promoted": _promoted, "computed": _computed}
 
 Rows(DIALECT, _FUNCTIONS, register=_size_word).lower("""
 _operator.add(a, b_) -> Add(*promoted(a, b_))

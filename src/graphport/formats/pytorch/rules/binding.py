@@ -293,7 +293,7 @@ BY_POSITION: dict[str, Function] = {}
 """Import rules of exported programs by name, whose parameters are in the order of PyTorch's arguments."""
 
 
-def _left(word: str) -> Function | None:
+def _find_exported_rule(word: str) -> Function | None:
     """Return the rule of an operator that pnnx did not convert: that of exported programs."""
     if not word.startswith(LEFT):
         return None
@@ -301,7 +301,7 @@ def _left(word: str) -> Function | None:
     return BY_POSITION.get(word.removeprefix(LEFT))
 
 
-FALLBACKS[DIALECT] = _left
+FALLBACKS[DIALECT] = _find_exported_rule
 
 
 # ── arguments ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -435,7 +435,7 @@ def weight_of(value: Value | None) -> Storage | None:
     return None if value is None else folded(value)
 
 
-def seen(value: Value | None) -> Any:
+def constant_elements(value: Value | None) -> Any:
     """Return the elements of a small constant, else `None`."""
     storage = None if value is None else folded(value)
     return storage.numpy() if storage is not None and storage.nbytes <= MAX_COMPUTED_BYTES else None

@@ -35,8 +35,8 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     bounds = [0 if start is None else start, end, 1 if step is None else step]
     if not any(isinstance(each, Value) and each.storage is None for each in bounds):
         return pnnx_arange(b, *bounds, dtype=dtype)
-    wanted = named_dtype(dtype) or (_REAL if any(_is_real(each) for each in bounds) else _INTEGRAL)
-    if not any(_is_real(each) for each in bounds):
+    wanted = named_dtype(dtype) or (_REAL if any(_is_float_bound(each) for each in bounds) else _INTEGRAL)
+    if not any(_is_float_bound(each) for each in bounds):
         found = b(Range, *(cast(b, _tensor(b, each), _INTEGRAL) for each in bounds))
         return cast(b, found, wanted)
     first, last, by = (cast(b, _tensor(b, each), DType.FLOAT64) for each in bounds)
@@ -45,7 +45,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     return cast(b, b(Add, first, b(Mul, cast(b, indices, DType.FLOAT64), by)), wanted)
 
 
-def _is_real(bound: Any) -> bool:
+def _is_float_bound(bound: Any) -> bool:
     return dtype_of(bound).is_floating if isinstance(bound, Value) else isinstance(bound, float)
 
 
@@ -62,7 +62,7 @@ def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
         value = number(fill_value)
         kind = DType.BOOL if isinstance(value, bool) else _INTEGRAL if isinstance(value, int) else _REAL
         return fill(b, lengths(b, size), value, named_dtype(dtype) or kind)
-    kind = _REAL if _is_real(fill_value) else dtype_of(fill_value)
+    kind = _REAL if _is_float_bound(fill_value) else dtype_of(fill_value)
     return b(Expand, cast(b, fill_value, named_dtype(dtype) or kind), lengths(b, size))
 
 

@@ -42,14 +42,14 @@ def _extent(b: Builder, x: Value, axis: int) -> Value:
     return b(Shape, x, start=axis, end=axis + 1)
 
 
-def _one(b: Builder, bound: Any) -> Value:
+def _as_index_vector(b: Builder, bound: Any) -> Value:
     """A bound as a tensor of one element."""
     return b(Reshape, bound, vector(b, [1])) if isinstance(bound, Value) else vector(b, [int(bound)])
 
 
 def _placed(b: Builder, bound: Any, extent: Value) -> Value:
     """A bound counted from the front, and within the axis."""
-    found = _one(b, bound)
+    found = _as_index_vector(b, bound)
     if not isinstance(bound, Value) and bound >= 0:
         return b(Min, found, extent)
     zero = vector(b, [0])
@@ -57,7 +57,7 @@ def _placed(b: Builder, bound: Any, extent: Value) -> Value:
     return b(Max, b(Min, positive, extent), zero)
 
 
-def _is_known(bound: Any) -> bool:
+def _is_constant_bound(bound: Any) -> bool:
     return not isinstance(bound, Value) or bound.storage is not None
 
 
@@ -78,13 +78,13 @@ def slice_scatter_(
     """
     axis = axis_of(number(dim), len(b.dims(self)))
     own = cast(b, src, dtype_of(self))
-    if isinstance(count := b.dims(self)[axis], int) and all(map(_is_known, (start, end, length))):
+    if isinstance(count := b.dims(self)[axis], int) and all(map(_is_constant_bound, (start, end, length))):
         if length is not None:
             start = int(number(start)) % max(count, 1)
             end = start + int(number(length))
         return slice_scatter(b, self, own, axis, start, end, step)
     extent = _extent(b, self, axis)
-    is_last = length is None and _is_whole(end)
+    is_last = length is None and _is_unbounded_end(end)
     first = _placed(b, 0 if start is None else start, extent)
     if number(step) != 1:
         return _stepped(b, self, own, axis, first, int(number(step)))
@@ -94,7 +94,7 @@ def slice_scatter_(
     return b(Concat, *(kept[:-1] if is_last else kept), axis=axis)
 
 
-def _is_whole(end: Any) -> bool:
+def _is_unbounded_end(end: Any) -> bool:
     """Whether nothing stands behind the part."""
     return end is None or (isinstance(end, int) and end >= END)
 
@@ -119,7 +119,7 @@ def select_scatter(b: Builder, self: Value, src: Value, dim: Any, index: Any) ->
     """`src` at one place along an axis."""
     axis = axis_of(number(dim), len(b.dims(self)))
     wide = b(Unsqueeze, src, vector(b, [axis]))
-    if _is_known(index) and not isinstance(extent := b.dims(self)[axis], Symbolic):
+    if _is_constant_bound(index) and not isinstance(extent := b.dims(self)[axis], Symbolic):
         place = int(number(index)) % extent
         return slice_scatter_(b, self, wide, axis, place, place + 1)
     place = index if isinstance(index, Value) else int(index)

@@ -53,7 +53,7 @@ def _rows(b: Builder, mask: Value) -> list[Value]:
     return [b(Squeeze, row, vector(b, [0])) for row in rows]
 
 
-def _wide(b: Builder, chosen: Sequence[Value]) -> list[Value]:
+def _broadcast_indices(b: Builder, chosen: Sequence[Value]) -> list[Value]:
     """Places in one shape: adding zeros of the others broadcasts, whatever lengths are open."""
     shapes = [b.dims(item) for item in chosen]
     if all(shape == shapes[0] for shape in shapes):
@@ -70,7 +70,7 @@ def _wide(b: Builder, chosen: Sequence[Value]) -> list[Value]:
 
 def _joined(b: Builder, chosen: Sequence[Value]) -> Value:
     last = vector(b, [-1])
-    wide = _wide(b, [cast(b, item, DType.INT64) for item in chosen])
+    wide = _broadcast_indices(b, [cast(b, item, DType.INT64) for item in chosen])
     return (
         b(Concat, *(b(Unsqueeze, item, last) for item in wide), axis=-1)
         if len(wide) > 1

@@ -23,7 +23,7 @@ from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 
 
-def _whole_number(bound: Any) -> Any:
+def _integer_or_tensor(bound: Any) -> Any:
     """A bound as an integer of Python where it is known, else as a tensor of one element."""
     if isinstance(bound, Value) and bound.storage is None:
         return bound
@@ -34,7 +34,7 @@ def _whole_number(bound: Any) -> Any:
 def narrow(b: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value:
     """`length` entries from `start` on, both of which may be computed; before 0 it counts from the end."""
     axis = axis_of(number(dim), len(b.dims(self)))
-    first, count = _whole_number(start), _whole_number(length)
+    first, count = _integer_or_tensor(start), _integer_or_tensor(length)
     if isinstance(first, int) and isinstance(count, int):
         # From the end, an end of 0 would be the beginning.
         return sliced(b, self, axis, first, None if first < 0 and first + count == 0 else first + count)

@@ -25,7 +25,7 @@ from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpos
 Gradients = tuple[Value | None, ...]
 
 
-def _wanted(mask: Any) -> list[bool]:
+def _requested_gradients(mask: Any) -> list[bool]:
     return [bool(number(each)) for each in mask]
 
 
@@ -63,7 +63,7 @@ def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Valu
     return b(Reshape, b(ScatterElements, planes, positions, given, axis=rank - 2, reduction="add"), shape)
 
 
-def _spread(b: Builder, grad: Value, x: Value, shares: Sequence[np.ndarray[Any, Any]]) -> Value:
+def _transpose_window_means(b: Builder, grad: Value, x: Value, shares: Sequence[np.ndarray[Any, Any]]) -> Value:
     """The transpose of means over windows, which go apart by axes: `shares` are windows by entries."""
     dtype = dtype_of(x)
     rows, columns = (b.constant(each.astype(dtype.numpy), dtype) for each in (shares[0].T, shares[1]))
@@ -81,7 +81,7 @@ def adaptive_avg_pool_gradient(b: Builder, grad_output: Value, self: Value) -> V
             start, stop = place * count // windows, -(-(place + 1) * count // windows)
             found[place, start:stop] = 1 / (stop - start)
         shares.append(found)
-    return _spread(b, grad_output, self, shares)
+    return _transpose_window_means(b, grad_output, self, shares)
 
 
 @aten("aten.avg_pool2d_backward", ignores=("ceil_mode",), by_position=False)
@@ -110,7 +110,7 @@ def avg_pool_gradient(
             size = end - begin if number(count_include_pad) else stop - start
             found[place, start:stop] = 1 if divisor is not None else 1 / size
         shares.append(found)
-    found = _spread(b, grad_output, self, shares)
+    found = _transpose_window_means(b, grad_output, self, shares)
     return found if divisor is None else b(Div, found, b.like(found, divisor))
 
 
@@ -131,7 +131,7 @@ def convolution_gradient(
     rank = len(b.dims(weight))
     kernel = [length(b.dims(weight), axis) for axis in range(2, rank)]
     strides, pads, gaps = (integers(each, rank - 2) for each in (stride, padding, dilation))
-    of_input, of_weight, of_bias = _wanted(output_mask)
+    of_input, of_weight, of_bias = _requested_gradients(output_mask)
     sizes = zip(range(2, rank), kernel, strides, pads, gaps, strict=True)
     found: list[Value | None] = [None, None, None]
     if of_input and number(transposed):
@@ -197,7 +197,7 @@ def layer_norm_gradient(
     inner, outer = vector(b, list(range(rank - count, rank))), vector(b, list(range(rank - count)))
     scaled = b(Mul, b(Sub, input, mean), rstd)
     grad = grad_out if weight is None else b(Mul, grad_out, weight)
-    of_input, of_weight, of_bias = _wanted(output_mask)
+    of_input, of_weight, of_bias = _requested_gradients(output_mask)
     return (
         _centered(b, grad, scaled, rstd, inner) if of_input else None,
         b(ReduceSum, b(Mul, grad_out, scaled), outer, keepdims=0) if of_weight else None,
@@ -225,7 +225,7 @@ def group_norm_gradient(
     grad = grad_out
     if weight is not None:
         grad = b(Mul, grad_out, b(Reshape, weight, vector(b, [-1, *[1] * (rank - 2)])))
-    of_input, of_weight, of_bias = _wanted(output_mask)
+    of_input, of_weight, of_bias = _requested_gradients(output_mask)
     others = vector(b, [0, *range(2, rank)])
     found: list[Value | None] = [None, None, None]
     if of_input:

@@ -43,7 +43,7 @@ def cross_entropy(
     scores = b(LogSoftmax, self, axis=axis)
     smoothing = float(number(label_smoothing))
     if dtype_of(target).is_floating:
-        return _of_shares(b, scores, target, weight, int(number(reduction)), smoothing, axis)
+        return _loss_of_probabilities(b, scores, target, weight, int(number(reduction)), smoothing, axis)
     place = vector(b, [axis])
     ignored = b(Equal, target, b.like(target, int(number(ignore_index))))
     classes = b(Where, ignored, b.like(target, 0), target)
@@ -66,7 +66,7 @@ def _along(b: Builder, weight: Value, rank: int, axis: int) -> Value:
     return b(Unsqueeze, weight, vector(b, list(range(1, rank - axis)))) if rank - axis > 1 else weight
 
 
-def _of_shares(
+def _loss_of_probabilities(
     b: Builder, scores: Value, target: Value, weight: Value | None, reduction: int, smoothing: float, axis: int
 ) -> Value:
     shares = target

@@ -58,7 +58,9 @@ def transposed(b: Builder, x: Value) -> Value:
     return moved(b, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def _part(b: Builder, x: Value, rows: tuple[int, int | None], columns: tuple[int, int | None] = (0, None)) -> Value:
+def _slice_matrix(
+    b: Builder, x: Value, rows: tuple[int, int | None], columns: tuple[int, int | None] = (0, None)
+) -> Value:
     rank = len(b.dims(x))
     return sliced(b, sliced(b, x, rank - 2, *rows), rank - 1, *columns)
 
@@ -89,22 +91,22 @@ def solved(b: Builder, a: Value, right: Value) -> Value:
     m = b(Concat, a, right, axis=-1)
     zero = b.like(m, 0)
     for k in range(n):
-        below = _part(b, m, (k, None))
-        first = _part(b, below, (0, 1))
+        below = _slice_matrix(b, m, (k, None))
+        first = _slice_matrix(b, below, (0, 1))
         if k < n - 1:
-            largest = b(ArgMax, b(Abs, _part(b, below, (0, None), (k, k + 1))), axis=-2, keepdims=1)
+            largest = b(ArgMax, b(Abs, _slice_matrix(b, below, (0, None), (k, k + 1))), axis=-2, keepdims=1)
             is_it = b(Equal, largest, b.constant(np.arange(n - k)[:, None], DType.INT64))
             chosen = b(ReduceSum, b(Where, is_it, below, zero), vector(b, [-2]), keepdims=1)
-            rest = _part(b, b(Where, is_it, first, below), (1, None))
+            rest = _slice_matrix(b, b(Where, is_it, first, below), (1, None))
         else:
             chosen, rest = first, None
-        row = b(Div, chosen, _part(b, chosen, (0, None), (k, k + 1)))
+        row = b(Div, chosen, _slice_matrix(b, chosen, (0, None), (k, k + 1)))
         cleared = [
-            None if each is None else b(Sub, each, b(Mul, _part(b, each, (0, None), (k, k + 1)), row))
-            for each in (_part(b, m, (0, k)) if k else None, rest)
+            None if each is None else b(Sub, each, b(Mul, _slice_matrix(b, each, (0, None), (k, k + 1)), row))
+            for each in (_slice_matrix(b, m, (0, k)) if k else None, rest)
         ]
         m = _joined(b, [cleared[0], row, cleared[1]])
-    return _part(b, m, (0, None), (n, None))
+    return _slice_matrix(b, m, (0, None), (n, None))
 
 
 def inverse(b: Builder, a: Value) -> Value:
@@ -120,14 +122,14 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
     rank = len(b.dims(self))
     rest, columns = self, list[Value]()
     for k in range(n):
-        corner = b(Sqrt, _part(b, rest, (0, 1), (0, 1)))
-        column = b(Div, _part(b, rest, (0, None), (0, 1)), corner)
+        corner = b(Sqrt, _slice_matrix(b, rest, (0, 1), (0, 1)))
+        column = b(Div, _slice_matrix(b, rest, (0, None), (0, 1)), corner)
         before = [0] * rank
         before[-2] = k
         columns.append(b(Pad, column, vector(b, [*before, *[0] * rank])) if k else column)
         if k < n - 1:
-            below = _part(b, column, (1, None))
-            rest = b(Sub, _part(b, rest, (1, None), (1, None)), b(Mul, below, transposed(b, below)))
+            below = _slice_matrix(b, column, (1, None))
+            rest = b(Sub, _slice_matrix(b, rest, (1, None), (1, None)), b(Mul, below, transposed(b, below)))
     y = _joined(b, columns, axis=-1)
     y = transposed(b, y) if number(upper) else y
     return y if b.count == 1 else (y, in_order(b, self))
@@ -143,11 +145,11 @@ def triangular(b: Builder, a: Value, right: Value, *, is_upper: bool, is_unit: b
     n = _square(b, a)
     rows: list[Value] = []
     for k in reversed(range(n)) if is_upper else range(n):
-        row = _part(b, right, (k, k + 1))
+        row = _slice_matrix(b, right, (k, k + 1))
         if rows:
             known = (k + 1, None) if is_upper else (0, k)
-            row = b(Sub, row, b(MatMul, _part(b, a, (k, k + 1), known), _joined(b, rows)))
-        row = row if is_unit else b(Div, row, _part(b, a, (k, k + 1), (k, k + 1)))
+            row = b(Sub, row, b(MatMul, _slice_matrix(b, a, (k, k + 1), known), _joined(b, rows)))
+        row = row if is_unit else b(Div, row, _slice_matrix(b, a, (k, k + 1), (k, k + 1)))
         rows = [row, *rows] if is_upper else [*rows, row]
     return _joined(b, rows)
 
@@ -195,8 +197,8 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
     zero, one, two = (b.like(x, n) for n in (0, 1, 2))
     r, q = x, _identity(b, x, rows)
     for k in range(min(count, rows - 1)):
-        column = _part(b, r, (k, None), (k, k + 1))
-        first, rest = _part(b, column, (0, 1)), _part(b, column, (1, None))
+        column = _slice_matrix(b, r, (k, None), (k, k + 1))
+        first, rest = _slice_matrix(b, column, (0, 1)), _slice_matrix(b, column, (1, None))
         square = b(ReduceSum, b(Mul, rest, rest), vector(b, [-2]), keepdims=1)
         size = b(Sqrt, b(Add, b(Mul, first, first), square))
         beta = b(Where, b(Less, first, zero), size, b(Neg, size))
@@ -206,18 +208,18 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
         length = b(ReduceSum, b(Mul, v, v), vector(b, [-2]), keepdims=1)
         tau = b(Where, is_done, zero, b(Div, two, b(Where, is_done, one, length)))
         across = transposed(b, v)
-        below = _part(b, r, (k, None))
+        below = _slice_matrix(b, r, (k, None))
         below = b(Sub, below, b(Mul, tau, b(MatMul, v, b(MatMul, across, below))))
-        r = _joined(b, [_part(b, r, (0, k)) if k else None, below])
-        right = _part(b, q, (0, None), (k, None))
+        r = _joined(b, [_slice_matrix(b, r, (0, k)) if k else None, below])
+        right = _slice_matrix(b, q, (0, None), (k, None))
         right = b(Sub, right, b(Mul, tau, b(MatMul, b(MatMul, right, v), across)))
-        q = _joined(b, [_part(b, q, (0, None), (0, k)) if k else None, right], axis=-1)
+        q = _joined(b, [_slice_matrix(b, q, (0, None), (0, k)) if k else None, right], axis=-1)
     r = b(Where, b.constant(np.tri(rows, columns, -1).astype(np.bool_)), zero, r)
     if mode == "r":
-        return b(Expand, zero, vector(b, [0])), _part(b, r, (0, count))
+        return b(Expand, zero, vector(b, [0])), _slice_matrix(b, r, (0, count))
     if mode == "complete" or not number(some):
         return q, r
-    return _part(b, q, (0, None), (0, count)), _part(b, r, (0, count))
+    return _slice_matrix(b, q, (0, None), (0, count)), _slice_matrix(b, r, (0, count))
 
 
 def iterated(what: str) -> Refusal:

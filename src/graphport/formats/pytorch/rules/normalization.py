@@ -27,14 +27,14 @@ batch_norm, group_norm, layer_norm, rms_norm = (
 """What PNNX's functions make, whose arguments are the same."""
 
 
-def _wide(b: Builder, x: Value) -> Value:
+def _cast_half_to_float32(b: Builder, x: Value) -> Value:
     return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
 
 
 def _moments(b: Builder, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> tuple[Value, Value]:
     """The mean, and one over the standard deviation, as halves of a result that is mostly not read."""
     keepdims = None if keeps else 0
-    wide = _wide(b, x)
+    wide = _cast_half_to_float32(b, x)
     center = b(ReduceMean, wide, vector(b, axes))
     gap = b(Sub, wide, center)
     spread = b(ReduceMean, b(Mul, gap, gap), vector(b, axes), keepdims=keepdims)
@@ -141,15 +141,15 @@ def trained(
     """Normalized by the statistics of the batch: the result, the mean, the variance, and one over the deviation."""
     rank = len(b.dims(x))
     axes = [axis for axis in range(rank) if axis != 1]
-    wide = _wide(b, x)
+    wide = _cast_half_to_float32(b, x)
     center = b(ReduceMean, wide, vector(b, axes))
     gap = b(Sub, wide, center)
     variance = b(ReduceMean, b(Mul, gap, gap), vector(b, axes))
     inverse = b(Reciprocal, b(Sqrt, b(Add, variance, b.like(variance, float(number(eps))))))
     y = b(Mul, gap, inverse)
     shape = vector(b, [-1, *[1] * (rank - 2)])
-    y = y if weight is None else b(Mul, y, b(Reshape, _wide(b, weight), shape))
-    y = y if bias is None else b(Add, y, b(Reshape, _wide(b, bias), shape))
+    y = y if weight is None else b(Mul, y, b(Reshape, _cast_half_to_float32(b, weight), shape))
+    y = y if bias is None else b(Add, y, b(Reshape, _cast_half_to_float32(b, bias), shape))
     flat = vector(b, [-1])
     flats = [b(Reshape, each, flat) for each in (center, variance, inverse)]
     return cast(b, y, dtype_of(x)), flats[0], flats[1], flats[2]
@@ -222,7 +222,7 @@ def instance_norm_statistics(
 ) -> tuple[Value, Value]:
     """Running statistics after a batch of which each entry is normalized by itself: by the means over the entries."""
     del weight, bias
-    wide = _wide(b, input)
+    wide = _cast_half_to_float32(b, input)
     axes = vector(b, list(range(2, len(b.dims(input)))))
     center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)

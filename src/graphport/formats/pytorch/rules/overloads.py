@@ -128,7 +128,7 @@ def base_of(word: str) -> str:
     return ".".join(parts[:2])
 
 
-def is_in_place(word: str) -> bool:
+def writes_first_operand(word: str) -> bool:
     """Whether a word writes into its first operand."""
     base = base_of(word)
     return (base.startswith(_SPACE) and base.endswith("_") and not base.endswith("__")) or base in FUNCTIONAL
@@ -157,7 +157,7 @@ def _fallback(word: str) -> Callable[..., Any] | None:
         return registry.lowering(DIALECT, f"{prefix}{base.removesuffix(_COPY)}{bare[len(base) :]}")
     if base != bare and (rule := registry.lowering(DIALECT, f"{prefix}{base}")) is not None:
         return rule
-    if is_in_place(bare):
+    if writes_first_operand(bare):
         return registry.lowering(DIALECT, f"{prefix}{functional(bare)}")
     if base != bare or not base.startswith(_SPACE):
         return None

@@ -28,7 +28,7 @@ _SPACE = "quantized_decomposed."
 _NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 
 
-def _wanted(dtype: Any) -> DType:
+def _quantized_dtype(dtype: Any) -> DType:
     found = named_dtype(dtype)
     if found is None:
         message = "unsupported quantized element type"
@@ -117,7 +117,7 @@ def _dequantized(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | 
 def quantize_per_tensor(
     b: Builder, input: Value, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any, dtype: Any
 ) -> Value:
-    return _quantized(b, input, scale, zero_point, quant_min, quant_max, _wanted(dtype), None)
+    return _quantized(b, input, scale, zero_point, quant_min, quant_max, _quantized_dtype(dtype), None)
 
 
 @aten(f"{_SPACE}dequantize_per_tensor", ignores=("quant_min", "quant_max", "dtype"))
@@ -130,7 +130,7 @@ def quantize_per_channel(
     b: Builder, input: Value, scales: Value, zero_points: Any, axis: Any, quant_min: Any, quant_max: Any, dtype: Any
 ) -> Value:
     place = axis_of(number(axis), len(b.dims(input)))
-    return _quantized(b, input, scales, zero_points, quant_min, quant_max, _wanted(dtype), place)
+    return _quantized(b, input, scales, zero_points, quant_min, quant_max, _quantized_dtype(dtype), place)
 
 
 @aten(f"{_SPACE}dequantize_per_channel", ignores=("quant_min", "quant_max", "dtype"))
@@ -140,7 +140,9 @@ def dequantize_per_channel(
     return _dequantized(b, input, scales, zero_points, axis_of(number(axis), len(b.dims(input))), out_dtype)
 
 
-def _chosen(b: Builder, low: Value, high: Value, ends: tuple[Any, Any], eps: Any, dtype: DType) -> tuple[Value, Value]:
+def _compute_qparams(
+    b: Builder, low: Value, high: Value, ends: tuple[Any, Any], eps: Any, dtype: DType
+) -> tuple[Value, Value]:
     """The scale that takes a range with 0 in it to `ends`, and the integer that 0 becomes."""
     first, last = (float(number(end)) for end in ends)
     zero = b.like(low, 0)
@@ -161,7 +163,7 @@ def choose_qparams(
     del dtype
     wide = cast(b, input, DType.FLOAT32)
     ends = b(ReduceMin, wide, keepdims=0), b(ReduceMax, wide, keepdims=0)
-    scale, point = _chosen(b, *ends, (quant_min, quant_max), eps, DType.INT64)
+    scale, point = _compute_qparams(b, *ends, (quant_min, quant_max), eps, DType.INT64)
     shape = vector(b, [1])
     return b(Reshape, cast(b, scale, DType.FLOAT64), shape), b(Reshape, point, shape)
 
@@ -171,7 +173,7 @@ def choose_qparams_symmetric(
     b: Builder, input: Value, quant_min: Any, quant_max: Any, eps: Any, dtype: Any
 ) -> tuple[Value, Value]:
     """Around 0: a range as wide on either side."""
-    wanted = _wanted(dtype)
+    wanted = _quantized_dtype(dtype)
     wide = cast(b, input, DType.FLOAT32)
     least, most = b(ReduceMin, wide, keepdims=0), b(ReduceMax, wide, keepdims=0)
     reach = b(Max, b(Neg, b(Min, least, b.like(least, 0))), b(Max, most, b.like(most, 0)))
@@ -186,7 +188,7 @@ def choose_qparams_symmetric(
 @aten(f"{_SPACE}choose_qparams_per_token_asymmetric", f"{_SPACE}_choose_qparams_per_token_asymmetric_impl")
 def choose_qparams_per_token(b: Builder, input: Value, dtype: Any) -> tuple[Value, Value]:
     """A scale for each row, from its least to its largest entry."""
-    wanted = _wanted(dtype)
+    wanted = _quantized_dtype(dtype)
     info = np.iinfo(wanted.numpy)
     wide = cast(b, input, DType.FLOAT32)
     last = vector(b, [-1])
@@ -206,7 +208,7 @@ def choose_qparams_per_token(b: Builder, input: Value, dtype: Any) -> tuple[Valu
 def quantize_per_token(
     b: Builder, input: Value, scales: Value, zero_points: Value, quant_min: Any, quant_max: Any, dtype: Any
 ) -> Value:
-    return _rounded(b, input, scales, zero_points, quant_min, quant_max, _wanted(dtype), None)
+    return _rounded(b, input, scales, zero_points, quant_min, quant_max, _quantized_dtype(dtype), None)
 
 
 @aten(f"{_SPACE}dequantize_per_token", ignores=("quant_min", "quant_max", "dtype"))

@@ -12,7 +12,7 @@ from graphport.formats.pytorch.rules.binding import COMPLEX, axes_of, bounded, n
 from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.signal import fft, ifft, irfft, rfft
-from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, both, part_of
+from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, both, like_component
 from graphport.formats.pytorch.rules.overloads import DIALECT, ROWS, aten, without_layout
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.signal_pairs import ALIKE, pairs
@@ -46,11 +46,11 @@ def fft_r2c(b: Builder, self: Value, dim: Any, normalization: Any, onesided: Any
 def fft_c2c(b: Builder, self: Pair, dim: Any, normalization: Any, forward: Any) -> Part:
     found: Part = self
     for axis in axes_of(dim, len(_shape(b, self))):
-        found = _one_way(b, found, axis, int(number(normalization)), forward=bool(number(forward)))
+        found = _transform_complex_axis(b, found, axis, int(number(normalization)), forward=bool(number(forward)))
     return found
 
 
-def _one_way(b: Builder, x: Part, axis: int, normalization: int, *, forward: bool) -> Part:
+def _transform_complex_axis(b: Builder, x: Part, axis: int, normalization: int, *, forward: bool) -> Part:
     """Unnormalized, the inverse of PyTorch's own kernel is not divided by the count either."""
     if forward:
         return fft(b, x, None, axis, _NORMS[normalization][0])
@@ -63,7 +63,7 @@ def fft_c2r(b: Builder, self: Pair, dim: Any, normalization: Any, last_dim_size:
     *rest, last = axes_of(dim, len(_shape(b, self)))
     found: Part = self
     for axis in rest:
-        found = _one_way(b, found, axis, kind, forward=False)
+        found = _transform_complex_axis(b, found, axis, kind, forward=False)
     norm = {0: "forward", 1: "ortho", 2: "backward"}[kind]
     return irfft(b, found, int(number(last_dim_size)), last, norm)
 
@@ -85,7 +85,7 @@ def _binary(name: str, b: Builder, self: Any, other: Any, alpha: Any = 1) -> Par
     if like is None:
         reals = [x for x in (self, other) if isinstance(x, Value)]
         like = Pair(reals[0], b.like(reals[0], 0))
-    x, y = (part_of(b, each, like.real) for each in (self, other))
+    x, y = (like_component(b, each, like.real) for each in (self, other))
     if number(alpha) != 1:
         factor = b.like(like.real, number(alpha))
         y = both(b, "mul", y, factor)
@@ -133,7 +133,7 @@ def to(b: Builder, self: Part, dtype: Any = None) -> Part:
 @pairs("aten.where")
 def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
     like = next(x for x in (self, other) if isinstance(x, Pair))
-    sides = [part_of(b, x, like.real) for x in (self, other)]
+    sides = [like_component(b, x, like.real) for x in (self, other)]
     wide = [x if isinstance(x, Pair) else Pair(x, b.like(x, 0)) for x in sides]
     return Pair(
         b(Where, condition, wide[0].real, wide[1].real), b(Where, condition, wide[0].imaginary, wide[1].imaginary)

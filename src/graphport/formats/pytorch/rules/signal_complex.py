@@ -152,7 +152,7 @@ aten.isreal(self) -> Equal(im(self), 0)
 """)
 
 
-def _real(b: Builder, word: str, *operands: Value, **attributes: Any) -> Value:
+def _apply_to_real(b: Builder, word: str, *operands: Value, **attributes: Any) -> Value:
     """What a word gives of real numbers."""
     rule = registry.lowering(DIALECT, word)
     found = None if rule is None else registry.results(rule(b, *operands, **attributes))[0]
@@ -190,12 +190,12 @@ def einsum(b: Builder, equation: str, tensors: Any) -> Part:
 
 def _summed(b: Builder, equation: str, *operands: Value) -> Value:
     keys = {"$": ("tensors*",) * len(operands)}
-    return _real(b, "aten.einsum.default", *operands, equation=equation, **keys)
+    return _apply_to_real(b, "aten.einsum.default", *operands, equation=equation, **keys)
 
 
 def _product(b: Builder, word: str, x: Part, y: Part) -> Part:
     """A word that multiplies and adds up."""
-    return _four(b, x, y, lambda left, right: _real(b, word, left, right))
+    return _four(b, x, y, lambda left, right: _apply_to_real(b, word, left, right))
 
 
 def _added(b: Builder, x: Pair) -> Pair:

@@ -7,7 +7,7 @@ from functools import partial
 
 from graphport.formats.pytorch.rules.binding import COMPLEX, Function
 from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
-from graphport.formats.pytorch.rules.functions.signal_pairs import FUNCTIONS, of_each_part, of_pairs
+from graphport.formats.pytorch.rules.functions.signal_pairs import FUNCTIONS, apply_to_components, of_pairs
 from graphport.formats.pytorch.rules.overloads import DIALECT, without_layout
 from graphport.ops.declare import lower
 from graphport.ops.lowering.table import Rows
@@ -28,11 +28,11 @@ ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=pairs)
 """Rows of complex tensors."""
 
 
-def _of_each_part(*words: str) -> Callable[[Function], Function]:
+def _register_for_components(*words: str) -> Callable[[Function], Function]:
     """Register the rule of a word of real tensors for both parts of complex ones."""
 
     def register(rule: Function) -> Function:
-        bound = partial(of_each_part, rule)
+        bound = partial(apply_to_components, rule)
         vars(bound)["__wrapped__"] = rule
         for word in words:
             lower(DIALECT, f"{COMPLEX}{word}")(without_layout(bound))
@@ -41,5 +41,5 @@ def _of_each_part(*words: str) -> Callable[[Function], Function]:
     return register
 
 
-ALIKE = Rows(DIALECT, register_alias=_of_each_part)
+ALIKE = Rows(DIALECT, register_alias=_register_for_components)
 """Rows of words that do the same to both parts of a complex tensor."""

@@ -157,10 +157,10 @@ def _insert(evaluator: Context, owner: List, place: int, value: Any) -> None:
 
 def _remove(evaluator: Context, owner: List, value: Any) -> None:
     evaluator.mutations.touch(owner)
-    known_items(owner).pop(_place(owner, value))
+    known_items(owner).pop(_find_index(owner, value))
 
 
-def _place(owner: List, value: Any) -> int:
+def _find_index(owner: List, value: Any) -> int:
     for index, each in enumerate(known_items(owner)):
         same = equal(each, value)
         if same is None:
@@ -191,7 +191,7 @@ def _contains(evaluator: Context, owner: Any, value: Any) -> Any:
     return result
 
 
-def _sort(evaluator: Context, owner: List, *given: Any) -> None:
+def _sort_list(evaluator: Context, owner: List, *given: Any) -> None:
     evaluator.mutations.touch(owner)
     owner.items = _sorted(owner.items, reverse=bool(given and given[0]))
 
@@ -250,7 +250,7 @@ def _length(evaluator: Context, owner: Any) -> Any:
 
 
 def _index_(_: Context, owner: Any, value: Any) -> Any:
-    return _place(owner, value)
+    return _find_index(owner, value)
 
 
 def _count(_: Context, owner: Any, value: Any) -> Any:
@@ -273,7 +273,7 @@ def _values(_: Context, owner: Any) -> Any:
     return List(list(owner.items.values()))
 
 
-def _items(_: Context, owner: Any) -> Any:
+def _dict_items(_: Context, owner: Any) -> Any:
     return List(list(owner.items.items()))
 
 
@@ -294,7 +294,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "index": _index_,
     "count": _count,
     "reverse": _reverse,
-    "sort": _sort,
+    "sort": _sort_list,
     "sorted": _sorted_,
     "clear": _clear,
     "copy": _copy,
@@ -303,7 +303,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "len": _length,
     "keys": _keys,
     "values": _values,
-    "items": _items,
+    "items": _dict_items,
     "get": _get,
     "setdefault": _set_default,
     "update": _update,

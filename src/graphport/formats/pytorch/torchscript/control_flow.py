@@ -251,7 +251,7 @@ class _Joining:
             case (Tensor(), Tensor()):
                 return self._tensor(a, b)
             case ((bool() | int() | float() | Number()), (bool() | int() | float() | Number())):
-                return self._number(a, b)
+                return self._merge_scalars(a, b)
             case (List(), List()) if len(a.items) == len(b.items) and a.stacked is b.stacked is None:
                 return List([self.joined(x, y) for x, y in zip(a.items, b.items, strict=True)], a.element or b.element)
             case (tuple(), tuple()):
@@ -301,7 +301,7 @@ class _Joining:
         size = tuple([x if isinstance(x, int) else 0 for x in fact.shape])
         return self.emitter.node("aten.zeros.default", [], {"size": size, "dtype": f"torch.{fact.dtype.text}"})[0]
 
-    def _number(self, a: Any, b: Any) -> Any:
+    def _merge_scalars(self, a: Any, b: Any) -> Any:
         if not isinstance(a, Number) and type(a) is type(b) and a == b:
             return a
         kinds = kind_of(a), kind_of(b)
@@ -506,7 +506,7 @@ class _Loop:
             return leaf
         value = trial.graph.add_input("carried", fact)
         trial.inputs[key, path] = value
-        return Tensor(value) if isinstance(leaf, Tensor) else Number(value, _kind(leaf))
+        return Tensor(value) if isinstance(leaf, Tensor) else Number(value, _type_name(leaf))
 
     def _set(self, key: Key, value: Any, trial: _Trial) -> None:
         kind, target, name = key
@@ -595,7 +595,7 @@ class _Loop:
         for path, leaf in after.items():
             place = key, path
             if place not in self.open:
-                if not _is_same(initial[path], leaf):
+                if not _is_same_value(initial[path], leaf):
                     self._check_kind(initial[path], leaf)
                     self.open[place] = TensorFact(_DTYPES[kind_of(leaf)], ())
                     changed = True
@@ -620,13 +620,15 @@ class _Loop:
                 f"a tensor of a loop of unknown length has rank {len(known.shape)} first, {len(fact.shape)} later",
             )
         pairs = list(zip(known.shape, fact.shape, strict=True))
-        if all(x == y or (not isinstance(x, int) and x == self._own(place, i)) for i, (x, y) in enumerate(pairs)):
+        if all(
+            x == y or (not isinstance(x, int) and x == self._loop_symbol(place, i)) for i, (x, y) in enumerate(pairs)
+        ):
             return False
         dims = [x if x == y else self._fresh(place, i) for i, (x, y) in enumerate(pairs)]
         self.open[place] = TensorFact(known.dtype, tuple(dims))
         return True
 
-    def _own(self, place: tuple[Key, Path], axis: int) -> Any:
+    def _loop_symbol(self, place: tuple[Key, Path], axis: int) -> Any:
         return self.__dict__.setdefault("symbols", {}).get((place, axis))
 
     def _fresh(self, place: tuple[Key, Path], axis: int) -> Any:
@@ -716,11 +718,11 @@ class _Trial(_Branch):
     is_ended: bool = False
 
 
-def _kind(leaf: Any) -> Any:
+def _type_name(leaf: Any) -> Any:
     return kind_of(leaf)
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def _is_same_value(a: Any, b: Any) -> bool:
     return a is b or (isinstance(a, bool | int | float) and type(a) is type(b) and a == b)
 
 
@@ -738,4 +740,4 @@ def _stacked_shape(value: Value, length: Any) -> tuple[Any, ...] | None:
 def _result(value: Value | None, leaf: Any) -> Any:
     if value is None:
         return leaf
-    return Tensor(value) if isinstance(leaf, Tensor) else Number(value, _kind(leaf))
+    return Tensor(value) if isinstance(leaf, Tensor) else Number(value, _type_name(leaf))

@@ -16,7 +16,7 @@ from graphport.core.storage import ArrayStorage, storage_of
 from graphport.core.storage import Storage as StoredNumbers
 from graphport.formats.pytorch.graph_passes.writes import STRIDED, Functionalizer, RefusedWriteError
 from graphport.formats.pytorch.rules.binding import COMPLEX, ITEM, KEYS
-from graphport.formats.pytorch.rules.overloads import VIEWS, base_of, is_in_place
+from graphport.formats.pytorch.rules.overloads import VIEWS, base_of, writes_first_operand
 from graphport.formats.pytorch.torchscript.refusal import RefusedError, refuse
 from graphport.formats.pytorch.torchscript.values import Kind, Number, Tensor
 from graphport.ir.graph import Graph, Node, Value
@@ -113,7 +113,7 @@ class Emitter:
     def now(self, value: Value) -> Value:
         """The value that a tensor has after all writes so far."""
         last = self.graph.last
-        found = self._guarded(lambda: self.writes.current(value))
+        found = self._run_write(lambda: self.writes.current(value))
         if self.graph.last is not last:
             self._infer_from(last)
         return found
@@ -194,17 +194,17 @@ class Emitter:
             origin=self.origin,
             name=results[0].name if results else "",
         )
-        self._narrow(node, [index for index, (_, _, is_number) in enumerate(operands) if is_number])
+        self._cast_scalars_to_float32(node, [index for index, (_, _, is_number) in enumerate(operands) if is_number])
         last = self.graph.last
         self.graph.append(node)
-        if is_in_place(op_type) and given and given[0] is not None:
+        if writes_first_operand(op_type) and given and given[0] is not None:
             self._check_shared(given[0])
-        self._guarded(lambda: self.writes.append(node))
+        self._run_write(lambda: self.writes.append(node))
         self._infer_from(last)
         self._note_strides(node)
         return [value for value in results if value.producer is not None]
 
-    def _narrow(self, node: Node, numbers: Sequence[int]) -> None:
+    def _cast_scalars_to_float32(self, node: Node, numbers: Sequence[int]) -> None:
         """Cast float numbers beside tensors to single precision, as PyTorch computes with them."""
         tensors = [v for i, v in enumerate(node.inputs) if v is not None and i not in numbers]
         dtypes = {v.fact.dtype for v in tensors if isinstance(v.fact, TensorFact)}
@@ -219,7 +219,7 @@ class Emitter:
         if self.writes.root_of(value) in self.shared:
             refuse("TS0009", f"the code writes into %{value.name}, whose bytes another weight shows, too")
 
-    def _guarded(self, act: Any) -> Any:
+    def _run_write(self, act: Any) -> Any:
         try:
             return act()
         except RefusedWriteError as refused:
@@ -268,7 +268,7 @@ class Emitter:
         """Let a node read constants in place of small tensors that depend on constants alone."""
         folded_any = False
         for index, value in enumerate(node.inputs):
-            if value is not None and not value.is_constant and (storage := self._known(value)) is not None:
+            if value is not None and not value.is_constant and (storage := self._fold_constant(value)) is not None:
                 node.set_input(index, self.constant(storage))
                 folded_any = True
         return folded_any
@@ -350,10 +350,10 @@ class Emitter:
 
     def array(self, tensor: Tensor | Number) -> np.ndarray[Any, Any] | None:
         """The numbers of a small tensor that depends on constants alone; `None` of any other."""
-        storage = self._known(self.now(tensor.value))
+        storage = self._fold_constant(self.now(tensor.value))
         return None if storage is None else storage.numpy()
 
-    def _known(self, value: Value) -> Storage | None:
+    def _fold_constant(self, value: Value) -> Storage | None:
         """Compute a constant from its producers, those first that it depends on."""
         pending, steps = [value], 0
         while pending:

@@ -124,13 +124,13 @@ class Evaluator:
     def block(self, statements: Sequence[ast.stmt], variables: dict[str, Any]) -> tuple[Any] | None:
         """Run statements; the value of a `return` among them, in a tuple."""
         for statement in statements:
-            self._place(statement)
+            self._record_location(statement)
             returned = self._statement(statement, variables)
             if returned is not None:
                 return returned
         return None
 
-    def _place(self, statement: ast.stmt) -> None:
+    def _record_location(self, statement: ast.stmt) -> None:
         self._steps += 1
         if self._steps > self._most_steps:
             help = "a loop may run too often, or functions call each other; GRAPHPORT_LIMITS=torchscript.steps=N"

@@ -123,7 +123,7 @@ class InputReader:
             case "Optional":
                 return self._optional(parameter, inner, name, example)
             case "int" | "float" | "bool" | "number":
-                return self._number(parameter, base, name, example)
+                return self._scalar_input(parameter, base, name, example)
             case "List":
                 return self._list(parameter, inner, name, example)
             case "Tuple":
@@ -131,7 +131,7 @@ class InputReader:
             case "Dict":
                 return self._dict(parameter, inner, name, example)
             case _:
-                return self._other(parameter, type_, name, example)
+                return self._special_input(parameter, type_, name, example)
 
     def _tensor(self, name: str, example: Any) -> TensorValue:
         fact = TensorFact(None, None)
@@ -155,7 +155,7 @@ class InputReader:
     def _default(self, parameter: Parameter) -> Any:
         return None if parameter.default is None else self._evaluator.expression(parameter.default, {})
 
-    def _number(self, parameter: Parameter | None, type_: str, name: str, example: Any) -> Any:
+    def _scalar_input(self, parameter: Parameter | None, type_: str, name: str, example: Any) -> Any:
         """A number: given by the user, of the trace, its default, or an input."""
         if name not in self._shapes:
             if isinstance(example, bool | int | float):
@@ -173,7 +173,7 @@ class InputReader:
         value = self._graph.add_input(name, TensorFact(_SCALARS[type_], None))
         return Number(value, cast("Any", "float" if type_ == "number" else type_))
 
-    def _items(self, name: str, example: Any) -> list[str]:
+    def _container_keys(self, name: str, example: Any) -> list[str]:
         """The names of the items of a list or dictionary that the user or the trace has."""
         prefix = f"{name}."
         found = [key[len(prefix) :].split(".")[0] for key in self._shapes if key.startswith(prefix)]
@@ -184,7 +184,7 @@ class InputReader:
         return [str(i) for i in range(len(cast("list[Any]", example)))] if isinstance(example, list) else []
 
     def _list(self, parameter: Parameter | None, inner: str, name: str, example: Any) -> Any:
-        names = self._items(name, example)
+        names = self._container_keys(name, example)
         if not names and parameter is not None and parameter.default is not None:
             return self._default(parameter)
         if not names:
@@ -203,7 +203,7 @@ class InputReader:
         return tuple([self._argument(None, t, f"{name}.{i}", _at(example, i)) for i, t in enumerate(types)])
 
     def _dict(self, parameter: Parameter | None, inner: str, name: str, example: Any) -> Any:
-        names = self._items(name, example)
+        names = self._container_keys(name, example)
         if not names and parameter is not None and parameter.default is not None:
             return self._default(parameter)
         if not names:
@@ -217,7 +217,7 @@ class InputReader:
         keys = [int(key) if key_type == "int" else key for key in names]
         return Dict({key: self._argument(None, value_type, f"{name}.{key}", examples.get(key)) for key in keys})
 
-    def _other(self, parameter: Parameter | None, type_: str, name: str, example: Any) -> Any:
+    def _special_input(self, parameter: Parameter | None, type_: str, name: str, example: Any) -> Any:
         if parameter is not None and parameter.default is not None:
             return self._default(parameter)
         if type_ in ("str", "Device") and isinstance(example, str):

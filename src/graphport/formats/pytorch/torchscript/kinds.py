@@ -42,12 +42,12 @@ def refuse_other_kinds(file: MappedFile, source: Source) -> None:
         DiagnosticError: TS0001 what it is, and what to do.
     """
     head = file.view(0, min(file.size, 512)).tobytes()
-    found = _kind_of(head, file)
+    found = _describe_file(head, file)
     if found is not None:
         raise DiagnosticError(Diagnostic("TS0001", found[0], Span(source), found[1]))
 
 
-def _kind_of(head: bytes, file: MappedFile) -> tuple[str, str] | None:
+def _describe_file(head: bytes, file: MappedFile) -> tuple[str, str] | None:
     if not head:
         return "the file is empty", "download or save it again"
     if head[4:8] == _MOBILE:

@@ -239,7 +239,7 @@ def computed(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     if given and isinstance(given[0], str):
         return _of_string(name, given)
     if given and isinstance(given[0], List) and name in _FUNCTIONS_OF_LISTS and len(given) == 1:
-        return _of_numbers(emitter, name, given[0].items)
+        return _reduce_scalars(emitter, name, given[0].items)
     return NotImplemented
 
 
@@ -310,7 +310,7 @@ def _of_range(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     return call("max", span, 0)
 
 
-def _of_numbers(emitter: Emitter, name: str, items: Sequence[Any]) -> Any:
+def _reduce_scalars(emitter: Emitter, name: str, items: Sequence[Any]) -> Any:
     if not all(is_number(x) for x in items):
         return NotImplemented
     if any(isinstance(x, Number) for x in items):

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.overloads import is_in_place
+from graphport.formats.pytorch.rules.overloads import writes_first_operand
 from graphport.formats.pytorch.schemas import Argument, Schema, schemas
 from graphport.formats.pytorch.torchscript import containers, quantized, upgraders
 from graphport.formats.pytorch.torchscript.emit import CAST, item_key
@@ -175,7 +175,7 @@ class Operators:
             return bound.get("self", bound.get("input"))
         result = self._emitted(schema, bound)
         first = bound.get(schema.positional[0].name) if schema.positional else None
-        if is_in_place(schema.op_type) and isinstance(first, Tensor):
+        if writes_first_operand(schema.op_type) and isinstance(first, Tensor):
             first.literal = None
             return first
         return result
@@ -227,7 +227,7 @@ class Operators:
         elif type_ == "Tensor":
             operands.append((name, value.value, False))
         elif "[" in type_:
-            self._numbers(name, type_, value, operands, attributes)
+            self._bind_scalars(name, type_, value, operands, attributes)
         elif type_ == "ScalarType":
             attributes[name] = dtype_name(self.to_number(value, "int"))
         elif type_ == "MemoryFormat":
@@ -237,9 +237,9 @@ class Operators:
         elif isinstance(value, str):
             attributes[name] = value
         else:
-            self._number(name, type_, value, operands, attributes)
+            self._bind_scalar(name, type_, value, operands, attributes)
 
-    def _number(
+    def _bind_scalar(
         self,
         name: str,
         type_: str,
@@ -248,13 +248,13 @@ class Operators:
         attributes: dict[str, Attribute],
     ) -> None:
         if isinstance(value, Tensor):
-            value = self.item(value) if type_ in ("Scalar", "number") else self.to_number(value, _number_kind(type_))
+            value = self.item(value) if type_ in ("Scalar", "number") else self.to_number(value, _scalar_type(type_))
         if isinstance(value, Number):
             operands.append((name, value.value, True))
         else:
             attributes[name] = float(value) if type_ == "float" and isinstance(value, int) else value
 
-    def _numbers(
+    def _bind_scalars(
         self,
         name: str,
         type_: str,
@@ -267,7 +267,7 @@ class Operators:
         items = items_of(value)
         if items is None:
             items = [value] * int(size.rstrip("]") or 1)
-        known = [self.to_number(x, _number_kind(item)) if isinstance(x, Tensor) else x for x in items]
+        known = [self.to_number(x, _scalar_type(item)) if isinstance(x, Tensor) else x for x in items]
         if not any(isinstance(x, Number) for x in known):
             attributes[name] = tuple(known)
             return
@@ -381,7 +381,7 @@ def dtype_name(dtype: int | DType | Any) -> str:
     return f"torch.{found.text}"
 
 
-def _number_kind(type_: str) -> Kind:
+def _scalar_type(type_: str) -> Kind:
     return "float" if type_ == "float" else "bool" if type_ == "bool" else "int"
 
 
@@ -428,7 +428,7 @@ def _always(value: Any) -> Callable[..., Any]:
     return answer
 
 
-def _same(ops: Operators, value: Any, *given: Any, **named: Any) -> Any:
+def _return_first_argument(ops: Operators, value: Any, *given: Any, **named: Any) -> Any:
     """The first argument."""
     del ops, given, named
     return value
@@ -649,7 +649,7 @@ def _device(ops: Operators, name: Any = "cpu", *rest: Any) -> Device:
     return Device(name if isinstance(name, str) else "cpu")
 
 
-def _item(ops: Operators, x: Any) -> Any:
+def _tensor_item(ops: Operators, x: Any) -> Any:
     return ops.item(x)
 
 
@@ -676,12 +676,12 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "dict": _dictionary,
     "to": _to,
     "detach": _detach,
-    "cpu": _same,
-    "cuda": _same,
+    "cpu": _return_first_argument,
+    "cuda": _return_first_argument,
     "tensor": _tensor,
     "as_tensor": _tensor,
     "_shape_as_tensor": _shape_as_tensor,
-    "item": _item,
+    "item": _tensor_item,
     "Int": _to_scalar("int"),
     "IntImplicit": _to_scalar("int"),
     "Float": _to_scalar("float"),
@@ -723,7 +723,7 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "where": _nonzero_where,
     "quantized_lstm": quantized.lstm,
     "quantized_gru": quantized.gru,
-    "requires_grad_": _same,
+    "requires_grad_": _return_first_argument,
     "result_type": _no_result_type,
 }
 
@@ -777,7 +777,7 @@ def _h(ops: Operators, x: Any) -> Any:
     return ops.on_tensors("t", [x], {})
 
 
-def _real(ops: Operators, x: Any) -> Any:
+def _real_component(ops: Operators, x: Any) -> Any:
     return ops.on_tensors("real", [x], {})
 
 
@@ -816,7 +816,7 @@ _PRIM: Mapping[str, Callable[..., Any]] = {
     "is_xla": _always(False),
     "is_quantized": _is_quantized,
     "grad": _always(None),
-    "data": _same,
+    "data": _return_first_argument,
     "shape": _size,
     "ndim": _dimension,
     "itemsize": _itemsize,
@@ -824,12 +824,12 @@ _PRIM: Mapping[str, Callable[..., Any]] = {
     "T": _t,
     "mT": _mt,
     "H": _h,
-    "real": _real,
+    "real": _real_component,
     "imag": _imag,
     "name": _always(""),
     "tolist": _no_list,
     "unchecked_unwrap_optional": _unwrapped,
-    "unchecked_cast": _same,
+    "unchecked_cast": _return_first_argument,
     "min": _min,
     "max": _max,
     "abs": _abs,
@@ -901,7 +901,7 @@ def _tensor_split_count(ops: Operators, bound: Mapping[str, Any]) -> int:
     return given
 
 
-def _as_many(ops: Operators, bound: Mapping[str, Any]) -> int:
+def _count_unpacked(ops: Operators, bound: Mapping[str, Any]) -> int:
     return len(containers.unpacked(ops.context, next(iter(bound.values())), 0))
 
 
@@ -917,9 +917,9 @@ _COUNTS: Mapping[str, Callable[..., int]] = {
     "hsplit": _tensor_split_count,
     "vsplit": _tensor_split_count,
     "dsplit": _tensor_split_count,
-    "meshgrid": _as_many,
-    "broadcast_tensors": _as_many,
-    "atleast_1d": _as_many,
-    "atleast_2d": _as_many,
-    "atleast_3d": _as_many,
+    "meshgrid": _count_unpacked,
+    "broadcast_tensors": _count_unpacked,
+    "atleast_1d": _count_unpacked,
+    "atleast_2d": _count_unpacked,
+    "atleast_3d": _count_unpacked,
 }

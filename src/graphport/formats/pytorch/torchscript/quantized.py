@@ -93,18 +93,18 @@ def on_quantized(ops: Calls, name: str, given: list[Any], named: dict[str, Any])
     if name.rstrip("_") in _FIXED:
         scale, zeros = _FIXED[name.rstrip("_")]
         zero_point = zeros[first.dtype]
-    return _again(ops, floats, scale, zero_point, first.dtype)
+    return _requantize(ops, floats, scale, zero_point, first.dtype)
 
 
-def _again(ops: Calls, value: Any, scale: Any, zero_point: Any, dtype: int) -> Any:
+def _requantize(ops: Calls, value: Any, scale: Any, zero_point: Any, dtype: int) -> Any:
     if isinstance(value, Tensor):
         is_float = ops.emitter.dtype(value).kind == "f"
         return quantized(ops, value, scale, zero_point, dtype) if is_float else value
     if isinstance(value, List):
-        return List([_again(ops, x, scale, zero_point, dtype) for x in value.items], value.element)
+        return List([_requantize(ops, x, scale, zero_point, dtype) for x in value.items], value.element)
     if not isinstance(value, tuple):
         return value
-    return tuple([_again(ops, x, scale, zero_point, dtype) for x in cast("tuple[Any, ...]", value)])
+    return tuple([_requantize(ops, x, scale, zero_point, dtype) for x in cast("tuple[Any, ...]", value)])
 
 
 def _flat(values: list[Any]) -> list[Any]:

@@ -79,12 +79,12 @@ def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagno
 def _read(
     container: Container, stem: str, shapes: Mapping[str, Sequence[int | str]], *, states: bool
 ) -> tuple[Graph, list[Diagnostic]]:
-    reader: _Reader | None = None
+    reader: _ModuleReader | None = None
     origin = Span(container.source)
     try:
         registry.load(DIALECT)
         kinds.refuse_other_archives(container)
-        reader = _Reader(container, stem, shapes, states=states)
+        reader = _ModuleReader(container, stem, shapes, states=states)
         return reader.graph(), reader.findings
     except RefusedError as refused:
         at = origin if reader is None else reader.origin or origin
@@ -98,7 +98,7 @@ def _read(
         raise DiagnosticError(Diagnostic("TS0008", message, origin, "flatten the code")) from error
 
 
-class _Reader:
+class _ModuleReader:
     """Reads one module."""
 
     def __init__(

@@ -47,7 +47,7 @@ def before(graph: Graph) -> None:
     fill_tables(graph)
     hybrid = [node.word for inner in walk(graph) for node in inner if is_hybrid(node)]
     if hybrid:
-        own_rounding.mark(graph, hybrid)
+        own_rounding.mark_operators(graph, hybrid)
     for inner in walk(graph):
         part_spectra(inner)
         dilate(inner)

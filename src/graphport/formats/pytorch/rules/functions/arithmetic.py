@@ -256,13 +256,13 @@ torch.positive, aten::positive, torch.clone, Tensor.clone, aten::clone, Tensor.d
 def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
     """lerp: computed from the nearer end, as in PyTorch."""
     gap = b(Sub, end, input)
-    near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _rest(b, gap, weight))
+    near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _scale_by_complement(b, gap, weight))
     if not isinstance(weight, Value):
         return near if abs(weight) < 0.5 else far
     return b(Where, b(Less, b(Abs, weight), b.like(weight, 0.5)), near, far)
 
 
-def _rest(b: Builder, gap: Value, weight: Tensor) -> Value:
+def _scale_by_complement(b: Builder, gap: Value, weight: Tensor) -> Value:
     left = computed(b, "sub", 1, weight) if isinstance(weight, Value) else 1 - weight
     return computed(b, "mul", gap, left)
 

@@ -15,17 +15,17 @@ from graphport.ops.pages.comparison import (
 )
 
 
-def _reals(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
+def _cast_to_common_float(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
     return [floating(b, each) for each in promoted(b, x, y)]
 
 
-def _ordered(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
+def _promote_comparison(b: Builder, x: Tensor, y: Tensor) -> list[Value]:
     """Return both operands in their common type; booleans as integers."""
     found = promoted(b, x, y)
     return [cast(b, each, DType.INT32) for each in found] if dtype_of(found[0]) is DType.BOOL else found
 
 
-PNNX.having(ordered=_ordered, reals=_reals).lower("""
+PNNX.having(ordered=_promote_comparison, reals=_cast_to_common_float).lower("""
 torch.eq, aten::eq(input, other) <-> Equal(*promoted(input, other))
 torch.lt, aten::lt(input, other) <-> Less(*ordered(input, other))
 torch.gt, aten::gt(input, other) <-> Greater(*ordered(input, other))

@@ -10,7 +10,16 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import Dim, Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import DIALECT, bounded, called, emits, length, number, seen, vector
+from graphport.formats.pytorch.rules.binding import (
+    DIALECT,
+    bounded,
+    called,
+    constant_elements,
+    emits,
+    length,
+    number,
+    vector,
+)
 from graphport.formats.pytorch.rules.functions.reshape_parts import repeat_interleave
 from graphport.formats.pytorch.rules.functions.reshape_shapes import transpose
 from graphport.ir.graph import Value
@@ -78,7 +87,7 @@ def scaled_dot_product_attention(
         raise UnsupportedError(message)
     if number(enable_gqa):
         heads = length(b.dims(query), len(b.dims(query)) - 3)
-        key, value = (_spread(b, x, heads) for x in (key, value))
+        key, value = (_repeat_heads(b, x, heads) for x in (key, value))
     factor = 1 / sqrt(length(b.dims(query), len(b.dims(query)) - 1)) if scale is None else float(number(scale))
     mask = _causal(b, query, key) if number(is_causal) else attn_mask
     may_hide = attn_mask is not None and _may_hide_a_query(attn_mask)
@@ -87,14 +96,14 @@ def scaled_dot_product_attention(
 
 def _may_hide_a_query(mask: Value) -> bool:
     """Whether a mask may exclude all keys of a query."""
-    array = seen(mask)
+    array = constant_elements(mask)
     if array is None or not array.ndim:
         return True
     hidden = ~array if array.dtype == bool else np.isneginf(array)
     return bool(hidden.all(axis=-1).any())
 
 
-def _spread(b: Builder, x: Value, heads: int) -> Value:
+def _repeat_heads(b: Builder, x: Value, heads: int) -> Value:
     """One copy for each query head of its group."""
     axis = len(b.dims(x)) - 3
     times = heads // length(b.dims(x), axis)

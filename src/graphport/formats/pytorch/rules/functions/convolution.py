@@ -37,7 +37,7 @@ _ANY_LENGTH = 1024
 _SIZES = ("in_channels", "out_channels", "kernel_size")
 
 
-def _words(name: str, *, functional: str) -> list[str]:
+def _op_types(name: str, *, functional: str) -> list[str]:
     return [word for n in (1, 2, 3) for word in (f"nn.{name}{n}d", f"F.{functional}{n}d", f"aten::{functional}{n}d")]
 
 
@@ -53,7 +53,7 @@ def unbatched(b: Builder, y: Value, *, is_added: bool) -> Value:
     return b(Squeeze, y, vector(b, [0])) if is_added else y
 
 
-@emits(*_words("Conv", functional="conv"), ignores=_SIZES)
+@emits(*_op_types("Conv", functional="conv"), ignores=_SIZES)
 def conv(
     b: Builder,
     input: Value,
@@ -103,7 +103,7 @@ def _unless(numbers: tuple[int, ...], default: int) -> tuple[int, ...] | None:
     return None if all(n == default for n in numbers) else numbers
 
 
-@emits(*_words("ConvTranspose", functional="conv_transpose"), ignores=_SIZES)
+@emits(*_op_types("ConvTranspose", functional="conv_transpose"), ignores=_SIZES)
 def conv_transpose(
     b: Builder,
     input: Value,

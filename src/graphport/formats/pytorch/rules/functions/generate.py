@@ -85,7 +85,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     if end is None:
         start, end = 0, start
     bounds = [0 if start is None else start, end, 1 if step is None else step]
-    known = [_known(each) for each in bounds]
+    known = [_constant_or_value(each) for each in bounds]
     if not any(isinstance(each, Value) for each in known):
         wanted = _dtype(dtype, DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
         bounded(int(abs((known[1] - known[0]) / known[2])))
@@ -106,7 +106,7 @@ def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
     return x if dtype_of(x) is dtype else b(Cast, x, to=dtype)
 
 
-def _known(bound: Any) -> Any:
+def _constant_or_value(bound: Any) -> Any:
     return number(bound) if isinstance(bound, Value) and bound.storage is not None else bound
 
 
@@ -126,13 +126,13 @@ def aten_arange(
 @emits("torch.linspace", "aten::linspace", ignores=_IGNORED)
 def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
-    count = _known(steps)
+    count = _constant_or_value(steps)
     if isinstance(count, Value):
-        return _spread(b, float(number(start)), float(number(end)), _of_type(b, count, DType.INT64), wanted)
+        return _emit_linspace(b, float(number(start)), float(number(end)), _of_type(b, count, DType.INT64), wanted)
     return b.constant(np.linspace(number(start), number(end), reserve(int(number(steps)))).astype(wanted.numpy), wanted)
 
 
-def _spread(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
+def _emit_linspace(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
     """Return `count` equally spaced numbers from `start` to `end`; a single one is `start`."""
     one = b.constant(1, DType.INT64)
     indices = b(Cast, b(Range, b.constant(0, DType.INT64), count, one), to=_REAL)

@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, called, length, seen, static
+from graphport.formats.pytorch.rules.binding import DIALECT, called, constant_elements, length, static
 from graphport.formats.pytorch.rules.functions.arithmetic_lifts import expressed
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_number, elements_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import END
@@ -56,7 +56,7 @@ def _computed(
         known, dims = elements_of(bound), b.dims(bound)
         if len(dims) != 1 or not isinstance(dims[0], int):
             return None
-        columns.append([_place(b, data, bound, known, index) for index in range(dims[0])])
+        columns.append([_slice_bound(b, data, bound, known, index) for index in range(dims[0])])
     count = len(columns[0])
     sliced_axes, by = axes or tuple(range(count)), steps or (1,) * count
     if min(by, default=1) < 1:
@@ -68,7 +68,7 @@ def _computed(
     return y
 
 
-def _place(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, index: int) -> Any:
+def _slice_bound(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, index: int) -> Any:
     """A place as a number, as an expression of lengths, or as the tensor of one number that it is computed as."""
     stated = None if known is None else computed_number(b, known[index], data)
     if isinstance(stated, int):
@@ -80,7 +80,7 @@ def _place(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, i
 
 def counted(b: Builder, index: Value, extent: object) -> Value | None:
     """Normalize negative indices, which some operators of PyTorch refuse."""
-    known = seen(index)
+    known = constant_elements(index)
     if known is not None and not (known < 0).any() and dtype_of(index) is DType.INT64:
         return index
     if not isinstance(extent, int):

@@ -149,7 +149,7 @@ def index_put(
     reduction = "add" if number(accumulate) else None
     if any(item is None for item in found[: len(chosen)]):
         axes = [axis for axis, item in enumerate(found) if item is not None]
-        return _put_behind(b, input, axes, chosen, values, reduction)
+        return _scatter_with_trailing_axes(b, input, axes, chosen, values, reduction)
     if len(chosen) == 1 and dtype_of(chosen[0]) is DType.BOOL:
         index_tuples = b(Transpose, b(NonZero, chosen[0]), perm=(1, 0))
         count = len(b.dims(chosen[0]))
@@ -162,7 +162,7 @@ def index_put(
     return b(ScatterND, input, index_tuples, b(Expand, values, shape), reduction=reduction)
 
 
-def _put_behind(
+def _scatter_with_trailing_axes(
     b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value], values: Value, reduction: str | None
 ) -> Value:
     """Write entries by index; unindexed axes are moved last meanwhile."""

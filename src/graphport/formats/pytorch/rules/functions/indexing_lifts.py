@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, KEYS, called, seen, weight_of
+from graphport.formats.pytorch.rules.binding import DIALECT, KEYS, called, constant_elements, weight_of
 from graphport.formats.pytorch.rules.functions.indexing import counted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -48,7 +48,7 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
 @Compress.lift(DIALECT)
 def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Value | None:
     """Export Compress with a constant mask as indices."""
-    known = seen(condition)
+    known = constant_elements(condition)
     if known is None or axis is None:
         return None
     indices = np.flatnonzero(known)

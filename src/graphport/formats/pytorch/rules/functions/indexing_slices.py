@@ -26,13 +26,13 @@ END = 2**31 - 1
 
 def sliced(b: Builder, x: Value, axis: int, start: Any, end: Any, step: Any = 1) -> Value:
     """Entries along one axis; `None` is an open end."""
-    bounds = [lengths(b, 0 if start is None else start), lengths(b, 2**63 - 1 if _is_open(end) else end)]
-    if start in (None, 0) and _is_open(end) and step in (None, 1):
+    bounds = [lengths(b, 0 if start is None else start), lengths(b, 2**63 - 1 if _is_unbounded_end(end) else end)]
+    if start in (None, 0) and _is_unbounded_end(end) and step in (None, 1):
         return x
     return b(Slice, x, *bounds, vector(b, [axis]), lengths(b, 1 if step is None else step))
 
 
-def _is_open(end: Any) -> bool:
+def _is_unbounded_end(end: Any) -> bool:
     return end is None or (isinstance(end, int) and end >= END)
 
 

@@ -33,12 +33,12 @@ from graphport.ops.views.matmul import GemmView
 _MOST_FACTORS = 64
 
 
-def _other(_b: Builder, x: Value, *given: Any) -> Value:
+def _second_operand(_b: Builder, x: Value, *given: Any) -> Value:
     """Return the other operand under any of its names; the square of `x` has one operand."""
     return next((each for each in given if isinstance(each, Value)), x)
 
 
-PNNX.having(other=_other).lower("""
+PNNX.having(other=_second_operand).lower("""
 torch.matmul, torch.mm, torch.bmm, torch.mv, torch.dot, aten::matmul, aten::mm, aten::bmm, aten::mv,
     aten::dot(input, other=None, mat2=None, vec=None) -> MatMul(input, other(input, other, mat2, vec))
 torch.cross, torch.linalg.cross, aten::cross, aten::linalg_cross(input, other, dim=-1)

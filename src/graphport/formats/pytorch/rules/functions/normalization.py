@@ -46,7 +46,7 @@ def _for_entries(b: Builder, given: Value | None, x: Value, shape: Any) -> Value
     return b.constant(np.ones(extents), dtype_of(x)) if given is None else given
 
 
-def _first_of(_b: Builder, shape: Any) -> int:
+def _first_normalized_axis(_b: Builder, shape: Any) -> int:
     """The first axis that a shape is the length of, counted from the end."""
     return -len(integers(shape))
 
@@ -58,7 +58,8 @@ def smallest(b: Builder, x: Value) -> float:
 
 
 _NORMS = PNNX.having(
-    epsilon=lambda _b, eps: _epsilon(eps), first_of=_first_of, for_each=_for_each, for_entries=_for_entries,
+    epsilon=lambda _b, eps: _epsilon(eps), first_of=_first_normalized_axis, for_each=_for_each,
+    for_entries=_for_entries,
     integers=lambda _b, x: integers(x), norm=norm,
     smallest=smallest,
 )  # fmt: skip

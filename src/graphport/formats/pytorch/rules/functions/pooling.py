@@ -30,7 +30,7 @@ from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 Answer = Value | tuple[Value, ...]
 
 
-def _words(name: str) -> list[str]:
+def _op_types(name: str) -> list[str]:
     snake = name.replace("Pool", "_pool").replace("Adaptive", "adaptive_").lower()
     return [f"{word}{n}d" for n in (1, 2, 3) for word in (f"nn.{name}", f"F.{snake}", f"aten::{snake}")]
 
@@ -46,7 +46,7 @@ def _steps(stride: Any, kernel: tuple[int, ...]) -> tuple[int, ...]:
     return integers(stride, len(kernel)) if given else kernel
 
 
-@emits(*_words("MaxPool"))
+@emits(*_op_types("MaxPool"))
 def max_pool(
     b: Builder,
     input: Value,
@@ -81,7 +81,7 @@ def _within_planes(b: Builder, x: Value, indices: Value) -> Value:
     return b(Mod, indices, b.like(indices, prod(dims)))
 
 
-@emits(*_words("AvgPool"))
+@emits(*_op_types("AvgPool"))
 def avg_pool(
     b: Builder,
     input: Value,
@@ -146,12 +146,12 @@ def lp_pool(
 # ── adaptive: windows whose lengths differ ────────────────────────────────────────────────────────────────────────────
 
 
-@emits(*_words("AdaptiveAvgPool"))
+@emits(*_op_types("AdaptiveAvgPool"))
 def adaptive_avg_pool(b: Builder, input: Value, output_size: Any) -> Value:
     return _adaptive(b, input, output_size, AveragePool)
 
 
-@emits(*_words("AdaptiveMaxPool"))
+@emits(*_op_types("AdaptiveMaxPool"))
 def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices: Any = False) -> Answer:
     if b.count == 1 and not number(return_indices):
         return _adaptive(b, input, output_size, MaxPool)

@@ -21,7 +21,7 @@ Answer = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _CellType:
     """A kind of layer: its operator definition, and the index of each of ONNX's gates in PyTorch's order."""
 
     page: Page
@@ -33,11 +33,11 @@ class _Kind:
         return len(self.order)
 
 
-LSTM_KIND = _Kind(LSTM, (0, 3, 1, 2))
-_GRU = _Kind(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
+LSTM_KIND = _CellType(LSTM, (0, 3, 1, 2))
+_GRU = _CellType(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
 
 
-def _reordered(b: Builder, weight: Value, kind: _Kind) -> Value:
+def _reordered(b: Builder, weight: Value, kind: _CellType) -> Value:
     """The blocks of a weight, one for each gate, in ONNX's order, with an axis in front for the direction."""
     if kind.gates > 1:
         hidden = length(b.dims(weight), 0) // kind.gates
@@ -51,7 +51,7 @@ def _joined(b: Builder, parts: Sequence[Value], axis: int) -> Value:
 
 
 def _layer(
-    b: Builder, kind: _Kind, x: Value, weights: Weights, layer: int, states: Sequence[Value | None], directions: int
+    b: Builder, kind: _CellType, x: Value, weights: Weights, layer: int, states: Sequence[Value | None], directions: int
 ) -> tuple[Value, ...]:
     """One layer over a sequence: all its outputs, and its states at the end."""
     ends = [f"l{layer}", f"l{layer}_reverse"][:directions]
@@ -80,7 +80,12 @@ def _layer(
 
 
 def _stacked(
-    b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None], weights: Weights, options: Mapping[str, Any]
+    b: Builder,
+    kind: _CellType,
+    input: Value,
+    states: Sequence[Value | None],
+    weights: Weights,
+    options: Mapping[str, Any],
 ) -> Answer:
     """Stack layers."""
     directions = 2 if number(options.get("bidirectional", False)) else 1
@@ -96,7 +101,7 @@ def _stacked(
     given = [state if found is None else found for state, found in zip(states, given, strict=True)]
     ends: list[list[Value]] = [[] for _ in states]
     for layer in range(count):
-        parts = [_part(b, state, layer, count, directions) for state in given]
+        parts = [_slice_layer_state(b, state, layer, count, directions) for state in given]
         y, *last = _layer(b, kind, x, weights, layer, parts, directions)
         for column, state in zip(ends, last, strict=True):
             column.append(state)
@@ -110,7 +115,7 @@ def _stacked(
     return x, *(b(Squeeze, each, vector(b, [1])) if is_alone else each for each in finals)
 
 
-def _part(b: Builder, state: Value | None, layer: int, count: int, directions: int) -> Value | None:
+def _slice_layer_state(b: Builder, state: Value | None, layer: int, count: int, directions: int) -> Value | None:
     """What belongs to a layer of a state of all layers."""
     if state is None or count == 1:
         return state
@@ -165,7 +170,7 @@ def rnn(
     if nonlinearity not in names:
         message = f"unsupported nonlinearity {nonlinearity}"
         raise UnsupportedError(message)
-    kind = _Kind(RNN, (0,), MappingProxyType({"activations": (names[nonlinearity],)}))
+    kind = _CellType(RNN, (0,), MappingProxyType({"activations": (names[nonlinearity],)}))
     return _stacked(b, kind, input, (hx,), weights, options)
 
 
@@ -185,7 +190,7 @@ def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: 
 
 
 def function(
-    kind: _Kind,
+    kind: _CellType,
     b: Builder,
     input: Value,
     hx: Any,
@@ -209,14 +214,14 @@ def function(
 emits("aten::lstm", "torch.lstm")(partial(function, LSTM_KIND))
 emits("aten::gru", "torch.gru")(partial(function, _GRU))
 for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
-    _rnn = _Kind(RNN, (0,), MappingProxyType({"activations": (_activation,)}))
+    _rnn = _CellType(RNN, (0,), MappingProxyType({"activations": (_activation,)}))
     emits(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(function, _rnn))
 
 
 # ── recurrent cells ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cell(b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None], weights: Weights) -> Answer:
+def _cell(b: Builder, kind: _CellType, input: Value, states: Sequence[Value | None], weights: Weights) -> Answer:
     """A step is a sequence of length 1."""
     renamed = {f"{name}_l0": weight for name, weight in weights.items()}
     front = vector(b, [0])
@@ -237,5 +242,5 @@ def gru_cell(b: Builder, input: Value, hx: Value | None = None, **weights: Value
 
 @emits("nn.RNNCell", ignores=_OPTIONS)
 def rnn_cell(b: Builder, input: Value, hx: Value | None = None, nonlinearity: str = "tanh", **weights: Value) -> Answer:
-    kind = _Kind(RNN, (0,), MappingProxyType({"activations": ("Relu" if nonlinearity == "relu" else "Tanh",)}))
+    kind = _CellType(RNN, (0,), MappingProxyType({"activations": ("Relu" if nonlinearity == "relu" else "Tanh",)}))
     return _cell(b, kind, input, (hx,), weights)

@@ -24,7 +24,7 @@ _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
 """Index of each of PyTorch's gates in ONNX's order."""
 
 
-def _part(storage: Storage, way: int, order: Sequence[int], half: int | None = None) -> Storage:
+def _slice_direction(storage: Storage, way: int, order: Sequence[int], half: int | None = None) -> Storage:
     """What belongs to one direction, its gates in another order; of a bias, its first or its second half."""
     count = len(order)
     length = storage.shape[1] // (2 if half is not None else 1)
@@ -60,11 +60,11 @@ def _lifted(
         return in_steps(b, op, "its lengths are no expressions of those of inputs")
     weights: dict[str, Any] = {}
     for way, end in enumerate(("", "_reverse")[:ways]):
-        weights[f"@weight_ih_l0{end}"] = _part(w, way, order)
-        weights[f"@weight_hh_l0{end}"] = _part(r, way, order)
+        weights[f"@weight_ih_l0{end}"] = _slice_direction(w, way, order)
+        weights[f"@weight_hh_l0{end}"] = _slice_direction(r, way, order)
         if bias is not None:
-            weights[f"@bias_ih_l0{end}"] = _part(bias, way, order, 0)
-            weights[f"@bias_hh_l0{end}"] = _part(bias, way, order, 1)
+            weights[f"@bias_ih_l0{end}"] = _slice_direction(bias, way, order, 0)
+            weights[f"@bias_hh_l0{end}"] = _slice_direction(bias, way, order, 1)
     given = [state for state in states if state is not None]
     last = TensorFact(DType.FLOAT32, (ways, batch, hidden))
     found = b.word(

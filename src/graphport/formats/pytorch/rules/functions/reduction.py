@@ -110,7 +110,7 @@ def _correction(unbiased: Any, correction: Any) -> float:
 # ── argmax and argmin ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _place(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value:
+def _emit_arg_extreme(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value:
     """Where the extreme is along an axis, or among all entries."""
     page, rank = registry.pages()[operator], len(b.dims(x))
     if dim is not None:
@@ -144,7 +144,7 @@ def _count(b: Builder, k: Any) -> Value:
     return b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(number(k))])
 
 
-PNNX.having(place=_place, count=_count).lower("""
+PNNX.having(place=_emit_arg_extreme, count=_count).lower("""
 torch.argmax, aten::argmax(input, dim=None, keepdim: any = False) -> place("ArgMax", input, dim, keepdim)
 torch.argmin, aten::argmin(input, dim=None, keepdim: any = False) -> place("ArgMin", input, dim, keepdim)
 # Sorted results are unsorted ones, too.

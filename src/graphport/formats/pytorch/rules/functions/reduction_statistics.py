@@ -68,10 +68,10 @@ def _ranked(b: Builder, x: Value, axis: int, count: int | None = None) -> tuple[
 def kthvalue(b: Builder, input: Value, k: Any, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
     axis, count = axis_of(number(dim), len(b.dims(input))), int(number(k))
     found = _ranked(b, input, axis, count)
-    return tuple(_kept(b, each, axis, count - 1, keepdim) for each in found)
+    return tuple(_select_rank(b, each, axis, count - 1, keepdim) for each in found)
 
 
-def _kept(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
+def _select_rank(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
     axes = vector(b, [axis])
     one = b(Slice, x, vector(b, [place]), vector(b, [place + 1]), axes)
     return one if number(keepdim) else b(Squeeze, one, axes)
@@ -89,23 +89,23 @@ def quantile(
     axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
     ranked = _ranked(b, x, axis)[0]
     if not isinstance(q, Value) or not b.dims(q):
-        return _at_share(b, ranked, axis, float(number(q)), keepdim)
+        return _interpolate_quantile(b, ranked, axis, float(number(q)), keepdim)
     shares = constant_numbers(q)
     if shares is None:
         message = f"q is not constant ({q.name})"
         raise UnsupportedError(message)
-    found = [b(Unsqueeze, _at_share(b, ranked, axis, share, keepdim), vector(b, [0])) for share in shares]
+    found = [b(Unsqueeze, _interpolate_quantile(b, ranked, axis, share, keepdim), vector(b, [0])) for share in shares]
     return found[0] if len(found) == 1 else b(Concat, *found, axis=0)
 
 
-def _at_share(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) -> Value:
+def _interpolate_quantile(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) -> Value:
     """Return the element at fraction `share` of the ranked axis, interpolated."""
     place = share * (length(b.dims(ranked), axis) - 1)
     low = floor(place)
-    first = _kept(b, ranked, axis, low, keepdim)
+    first = _select_rank(b, ranked, axis, low, keepdim)
     if place == low:
         return first
-    second = _kept(b, ranked, axis, low + 1, keepdim)
+    second = _select_rank(b, ranked, axis, low + 1, keepdim)
     return b(Add, first, b(Mul, b(Sub, second, first), b.like(first, place - low)))
 
 

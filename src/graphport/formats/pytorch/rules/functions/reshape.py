@@ -11,7 +11,7 @@ from graphport.core.dims import Dim
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.pytorch.rules.binding import DIALECT, called, length, static, vector
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
-from graphport.formats.pytorch.rules.functions.reshape_parts import pieces
+from graphport.formats.pytorch.rules.functions.reshape_parts import split_sizes
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.lowering.operands import dtype_of
@@ -114,7 +114,7 @@ def lift_split(
     if split is None:
         extent = length(b.dims(input), axis)
         size = -(-extent // (num_outputs or b.count))
-        parts = tuple(pieces(extent, size))
+        parts = tuple(split_sizes(extent, size))
     if parts is None or len(parts) != b.count:
         return None
     keys: dict[str, Any] = {"$": ("tensor",)}
@@ -151,7 +151,11 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
         return None
     k = blocksize
     blocks = _shaped(b, input, [n, k, k, c // (k * k), h, w])
-    return None if blocks is None else _ordered(b, blocks, (0, 3, 4, 1, 5, 2), [n, c // (k * k), h * k, w * k])
+    return (
+        None
+        if blocks is None
+        else _permute_then_reshape(b, blocks, (0, 3, 4, 1, 5, 2), [n, c // (k * k), h * k, w * k])
+    )
 
 
 @SpaceToDepth.lift(DIALECT)
@@ -161,10 +165,12 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value | 
         return None
     k = blocksize
     blocks = _shaped(b, input, [n, c, h // k, k, w // k, k])
-    return None if blocks is None else _ordered(b, blocks, (0, 3, 5, 1, 2, 4), [n, c * k * k, h // k, w // k])
+    return (
+        None if blocks is None else _permute_then_reshape(b, blocks, (0, 3, 5, 1, 2, 4), [n, c * k * k, h // k, w // k])
+    )
 
 
-def _ordered(b: Builder, x: Value, order: tuple[int, ...], target: Sequence[Dim]) -> Value | None:
+def _permute_then_reshape(b: Builder, x: Value, order: tuple[int, ...], target: Sequence[Dim]) -> Value | None:
     """Axes in another order, and then another shape."""
     dims = b.dims(x)
     fact = TensorFact(dtype_of(x), tuple(dims[axis] for axis in order))

@@ -21,7 +21,7 @@ from graphport.ops.shapes import broadcast
 # ── concatenate and split ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _items(tensors: Sequence[Any]) -> list[Value]:
+def _flatten_tensors(tensors: Sequence[Any]) -> list[Value]:
     flat = [item for each in tensors for item in (each if is_sequence(each) else [each])]
     return [item for item in flat if isinstance(item, Value)]
 
@@ -29,31 +29,31 @@ def _items(tensors: Sequence[Any]) -> list[Value]:
 @emits("torch.cat", "torch.concat", "torch.concatenate", "aten::cat", "aten::concat")
 def cat(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
     # An empty tensor of rank 1 counts for nothing.
-    found = [x for x in _items(tensors) if b.dims(x) != (0,)] or _items(tensors)
+    found = [x for x in _flatten_tensors(tensors) if b.dims(x) != (0,)] or _flatten_tensors(tensors)
     return b(Concat, *promoted(b, *found), axis=axis_of(number(dim), len(b.dims(found[0]))))
 
 
 @emits("torch.stack", "aten::stack")
 def stack(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
-    found = _items(tensors)
+    found = _flatten_tensors(tensors)
     axis = axis_of(number(dim), len(b.dims(found[0])) + 1)
     return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in promoted(b, *found)), axis=axis)
 
 
 @emits("torch.hstack", "aten::hstack")
 def hstack(b: Builder, *tensors: Value) -> Value:
-    found = [atleast(b, x, 1) for x in _items(tensors)]
+    found = [atleast(b, x, 1) for x in _flatten_tensors(tensors)]
     return b(Concat, *promoted(b, *found), axis=0 if len(b.dims(found[0])) == 1 else 1)
 
 
 @emits("torch.vstack", "aten::vstack")
 def vstack(b: Builder, *tensors: Value) -> Value:
-    return b(Concat, *promoted(b, *(atleast(b, x, 2) for x in _items(tensors))), axis=0)
+    return b(Concat, *promoted(b, *(atleast(b, x, 2) for x in _flatten_tensors(tensors))), axis=0)
 
 
 @emits("torch.column_stack", "aten::column_stack")
 def column_stack(b: Builder, *tensors: Value) -> Value:
-    found = [atleast(b, x, 1) for x in _items(tensors)]
+    found = [atleast(b, x, 1) for x in _flatten_tensors(tensors)]
     columns = [b(Unsqueeze, x, vector(b, [1])) if len(b.dims(x)) == 1 else x for x in found]
     return b(Concat, *promoted(b, *columns), axis=1)
 
@@ -82,10 +82,10 @@ def chunk(b: Builder, input: Value, chunks: Any, dim: Any = 0) -> tuple[Value, .
     axis = axis_of(number(dim), len(b.dims(input)))
     extent = length(b.dims(input), axis)
     size = max(-(-extent // int(number(chunks))), 1)
-    return _split(b, input, axis, pieces(extent, size))
+    return _split(b, input, axis, split_sizes(extent, size))
 
 
-def pieces(extent: int, size: int) -> list[int]:
+def split_sizes(extent: int, size: int) -> list[int]:
     full, rest = divmod(extent, size) if size else (0, extent)
     return [size] * full + ([rest] if rest or not full else [])
 
@@ -97,7 +97,7 @@ def split(b: Builder, tensor: Value, split_size_or_sections: Any, dim: Any = 0) 
     if is_sequence(split_size_or_sections) or len(sizes) != 1:
         return _split(b, tensor, axis, sizes)
     (size,) = sizes
-    return _split(b, tensor, axis, pieces(length(b.dims(tensor), axis), size))
+    return _split(b, tensor, axis, split_sizes(length(b.dims(tensor), axis), size))
 
 
 @emits("torch.tensor_split", "aten::tensor_split")
@@ -146,7 +146,7 @@ def expand(b: Builder, input: Value, sizes: Any = None, size: Any = None, shape:
 
 @emits("torch.broadcast_tensors", "aten::broadcast_tensors")
 def broadcast_tensors(b: Builder, *tensors: Value) -> tuple[Value, ...]:
-    found = _items(tensors)
+    found = _flatten_tensors(tensors)
     dims = broadcast(*(b.dims(x) for x in found))
     target = vector(b, [length(dims, axis) for axis in range(len(dims))])
     return tuple(b(Expand, x, target) for x in found)
@@ -177,7 +177,7 @@ def repeat_interleave(b: Builder, input: Value, repeats: Any, dim: Any = None, o
 @emits("torch.cartesian_prod", "aten::cartesian_prod")
 def cartesian_prod(b: Builder, *tensors: Value) -> Value:
     """Every choice of one entry of each vector, in rows."""
-    found = list(_items(tensors))
+    found = list(_flatten_tensors(tensors))
     if len(found) == 1:
         return found[0]
     columns = [b(Reshape, x, vector(b, [-1, 1])) for x in meshgrid(b, *found)]
@@ -186,7 +186,7 @@ def cartesian_prod(b: Builder, *tensors: Value) -> Value:
 
 @emits("torch.meshgrid", "aten::meshgrid")
 def meshgrid(b: Builder, *tensors: Value, indexing: str = "ij") -> tuple[Value, ...]:
-    found = [b(Reshape, x, vector(b, [-1])) for x in _items(tensors)]
+    found = [b(Reshape, x, vector(b, [-1])) for x in _flatten_tensors(tensors)]
     order = list(range(len(found)))
     if indexing == "xy" and len(found) > 1:
         order[:2] = [1, 0]

@@ -40,7 +40,7 @@ def extents(b: Builder, x: Value) -> Value:
 
 def _keeps_shape(b: Builder, x: Value, target: Sequence[Any]) -> bool:
     """Whether a shape is known to equal that of `x`; one -1 is inferred."""
-    dims, entries = b.dims(x), [_entry(item) for item in target]
+    dims, entries = b.dims(x), [_shape_element(item) for item in target]
     if len(dims) != len(entries) or sum(isinstance(entry, int) and entry == -1 for entry in entries) > 1:
         return False
     return all(
@@ -49,7 +49,7 @@ def _keeps_shape(b: Builder, x: Value, target: Sequence[Any]) -> bool:
     )
 
 
-def _entry(item: Any) -> Dim | None:
+def _shape_element(item: Any) -> Dim | None:
     if not isinstance(item, Value):
         return int(item)
     found = item.fact.elements if isinstance(item.fact, TensorFact) else None
@@ -66,7 +66,7 @@ def _with_inferred_size(b: Builder, x: Value, target: Sequence[Any]) -> list[Any
 
     [N, 8] to (N, -1, 4): the symbolic sizes cancel, and -1 is 8 / 4.
     """
-    entries = [_entry(item) for item in target]
+    entries = [_shape_element(item) for item in target]
     if sum(isinstance(entry, int) and entry == -1 for entry in entries) != 1:
         return list(target)
     rest, known = list(b.dims(x)), 1

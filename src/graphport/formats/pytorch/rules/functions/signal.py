@@ -28,7 +28,15 @@ from graphport.formats.pytorch.rules.binding import (
 )
 from graphport.formats.pytorch.rules.functions.indexing_slices import roll
 from graphport.formats.pytorch.rules.functions.padding import padded
-from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, conjugate, pairs, parts, scaled, stacked
+from graphport.formats.pytorch.rules.functions.signal_pairs import (
+    Pair,
+    Part,
+    conjugate,
+    pairs,
+    scaled,
+    split_complex,
+    stacked,
+)
 from graphport.formats.pytorch.rules.promotion import floating
 from graphport.ir.graph import Value
 from graphport.ops import registry
@@ -61,14 +69,16 @@ def _transformed(b: Builder, x: Part, axis: int, count: int, *, inverse: bool = 
     numbers = stacked(b, x) if isinstance(x, Pair) else b(Unsqueeze, floating(b, x), vector(b, [-1]))
     size, place = b.constant(np.int64(count)), b.constant(np.int64(axis))
     y = b(DFT, numbers, size, place, inverse=int(inverse) or None, onesided=int(onesided) or None)
-    return parts(b, y)
+    return split_complex(b, y)
 
 
 def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
     return b.dims(x.real if isinstance(x, Pair) else x)
 
 
-def _one(b: Builder, x: Part, n: Any, dim: Any, norm: str | None, *, inverse: bool, onesided: bool = False) -> Pair:
+def _transform_axis(
+    b: Builder, x: Part, n: Any, dim: Any, norm: str | None, *, inverse: bool, onesided: bool = False
+) -> Pair:
     axis = axis_of(int(number(dim)), len(_shape(b, x)))
     count = length(_shape(b, x), axis) if n is None else int(number(n))
     found = _transformed(b, x, axis, count, inverse=inverse, onesided=onesided)
@@ -78,17 +88,17 @@ def _one(b: Builder, x: Part, n: Any, dim: Any, norm: str | None, *, inverse: bo
 
 @pairs("torch.fft.fft", "aten::fft_fft")
 def fft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | None = None) -> Pair:
-    return _one(b, input, n, dim, norm, inverse=False)
+    return _transform_axis(b, input, n, dim, norm, inverse=False)
 
 
 @pairs("torch.fft.ifft", "aten::fft_ifft")
 def ifft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | None = None) -> Pair:
-    return _one(b, input, n, dim, norm, inverse=True)
+    return _transform_axis(b, input, n, dim, norm, inverse=True)
 
 
 @pairs("torch.fft.rfft", "aten::fft_rfft")
 def rfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | None = None) -> Pair:
-    return _one(b, input, n, dim, norm, inverse=False, onesided=True)
+    return _transform_axis(b, input, n, dim, norm, inverse=False, onesided=True)
 
 
 @emits("torch.fft.irfft", "aten::fft_irfft")
@@ -146,31 +156,31 @@ def _plan(b: Builder, x: Part, s: Any, dim: Any) -> list[tuple[int, Any]]:
     return list(zip(axes, sizes or [None] * len(axes), strict=True))
 
 
-def _each(b: Builder, x: Part, plan: Sequence[tuple[int, Any]], norm: str | None, *, inverse: bool) -> Part:
-    return reduce(lambda y, step: _one(b, y, step[1], step[0], norm, inverse=inverse), plan, x)
+def _transform_axes(b: Builder, x: Part, plan: Sequence[tuple[int, Any]], norm: str | None, *, inverse: bool) -> Part:
+    return reduce(lambda y, step: _transform_axis(b, y, step[1], step[0], norm, inverse=inverse), plan, x)
 
 
 @pairs("torch.fft.fftn", "aten::fft_fftn")
 def fftn(b: Builder, input: Part, s: Any = None, dim: Any = None, norm: str | None = None) -> Part:
-    return _each(b, input, _plan(b, input, s, dim), norm, inverse=False)
+    return _transform_axes(b, input, _plan(b, input, s, dim), norm, inverse=False)
 
 
 @pairs("torch.fft.ifftn", "aten::fft_ifftn")
 def ifftn(b: Builder, input: Part, s: Any = None, dim: Any = None, norm: str | None = None) -> Part:
-    return _each(b, input, _plan(b, input, s, dim), norm, inverse=True)
+    return _transform_axes(b, input, _plan(b, input, s, dim), norm, inverse=True)
 
 
 @pairs("torch.fft.rfftn", "aten::fft_rfftn")
 def rfftn(b: Builder, input: Value, s: Any = None, dim: Any = None, norm: str | None = None) -> Part:
     *rest, (axis, size) = _plan(b, input, s, dim)
-    return _each(b, rfft(b, input, size, axis, norm), rest, norm, inverse=False)
+    return _transform_axes(b, rfft(b, input, size, axis, norm), rest, norm, inverse=False)
 
 
 @emits("torch.fft.irfftn", "aten::fft_irfftn")
 @pairs("torch.fft.irfftn", "aten::fft_irfftn")
 def irfftn(b: Builder, input: Part, s: Any = None, dim: Any = None, norm: str | None = None) -> Value:
     *rest, (axis, size) = _plan(b, input, s, dim)
-    return irfft(b, _each(b, input, rest, norm, inverse=True), size, axis, norm)
+    return irfft(b, _transform_axes(b, input, rest, norm, inverse=True), size, axis, norm)
 
 
 _PLANE = (-2, -1)
@@ -268,9 +278,9 @@ emits("torch.stft", "aten::stft")(_frames)
 def _complex_frames(b: Builder, input: Part, **arguments: Any) -> Pair:
     """STFT of a complex signal: frames of its real part plus i times those of its imaginary part."""
     if isinstance(input, Value):
-        return parts(b, _frames(b, input, **arguments))
+        return split_complex(b, _frames(b, input, **arguments))
     whole: dict[str, Any] = {**arguments, "onesided": False}
-    x, y = (parts(b, _frames(b, part, **whole)) for part in (input.real, input.imaginary))
+    x, y = (split_complex(b, _frames(b, part, **whole)) for part in (input.real, input.imaginary))
     return Pair(b(Sub, x.real, y.imaginary), b(Add, x.imaginary, y.real))
 
 

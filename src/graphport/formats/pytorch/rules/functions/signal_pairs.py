@@ -42,7 +42,7 @@ class Pair:
 Part = Value | Pair
 
 
-def parts(b: Builder, x: Value) -> Pair:
+def split_complex(b: Builder, x: Value) -> Pair:
     """A tensor with a last axis of two as a complex one."""
     last = vector(b, [-1])
     real, imaginary = b.results(Split, 2, x, vector(b, [1, 1]), axis=-1)
@@ -59,7 +59,7 @@ def stacked(b: Builder, x: Part) -> Value:
 def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
     """The results of a function of complex tensors, given pairs and giving pairs."""
     flags = attributes.pop(COMPLEX, ())
-    given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
+    given = [split_complex(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
     found = registry.results(function(b, *given, **attributes))
     return tuple(stacked(b, y) for y in found if y is not None)
 
@@ -92,7 +92,7 @@ def polar(b: Builder, size: Value, angle: Value) -> Pair:
     return Pair(b(Mul, size, b(Cos, angle)), b(Mul, size, b(Sin, angle)))
 
 
-def real(b: Builder, x: Part) -> Value:
+def real_component(b: Builder, x: Part) -> Value:
     """The real part; of a real tensor, that."""
     del b
     return x.real if isinstance(x, Pair) else x
@@ -157,7 +157,7 @@ def _cast(b: Builder, x: Part, dtype: DType) -> Part:
     return Pair(cast(b, x.real, dtype), cast(b, x.imaginary, dtype)) if isinstance(x, Pair) else cast(b, x, dtype)
 
 
-def part_of(b: Builder, x: Any, like: Value) -> Part:
+def like_component(b: Builder, x: Any, like: Value) -> Part:
     """Return a tensor unchanged, and a Python number as a constant like `like`."""
     if isinstance(x, Value | Pair):
         return x
@@ -169,7 +169,7 @@ def part_of(b: Builder, x: Any, like: Value) -> Part:
 def both(b: Builder, name: str, x: Any, y: Any) -> Part:
     """A function of two operands of which some are complex; one may be a number."""
     like = next(each.real if isinstance(each, Pair) else each for each in (x, y) if isinstance(each, Pair | Value))
-    x, y = _alike_types(b, part_of(b, x, like), part_of(b, y, like))
+    x, y = _alike_types(b, like_component(b, x, like), like_component(b, y, like))
     wide = [each if isinstance(each, Pair) else Pair(each, b.like(each, 0)) for each in (x, y)]
     match name:
         case "add" | "sub":
@@ -194,7 +194,7 @@ def both(b: Builder, name: str, x: Any, y: Any) -> Part:
 def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
     """A tree of functions of which some are of complex tensors."""
     flags = keys.pop(COMPLEX, ())
-    given = [parts(b, x) if flag else x for x, flag in zip(operands, flags, strict=True)]
+    given = [split_complex(b, x) if flag else x for x, flag in zip(operands, flags, strict=True)]
     try:
         tree = parse(expr, ARITIES, lenient=True).tree
     except DiagnosticError as error:
@@ -227,7 +227,7 @@ def _applied(b: Builder, name: str, taken: Sequence[Part]) -> Part:
     match taken:
         case [Pair() as x] if name in _ALONE:
             return _ALONE[name](b, x)
-        case [Pair() as x, Value() as y] if name == "pow" and _is_two(y):
+        case [Pair() as x, Value() as y] if name == "pow" and _is_constant_two(y):
             return _times(b, x, x)
         case [x, y]:
             return both(b, name, x, y)
@@ -236,7 +236,7 @@ def _applied(b: Builder, name: str, taken: Sequence[Part]) -> Part:
             raise UnsupportedError(message)
 
 
-def _is_two(x: Value) -> bool:
+def _is_constant_two(x: Value) -> bool:
     storage = weight_of(x)
     return storage is not None and storage.count == 1 and float(storage.numpy().reshape(-1)[0]) == 2
 
@@ -252,9 +252,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "kernel": kernel,
         "opposite": opposite,
         "pair": lambda _b, x, y: Pair(x, y),
-        "pairs": parts,
+        "pairs": split_complex,
         "polar": polar,
-        "re": real,
+        "re": real_component,
         "stacked": stacked,
         "times": _times,
     }
@@ -288,10 +288,10 @@ torch.div, aten::div(input, other) -> both("div", input, other)
 """)
 
 
-def of_each_part(rule: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
+def apply_to_components(rule: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
     """Apply the rule of real tensors to the real parts and to the imaginary parts."""
     flags = attributes.pop(COMPLEX, ())
-    given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
+    given = [split_complex(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
     sides = [
         registry.results(rule(b, *(side(x) if isinstance(x, Pair) else x for x in given), **attributes))
         for side in (lambda pair: pair.real, lambda pair: pair.imaginary)
@@ -311,7 +311,7 @@ def _as(way: Function, *words: str) -> Callable[[Function], Function]:
     return register
 
 
-Rows(DIALECT, register_alias=partial(_as, of_each_part)).lower("""
+Rows(DIALECT, register_alias=partial(_as, apply_to_components)).lower("""
 Tensor.reshape, Tensor.view, Tensor.permute, Tensor.select, Tensor.slice, Tensor.expand, Tensor.repeat,
     Tensor.unflatten, Tensor.contiguous, Tensor.index, torch.flatten, torch.permute, torch.transpose, torch.squeeze,
     torch.unsqueeze, torch.cat, torch.stack, torch.flip, torch.roll, torch.sum, torch.mean, torch.cumsum, torch.diff,
@@ -329,7 +329,9 @@ def _product(rule: Function, b: Builder, /, *operands: Value, **attributes: Any)
     if len(operands) != 2:
         message = f"{rule} of {len(operands)} operands with complex ones"
         raise UnsupportedError(message)
-    x, y = _alike_types(b, *(parts(b, each) if flag else each for each, flag in zip(operands, flags, strict=True)))
+    x, y = _alike_types(
+        b, *(split_complex(b, each) if flag else each for each, flag in zip(operands, flags, strict=True))
+    )
 
     def product(left: Value, right: Value) -> Value:
         return rule(b, left, right, **attributes)
