@@ -260,3 +260,63 @@ def test_a_batch_of_a_model_that_returns_a_sequence_is_possible():
     found = gp.from_onnx(model([node("SequenceConstruct", ["x", "x"], ["s"])], [typed("x", [1, 4])], [declared]))
     changed = gp.edit(found, batch=3)
     assert str(changed.inputs["x"].fact) == "float32[3, 4]"
+
+
+def lookup() -> onnx.ModelProto:
+    """An embedding of int64 indices."""
+    table = RANDOM.normal(size=(7, 5)).astype(np.float32)
+    proto = model([node("Gather", ["table", "ids"], ["y"], name="look")], [], [("y", ["N", 5])], {"table": table})
+    proto.graph.input.append(onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["N"]))
+    return proto
+
+
+def test_element_types_of_inputs_and_outputs_are_changed(tmp_path):
+    write_onnx(tmp_path / "net.onnx", lookup())
+    edit(tmp_path / "net.onnx", tmp_path / "typed.onnx", "--set-type", "ids=int32", "--set-type", "y=float16")
+    session, source = (onnxruntime.InferenceSession(tmp_path / name) for name in ("typed.onnx", "net.onnx"))
+    assert [each.type for each in (*session.get_inputs(), *session.get_outputs())] == [
+        "tensor(int32)",
+        "tensor(float16)",
+    ]
+    assert [each.name for each in (*session.get_inputs(), *session.get_outputs())] == ["ids", "y"]
+    ids = np.array([3, 0, 6])
+    (expected,) = source.run(None, {"ids": ids})
+    (found,) = session.run(None, {"ids": ids.astype(np.int32)})
+    np.testing.assert_array_equal(found, expected.astype(np.float16))
+
+
+SCORES = RANDOM.normal(size=(3, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("softmax", np.exp(SCORES) / np.exp(SCORES).sum(-1, keepdims=True)),
+        ("y=sigmoid", 1 / (1 + np.exp(-SCORES))),
+        ("argmax", SCORES.argmax(-1)),
+        ("topk=2", np.argsort(-SCORES, axis=-1)[:, :2]),
+        ("y=topk", np.argsort(-SCORES, axis=-1)[:, :1]),
+    ],
+)
+def test_steps_are_appended_to_an_output(step, expected, tmp_path):
+    write_onnx(tmp_path / "net.onnx", model([node("Identity", ["x"], ["y"])], [("x", [3, 6])], [("y", [3, 6])]))
+    edit(tmp_path / "net.onnx", tmp_path / "after.onnx", "--postprocess", step)
+    (found,) = onnxruntime.InferenceSession(tmp_path / "after.onnx").run(["y"], {"x": SCORES})
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "code"),
+    [
+        ({"types": {"nosuch": "int32"}}, "EDIT0001"),
+        ({"types": {"x": "colour"}}, "EDIT0009"),
+        ({"postprocess": {"nosuch": "argmax"}}, "EDIT0001"),
+        ({"postprocess": {"": "argmin"}}, "EDIT0009"),
+        ({"postprocess": {"": "topk=0"}}, "EDIT0009"),
+    ],
+)
+def test_unknown_types_and_steps_are_refused(keywords, code):
+    net = gp.from_onnx(model([node("Neg", ["x"], ["y"])], [("x", [3, 6])], [("y", [3, 6])]))
+    with pytest.raises(DiagnosticError) as error:
+        gp.edit(net, **keywords)
+    assert [finding.code for finding in error.value.diagnostics] == [code]

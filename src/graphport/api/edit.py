@@ -21,6 +21,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.dims import Symbolic, parse_dim
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage, Storage
@@ -29,7 +30,15 @@ from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 from graphport.passes.open_axes import set_input_shapes
-from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, permute_axes, preprocess
+from graphport.passes.preprocess import (
+    NCHW_TO_NHWC,
+    NHWC_TO_NCHW,
+    Preprocess,
+    permute_axes,
+    postprocess,
+    preprocess,
+    set_element_type,
+)
 from graphport.proof.interface import ASPECTS
 from graphport.runtimes import memory
 from graphport.runtimes.inputs import open_axes, random_inputs
@@ -61,7 +70,9 @@ class Edit:
     `rename` maps names of values and nodes to new names. `batch` is the new first dim of all inputs: an integer, or a
     symbol that makes it open. `shapes` sets shapes of inputs, including static dims. `attributes` has values by node
     and name, `weights` arrays by constant. `layout` sets the layout of inputs and outputs of rank 4, by name or, under
-    the empty name, of all: `nhwc` or `nchw`.
+    the empty name, of all: `nhwc` or `nchw`. `types` sets element types of inputs and outputs, with a Cast.
+    `postprocess` appends `softmax`, `sigmoid`, `argmax` or `topk=K` to outputs, by name or, under the empty name, to
+    the first.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -73,11 +84,14 @@ class Edit:
     weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
     preprocess: Mapping[str, Preprocess] = field(default_factory=dict[str, Preprocess])
     layout: Mapping[str, str] = field(default_factory=dict[str, str])
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
+    postprocess: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def keeps_meaning(self) -> bool:
         """Whether the changed model computes the same results from the same inputs."""
         others = (self.remove_outputs, self.add_outputs, self.attributes, self.weights, self.preprocess, self.layout)
+        others = (*others, self.types, self.postprocess)
         return not any(others) and not isinstance(self.batch, int)
 
 
@@ -212,9 +226,15 @@ def _edited(model: Model, changes: Edit) -> Model:
     for name, steps in changes.preprocess.items():
         _preprocess(graph, name, steps, findings)
     _change_layouts(graph, changes.layout, findings)
+    for name, step in changes.postprocess.items():
+        _postprocess(graph, name, step, findings)
+    for name, dtype in changes.types.items():
+        _set_type(graph, name, dtype, findings)
     _rename(graph, changes.rename, findings)
     raise_errors(findings)
-    if changes.attributes or changes.weights or changes.preprocess or changes.layout:
+    if any(
+        (changes.attributes, changes.weights, changes.preprocess, changes.layout, changes.types, changes.postprocess)
+    ):
         inference = Inference()
         inference.graph(graph)
         findings += inference.findings
@@ -369,6 +389,31 @@ def _preprocess(graph: Graph, name: str, steps: Preprocess, findings: list[Diagn
         preprocess(graph, value, steps)
     except ValueError as error:
         findings.append(Diagnostic("EDIT0009", str(error), value.origin, "pass parameters that fit the input"))
+
+
+def _postprocess(graph: Graph, name: str, step: str, findings: list[Diagnostic]) -> None:
+    outputs = {value.name: value for value in graph.outputs}
+    value = outputs.get(name) if name else next(iter(outputs.values()), None)
+    if value is None:
+        findings.append(Names(graph).missing(name, "output", outputs))
+        return
+    try:
+        postprocess(graph, value, step)
+    except ValueError as error:
+        findings.append(Diagnostic("EDIT0009", str(error), value.origin, "pass a step that fits the output"))
+
+
+def _set_type(graph: Graph, name: str, dtype: str, findings: list[Diagnostic]) -> None:
+    ends = {value.name: value for value in [*graph.outputs, *graph.inputs]}
+    value = ends.get(name)
+    if value is None:
+        findings.append(Names(graph).missing(name, "input or output", ends))
+        return
+    try:
+        set_element_type(graph, value, DType.of(dtype), is_input=value in graph.inputs)
+    except ValueError as error:
+        remedy = "pass an element type such as int32 or float16"
+        findings.append(Diagnostic("EDIT0009", str(error), value.origin, remedy))
 
 
 def _change_layouts(graph: Graph, layout: Mapping[str, str], findings: list[Diagnostic]) -> None:

@@ -75,6 +75,18 @@ class _Pair(ParamType):
     metavar="STEPS",
     help='Preprocessing of an input: any of "u8 nhwc bgr resize=HxW scale=X mean=A,B,C std=A,B,C input=NAME".',
 )
+@click.option(
+    "--postprocess",
+    multiple=True,
+    metavar="[NAME=]STEP",
+    help="Append a step to an output: softmax, sigmoid, argmax or topk=K, along the last axis.",
+)
+@click.option(
+    "--set-type",
+    multiple=True,
+    type=_Pair("NAME=TYPE"),
+    help="Element type of an input or output, with a Cast: ids=int32. Repeatable.",
+)
 @click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Layout of four-axis inputs and outputs.")
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
@@ -94,6 +106,8 @@ def verb(
     set_attribute: tuple[tuple[str, str], ...],
     replace_weight: tuple[tuple[str, str], ...],
     preprocess: tuple[str, ...],
+    postprocess: tuple[str, ...],
+    set_type: tuple[tuple[str, str], ...],
     layout: tuple[str, ...],
     format: str | None,
     proof: Path | None,
@@ -113,6 +127,7 @@ def verb(
       graphport edit net.onnx other.onnx --rename x=image --rename y=scores
       graphport edit net.onnx batched.onnx --batch N
       graphport edit net.onnx inner.onnx --add-output relu1
+      graphport edit net.onnx mobile.onnx --set-type ids=int32 --postprocess scores=topk=5
       graphport edit net.onnx camera.onnx --preprocess "u8 nhwc mean=127.5 std=127.5"
     """
     from graphport.api.edit import Edit, edit_file
@@ -128,6 +143,8 @@ def verb(
         weights={name: _array(path) for name, path in replace_weight},
         preprocess=dict(map(_steps, preprocess)),
         layout=dict(map(_layout, layout)),
+        types=dict(set_type),
+        postprocess=dict(map(_step, postprocess)),
     )
     checked, asked = Checking(**verification(options)), {"edition": edition, **extract_package_options(options)}
     writer = extract_writer_options(options, dst, format)
@@ -138,6 +155,12 @@ def verb(
     else:
         _tell(report, dst, color)
     raise click.exceptions.Exit(0 if report.passed else 1)
+
+
+def _step(text: str) -> tuple[str, str]:
+    """Split `[NAME=]STEP`, where the step may be `topk=K`."""
+    name, equals, step = text.partition("=")
+    return ("", text) if not equals or name == "topk" else (name, step)
 
 
 def _attribute(text: str) -> tuple[str, str]:

@@ -93,11 +93,69 @@ def permute_axes(graph: Graph, value: Value, order: Sequence[int], *, is_input: 
         made.end()
         return
     result = Value(graph.fresh(value.name), fact.with_shape([fact.dims[axis] for axis in order]))
-    graph.append(Node("Transpose", [value], [result], {"perm": tuple(order)}))
-    name = value.name
+    append_to_output(graph, value, Node("Transpose", [value], [result], {"perm": tuple(order)}))
+
+
+def set_element_type(graph: Graph, value: Value, dtype: DType, *, is_input: bool) -> None:
+    """Change the element type of an input or output by a Cast.
+
+    Raises:
+        ValueError: the value is no tensor with a known element type.
+    """
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        message = f"{value.name} is {fact}, not a tensor with a known element type"
+        raise ValueError(message)
+    if fact.dtype is dtype:
+        return
+    if is_input:
+        chain = _ChainBuilder(graph, value, fact.with_dtype(dtype))
+        chain.add("Cast", to=fact.dtype)
+        chain.end()
+    else:
+        result = Value(graph.fresh(value.name), fact.with_dtype(dtype))
+        append_to_output(graph, value, Node("Cast", [value], [result], {"to": dtype}))
+
+
+def append_to_output(graph: Graph, value: Value, node: Node) -> None:
+    """Append `node` and replace the output `value` by its last result; the name of the output stays."""
+    graph.append(node)
+    name, result = value.name, node.results[-1]
     graph.rename(value, graph.fresh(name))
     graph.rename(result, name)
     graph.set_outputs(result if each is value else each for each in graph.outputs)
+
+
+def postprocess(graph: Graph, value: Value, step: str) -> None:
+    """Compute `step` from an output along its last axis: `softmax`, `sigmoid`, `argmax`, or `topk=K` (the indices).
+
+    Raises:
+        ValueError: the step is unknown, or the output is no tensor with an axis.
+    """
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or not fact.shape:
+        message = f"{value.name} is {fact}, not a tensor with an axis"
+        raise ValueError(message)
+    name, equals, number = step.partition("=")
+    if name == "topk" and (number or "1").isdecimal() and int(number or 1) > 0:
+        storage = storage_of([int(number or 1)], DType.INT64)
+        count = graph.add_constant(graph.fresh(f"{value.name}_k"), TensorFact.of(storage), storage)
+        results = [Value(graph.fresh(f"{value.name}_values")), Value(graph.fresh(value.name))]
+        append_to_output(graph, value, Node("TopK", [value, count], results, {"axis": -1}))
+        return
+    if equals or name not in _POSTPROCESSING:
+        message = f"unknown postprocessing {step!r}: expected softmax, sigmoid, argmax, topk or topk=K"
+        raise ValueError(message)
+    op, attributes = _POSTPROCESSING[name]
+    append_to_output(graph, value, Node(op, [value], [Value(graph.fresh(value.name))], attributes))
+
+
+_POSTPROCESSING: dict[str, tuple[str, dict[str, Attribute]]] = {
+    "softmax": ("Softmax", {"axis": -1}),
+    "sigmoid": ("Sigmoid", {}),
+    "argmax": ("ArgMax", {"axis": -1, "keepdims": 0}),
+}
+"""Operators and attributes of the steps of `postprocess`."""
 
 
 class _ChainBuilder:
