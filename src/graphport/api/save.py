@@ -16,7 +16,7 @@ from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import stage_target
 from graphport.conversion.hooks import optimize
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import Remedies, lift, unsupported
+from graphport.conversion.lift import Remedies, lift, refusals
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
@@ -237,15 +237,16 @@ def _unhelped_by_binding(graph: Graph, target: str) -> frozenset[str]:
     bound = rewrite.copy(graph)
     if not bind_example(bound) or infer(bound):
         return frozenset()
-    before = unsupported(graph, target)
+    before = refusals(graph, target)
     after = before
     for prepared in (None, fold_shapes, fold_constants):
         twin = bound if prepared is None else prepared(bound)
-        after = after if twin is None else unsupported(twin, target)
+        after = after if twin is None else refusals(twin, target)
         if not after:
             break
     opaque = {node.op for node in graph if node.dialect}
-    return frozenset(op for op, count in before.items() if op not in opaque and after.get(op, 0) >= count)
+    helped = {op for (op, reason), count in before.items() if after.get((op, reason), 0) < count}
+    return frozenset(op for op, _ in before) - helped - opaque
 
 
 def _with_integer_form(graph: Graph, model: QuantizedModel) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _OTHER_FORMAT = "choose another format"
 _BIND = "bind the symbolic dims, for example"
+_SHAPE = re.compile(r"\[[^\]]*\]")
 _MAX_LISTED = 6  # inputs listed in a remedy
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
 MOST_MADE = 1 << 18
@@ -192,6 +194,12 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
     for whole in {each.whole: None for each in failed}:
         counts[whole.op] += stands_for.get(whole.results[0].name, 1) if whole.results else 1
     return dict(counts)
+
+
+def refusals(graph: Graph, dialect: str) -> Counter[tuple[str, str]]:
+    """Count the unsupported nodes by operator and reason, without names and shapes in the reason."""
+    _, failed = _export_copy(graph, dialect)
+    return Counter((each.op, _SHAPE.sub("[]", each.nameless)) for each in _unique_failures(failed))
 
 
 def _may_wait_for_extents(node: Node, dialect: str) -> bool:
