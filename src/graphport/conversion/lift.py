@@ -162,6 +162,9 @@ class _Cuts(NamedTuple):
 
 def _other_format_or_cut(node: Node, cuts: _Cuts) -> str:
     """Return the last remedy: another format, or a cut before the node if the nodes before it are supported."""
+    page = None if node.dialect else registry.pages().get(node.word)
+    if page is not None and page.quantizes:
+        return f"graphport dequantize converts the model back to float; or {_OTHER_FORMAT}"
     computed = [x for x in node.operands if x.producer is not None and _depends_on_input(x)]
     if not computed or node.graph is None or node.graph is not node.graph.root:
         return _OTHER_FORMAT

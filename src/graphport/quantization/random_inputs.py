@@ -14,6 +14,7 @@ from graphport.ir.graph import Node
 from graphport.ops.registry import pages
 from graphport.quantization.decoder import decoder_of
 from graphport.quantization.engine import session
+from graphport.quantization.half.wide_operators import position_inputs
 from graphport.quantization.layer import is_large
 from graphport.runtimes.inputs import free_sizes, other_sizes, random_inputs
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _LENGTH, _TOKENS = 16, 48
 """Default size of open axes besides the batch; and number of tokens, if memory permits."""
+_MAX_POSITION = 1000
+"""Limit of random positions and timesteps, those of diffusion models."""
 _FEW, _MANY = 8, 64
 """Number of random inputs: to measure with, and if indices make them realistic."""
 _MAX_MOVES = 8
@@ -88,12 +91,15 @@ def _random_input(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], s
     random = np.random.default_rng(seed)
     found = random_inputs(graph, seed)
     numbers = graph.extents.evaluate_symbols(sizes)
+    positions = position_inputs(graph)
     for value, most in rows.items():
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             continue
         shape = [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
-        if most:
+        if value in positions:
+            found[value.name] = random.integers(0, _MAX_POSITION, shape).astype(fact.dtype.numpy)
+        elif most:
             found[value.name] = random.integers(0, most, shape).astype(fact.dtype.numpy)
         elif fact.dtype.is_integer:
             # Integers that are not indices are usually masks: ones.

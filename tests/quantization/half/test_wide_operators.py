@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 import graphport as gp
 from tests.models import model, node
+from tests.quantization.half.conditioned_nets import NETS
 
 RANDOM = np.random.default_rng(4)
 W = RANDOM.normal(size=(16, 4)).astype(np.float32)
@@ -51,6 +52,15 @@ def test_angles_of_large_positions_stay_in_single_precision(form):
     assert snr > 55
     assert {x.operator for x in report.kept} >= {"Sin", "Cos"}
     assert "MatMul" not in {x.operator for x in report.kept} or form == "outer"
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.__name__)
+def test_conditioned_nets_keep_their_signal_on_the_range_they_are_made_for(net):
+    """Also what is reported without samples: random positions and timesteps are as large as those of users."""
+    proto, arrays = net()
+    snr, report = snr_of_the_cast(proto, arrays)
+    assert snr > 55
+    assert report.snr_db > (20 if net.__name__ == "soft_positions" else 55)
 
 
 def test_sines_between_layers_are_cast():

@@ -131,7 +131,8 @@ class _Decider:
         self.goal = set(goal)
         self.index = {node for node, d in dispatch(graph).items() if d.place is ComputeDomain.INDEX}
         self.captured = {value for node in graph for value in rewrite.captured(node)}
-        self.ruled = dict.fromkeys(angles(graph), Reason.ANGLE) | dict.fromkeys(sums_of_squares(graph), Reason.SQUARES)
+        self.ruled = dict.fromkeys(angles(graph, seen), Reason.ANGLE)
+        self.ruled |= dict.fromkeys(sums_of_squares(graph), Reason.SQUARES)
         self._constants: dict[Value, bool] = {}
 
     def run(self) -> Decisions:

@@ -9,10 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.folded import folded
+from graphport.ops.registry import pages
 from graphport.quantization.placement import is_float32, moves
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.half.ranges import Range
 
 _PERIODIC = frozenset({"Sin", "Cos", "Tan"})
 _ARITHMETIC = frozenset(
@@ -22,7 +26,14 @@ _ARITHMETIC = frozenset(
     }
 )
 """Operators that compute an angle from positions and frequencies; layers with weights are excluded."""
+_DISCONTINUOUS = frozenset({"Floor", "Ceil", "Round", "Mod"})
+_LAYERS = frozenset({"MatMul", "Gemm", "Conv"})
 _MAX_ANGLE_NODES = 64
+_MAX_REMAINDER_NODES = 3
+"""Maximum number of nodes between Floor and the difference that it is a part of: x - floor(x / y) * y."""
+_LARGE_ANGLE = 8.0
+"""Root mean square of an angle in radians from which float16 has too few digits after the point."""
+_MAX_TIMESTEP_RANK = 2
 _NORMS = frozenset({"ReduceL2", "ReduceSumSquare", "LpNormalization", "GlobalLpPool"})
 _SUMS = frozenset({"ReduceSum", "ReduceMean"})
 _NORM_OPERATORS = frozenset({"Add", "Sub", "Mul", "Div", "Sqrt", "Reciprocal", "Pow", "Max", "Clip"})
@@ -31,26 +42,80 @@ _MIN_SUMMED_ELEMENTS = 256
 """Number of summed elements from which a sum of squares stays wide; open sizes count as that many."""
 
 
-def angles(graph: Graph) -> set[Node]:
-    """Yield each Sin, Cos and Tan of an angle computed from positions and constants, with the angle.
+def angles(graph: Graph, seen: Mapping[Value, Range]) -> set[Node]:
+    """Return each Sin, Cos, Tan, Floor, Ceil, Round, Mod and cast to integers of positions, with the nodes before it.
 
-    Positions are integers or graph inputs.
+    Positions are integers or graph inputs. A large angle that a layer computes counts as well, with the layer. The
+    difference of a value and its Floor is included: it has fewer digits than both.
     """
     found: set[Node] = set()
     for node in graph:
-        if not node.dialect and node.word in _PERIODIC:
-            made = _positional(node.operands[0])
-            found |= set() if made is None else made | {node}
+        is_cast = node.word == "Cast" and _is_integer(node.output) and is_float32(node.operands[0])
+        if node.dialect or not (node.word in _PERIODIC or node.word in _DISCONTINUOUS or is_cast):
+            continue
+        angle = node.operands[0]
+        is_large = node.word in _PERIODIC and angle in seen and seen[angle].rms > _LARGE_ANGLE
+        made = _positional(angle, with_layer=is_large)
+        if made is not None:
+            found |= made | {node} | _differences(node, made)
     return found
 
 
-def _positional(angle: Value) -> set[Node] | None:
-    """Return the nodes that compute `angle`; `None` if one is a layer or the angle is an input."""
+def position_inputs(graph: Graph) -> set[Value]:
+    """Return the inputs that are positions or timesteps: integers, or a float for each row."""
+    found: set[Value] = set()
+    for node in angles(graph, {}):
+        for operand in node.operands:
+            value = operand
+            while (maker := value.producer) is not None and moves_elements(maker):
+                value = maker.operands[0]
+            rank = len(value.shape or ())
+            is_single = rank < _MAX_TIMESTEP_RANK or (rank == _MAX_TIMESTEP_RANK and (value.shape or ())[-1] == 1)
+            if value.is_input and value.storage is None and (_is_integer(value) or is_single):
+                found.add(value)
+    return found
+
+
+def moves_elements(node: Node) -> bool:
+    """Whether a node returns the elements of its first operand, of any type."""
+    page = None if node.dialect else pages().get(node.word)
+    return page is not None and page.role == "passive" and page.moves_data and len(node.operands) > 0
+
+
+def _is_integer(value: Value) -> bool:
+    return value.dtype is not None and value.dtype.is_integer
+
+
+def _differences(node: Node, made: set[Node]) -> set[Node]:
+    """Return the nodes from the result of `node` to a Sub or Mod that it is a part of."""
+    sources = {value for each in (*made, node) for value in each.operands}
+    path: list[Node] = []
+    current = node
+    for _ in range(_MAX_REMAINDER_NODES):
+        users = [user for user in current.output.users if not user.dialect and user.word in _ARITHMETIC]
+        if not users:
+            break
+        ending = next((user for user in users if user.word == "Sub" and sources.intersection(user.operands)), None)
+        path.append(ending or users[0])
+        if ending is not None:
+            return set(path)
+        current = path[-1]
+    return set()
+
+
+def _positional(angle: Value, *, with_layer: bool = False) -> set[Node] | None:
+    """Return the nodes that compute `angle`; `None` if one is a layer or the angle is an input.
+
+    `with_layer` ends at layers instead.
+    """
     found: set[Node] = set()
     waiting = [angle]
     while waiting:
         node = waiting.pop().producer
         if node is None or node in found:
+            continue
+        if with_layer and not node.dialect and node.word in _LAYERS:
+            found.add(node)
             continue
         is_plain = not node.dialect and not node.has_bodies and (node.word in _ARITHMETIC or moves(node))
         if len(found) == _MAX_ANGLE_NODES or not (is_plain or _is_outer_product(node)):
