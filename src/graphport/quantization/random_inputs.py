@@ -14,8 +14,8 @@ from graphport.ir.graph import Node
 from graphport.ops.registry import pages
 from graphport.quantization.decoder import decoder_of
 from graphport.quantization.engine import session
-from graphport.quantization.half.wide_operators import position_inputs
 from graphport.quantization.layer import is_large
+from graphport.quantization.wide_operators import position_inputs
 from graphport.runtimes.inputs import free_sizes, other_sizes, random_inputs
 
 if TYPE_CHECKING:

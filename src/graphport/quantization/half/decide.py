@@ -19,8 +19,8 @@ from graphport.ops import registry
 from graphport.ops.declare import OPSET
 from graphport.proof.faults import ends_onnx_runtime
 from graphport.quantization.dispatch import ComputeDomain, dispatch
-from graphport.quantization.half.wide_operators import angles, sums_of_squares
 from graphport.quantization.placement import is_float32, moves
+from graphport.quantization.wide_operators import angles, sums_of_squares
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -131,7 +131,7 @@ class _Decider:
         self.goal = set(goal)
         self.index = {node for node, d in dispatch(graph).items() if d.place is ComputeDomain.INDEX}
         self.captured = {value for node in graph for value in rewrite.captured(node)}
-        self.ruled = dict.fromkeys(angles(graph, seen), Reason.ANGLE)
+        self.ruled = dict.fromkeys(angles(graph, {value: found.rms for value, found in seen.items()}), Reason.ANGLE)
         self.ruled |= dict.fromkeys(sums_of_squares(graph), Reason.SQUARES)
         self._constants: dict[Value, bool] = {}
 

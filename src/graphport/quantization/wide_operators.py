@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphport.ir.graph import Graph, Node, Value
-    from graphport.quantization.half.ranges import Range
 
 _PERIODIC = frozenset({"Sin", "Cos", "Tan"})
 _ARITHMETIC = frozenset(
@@ -42,11 +41,12 @@ _MIN_SUMMED_ELEMENTS = 256
 """Number of summed elements from which a sum of squares stays wide; open sizes count as that many."""
 
 
-def angles(graph: Graph, seen: Mapping[Value, Range]) -> set[Node]:
+def angles(graph: Graph, rms: Mapping[Value, float]) -> set[Node]:
     """Return each Sin, Cos, Tan, Floor, Ceil, Round, Mod and cast to integers of positions, with the nodes before it.
 
     Positions are integers or graph inputs. A large angle that a layer computes counts as well, with the layer. The
-    difference of a value and its Floor is included: it has fewer digits than both.
+    difference of a value and its Floor is included: it has fewer digits than both. `rms` is the root mean square
+    of each value.
     """
     found: set[Node] = set()
     for node in graph:
@@ -54,7 +54,7 @@ def angles(graph: Graph, seen: Mapping[Value, Range]) -> set[Node]:
         if node.dialect or not (node.word in _PERIODIC or node.word in _DISCONTINUOUS or is_cast):
             continue
         angle = node.operands[0]
-        is_large = node.word in _PERIODIC and angle in seen and seen[angle].rms > _LARGE_ANGLE
+        is_large = node.word in _PERIODIC and rms.get(angle, 0.0) > _LARGE_ANGLE
         made = _positional(angle, with_layer=is_large)
         if made is not None:
             found |= made | {node} | _differences(node, made)
@@ -69,8 +69,8 @@ def position_inputs(graph: Graph) -> set[Value]:
             value = operand
             while (maker := value.producer) is not None and moves_elements(maker):
                 value = maker.operands[0]
-            rank = len(value.shape or ())
-            is_single = rank < _MAX_TIMESTEP_RANK or (rank == _MAX_TIMESTEP_RANK and (value.shape or ())[-1] == 1)
+            shape = tuple(value.shape or ())
+            is_single = len(shape) < _MAX_TIMESTEP_RANK or (len(shape) == _MAX_TIMESTEP_RANK and shape[-1:] == (1,))
             if value.is_input and value.storage is None and (_is_integer(value) or is_single):
                 found.add(value)
     return found

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import graphport as gp
 from tests.models import model, node
-from tests.quantization.half.conditioned_nets import NETS
+from tests.quantization.conditioned_nets import NETS
 
 RANDOM = np.random.default_rng(4)
 W = RANDOM.normal(size=(16, 4)).astype(np.float32)
