@@ -7,7 +7,7 @@ import pytest
 
 from graphport.backends import reference
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift, unsupported
+from graphport.conversion.lift import Remedies, lift, unsupported
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
@@ -285,3 +285,15 @@ def test_a_model_does_not_grow_without_bounds(say, monkeypatch, most, fits):
     with pytest.raises(DiagnosticError, match="add more than 7 nodes") as caught:
         lift(graph, "madeup")
     assert [each.code for each in caught.value.diagnostics] == ["LEG0008"]
+
+
+def test_no_cut_is_named_at_an_unknown_value_or_after_an_unsupported_node(say):
+    nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
+    graph = graph_of(nodes, [("y", [2, 3])])
+    assert {finding.help for finding in lift(graph, "madeup")[1]} == {"choose another format"}
+    say("Relu", lambda b, x: b.word("relu", x, facts=[x.fact]))
+    assert [finding.help for finding in lift(graph, "madeup")[1]] == [
+        "choose another format, or export the part before it: graphport cut MODEL PART --to h"
+    ]
+    unknown = Remedies(names=frozenset())
+    assert [finding.help for finding in lift(graph, "madeup", remedies=unknown)[1]] == ["choose another format"]

@@ -64,18 +64,15 @@ def test_where_a_model_may_be_cut_is_told(tmp_path):
 
 
 def quantized():
-    """QuantizeLinear, for which PNNX has no operator, of an input with an open dim."""
-    constants = {"scale": np.array(0.05, np.float32), "zero": np.array(0, np.int8)}
-    return onnx_model(
-        [
-            node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
-            node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
-        ],
-        [("x", ["N", 6])],
-        [("y", ["N", 6])],
-        constants,
-        opset=17,
-    )
+    """A quantized product, for which PNNX has no operators, of an input with an open dim."""
+    constants = {"scale": np.array(0.05, np.float32), "zero": np.array(0, np.int8), "wq": np.ones((6, 4), np.int8)}
+    nodes = [
+        node("DequantizeLinear", ["wq", "scale", "zero"], ["w"]),
+        node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        node("DequantizeLinear", ["q", "scale", "zero"], ["h"]),
+        node("MatMul", ["h", "w"], ["y"]),
+    ]
+    return onnx_model(nodes, [("x", ["N", 6])], [("y", ["N", 4])], constants, opset=17)
 
 
 def chosen_by_data():
