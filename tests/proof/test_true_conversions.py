@@ -229,15 +229,29 @@ def test_nan_that_reaches_an_output_from_outside_of_a_domain_is_undefined(tmp_pa
     guard = [node("Less", ["x", "zero"], ["is_low"]), node("Where", ["is_low", "zero", "r"], ["y"])]
     guarded = _graph(tmp_path / "guarded.onnx", [*root, *guard], *X_TO_Y, [("zero", np.float32(0))])
     below, above = {"x": np.float32([1, -1, 4])}, {"x": np.float32([1, 2, 4])}
-    assert "computes NaN" in undefined_result(plain, below)
+    assert "computes NaN" in undefined_result(plain, below).reason
     assert undefined_result(plain, above) is None
     assert undefined_result(guarded, below) is None
+
+
+def test_elements_beside_nan_refute(tmp_path):
+    nodes = [
+        node("Abs", ["x"], ["a"]),
+        node("Sub", ["minus", "a"], ["below"]),
+        node("Sqrt", ["below"], ["nan"]),
+        node("Add", ["x", "b"], ["z"]),
+        node("Concat", ["nan", "z"], ["y"], axis=0),
+    ]
+    ports = [("x", TensorProto.FLOAT, [3])], [("y", TensorProto.FLOAT, [6])]
+    numbers = [("minus", np.float32(-1))]
+    paths = [_saved(tmp_path / f"{b}.onnx", nodes, *ports, [*numbers, ("b", np.float32(b))]) for b in (1, 1.5)]
+    assert str(gp.verify(*paths).verdict) == "verification failed"
 
 
 def test_a_float_of_two_to_the_31_has_no_int32(tmp_path):
     ports = [("x", TensorProto.FLOAT, [2])], [("y", TensorProto.INT32, [2])]
     graph = _graph(tmp_path / "net.onnx", [node("Cast", ["x"], ["y"], to=TensorProto.INT32)], *ports)
-    assert "beyond the range of int32" in undefined_result(graph, {"x": np.float32([0, 2**31])})
+    assert "beyond the range of int32" in undefined_result(graph, {"x": np.float32([0, 2**31])}).reason
     assert undefined_result(graph, {"x": np.float32([-(2**31), 2**31 - 128])}) is None
 
 

@@ -107,7 +107,7 @@ def compare(
         found = steps.without(found, case.a, test_input, case.notes, _close(case, pair))
     if not _all_passed(found) and _is_random(case, pair[0], test_input, outputs[0]):
         return None
-    if not _all_passed(found) and is_undefined(case, test_input):
+    if not _all_passed(found) and is_undefined(case, pair, test_input, outputs):
         return None
     return found
 
@@ -173,17 +173,39 @@ def _is_random(case: Case, runner: Runner, test_input: TestInput, outputs: list[
     return True
 
 
-def is_undefined(case: Case, test_input: TestInput) -> bool:
-    """Whether the result of side `a` is undefined for a generated test input: a difference then proves nothing."""
+def is_undefined(
+    case: Case,
+    pair: tuple[Runner, Runner],
+    test_input: TestInput,
+    outputs: tuple[list[Any], list[Any]] | None = None,
+) -> bool:
+    """Whether the result of side `a` is undefined for a generated test input: a difference then proves nothing.
+
+    Where single elements are undefined (NaN), outputs that differ in other elements do prove something.
+    """
     if test_input.kind == "given":
         return False
-    reason = undefined_result(case.a.graph, test_input.arrays)
-    if reason is None:
+    undefined = undefined_result(case.a.graph, test_input.arrays)
+    if undefined is None:
         return False
-    note = f"{test_input.label} is not a test input: {reason}"
+    if undefined.is_nan and outputs is not None:
+        defined = [_without_nan(*each) for each in zip(*outputs, strict=True)]
+        sides = ([first for first, _ in defined], [second for _, second in defined])
+        if not _all_passed(differences(case, pair, test_input, sides, by_slice=False)):
+            return False
+    note = f"{test_input.label} is not a test input: {undefined.reason}"
     if note not in case.notes:
         case.notes.append(note)
     return True
+
+
+def _without_nan(first: Any, second: Any) -> tuple[Any, Any]:
+    """Both outputs, with zeros where the first is NaN."""
+    is_float = getattr(getattr(first, "dtype", None), "kind", "") in "fc"
+    if not is_float or np.shape(first) != np.shape(second):
+        return first, second
+    is_nan = np.isnan(first)
+    return np.where(is_nan, 0, first).astype(first.dtype), np.where(is_nan, 0, second).astype(second.dtype)
 
 
 def default_differences(found: list[Difference], least_snr: float, *, is_ordinary: bool) -> list[Difference] | None:

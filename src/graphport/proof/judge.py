@@ -193,7 +193,7 @@ def compare_input(case: Case, test_input: TestInput, *, is_first: bool = False) 
         never = f"an empty result ({b.title} rejects it: {b.reason})"
         case.coverage = case.coverage.merged(Coverage(never=(never,)))
         return None
-    if b not in found and is_undefined(case, test_input):
+    if b not in found and is_undefined(case, (a, b), test_input):
         return None
     case.test_inputs.append(test_input)
     if b not in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,15 @@ _WITH_DOMAIN = frozenset({"Sqrt", "Log", "Pow", "Acos", "Acosh", "Asin", "Atanh"
 """Operators that compute NaN of finite elements outside of their domain."""
 
 
-def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> str | None:
+class UndefinedResult(NamedTuple):
+    """Why the result of a graph is undefined for some inputs."""
+
+    reason: str
+    is_nan: bool = False
+    """Whether only the elements that are NaN are undefined."""
+
+
+def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> UndefinedResult | None:
     """Why the result of a graph is undefined for some inputs; `None` if it is defined or if that is unknown.
 
     NaN in an output is undefined if an operator computes it of a number outside of its domain.
@@ -89,12 +97,13 @@ def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> str | None:
         found = prepare(graph).run(arrays, watch=watch)
     except DiagnosticError as error:
         first = error.diagnostics[0]
-        return first.message if first.code == _OUT_OF_RANGE else undefined.reason
+        reason = first.message if first.code == _OUT_OF_RANGE else undefined.reason
+        return None if reason is None else UndefinedResult(reason)
     except TimeoutError:
-        return undefined.reason
+        return None if undefined.reason is None else UndefinedResult(undefined.reason)
     if outside and _has_nan(found.values()):
-        return f"{outside[0]} computes NaN, which reaches an output"
-    return undefined.reason
+        return UndefinedResult(f"{outside[0]} computes NaN, which reaches an output", is_nan=True)
+    return None if undefined.reason is None else UndefinedResult(undefined.reason)
 
 
 _UNBOUNDED = frozenset({"Log", "Div", "Reciprocal", "Atanh", "Mod"})
