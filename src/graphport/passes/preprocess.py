@@ -118,7 +118,7 @@ def set_element_type(graph: Graph, value: Value, dtype: DType, *, is_input: bool
 
 
 def append_to_output(graph: Graph, value: Value, node: Node) -> None:
-    """Append `node` and replace the output `value` by its last result, under the same name."""
+    """Append `node` and replace the output `value` by its last result, renamed to `value`."""
     graph.append(node)
     name, result = value.name, node.results[-1]
     graph.rename(value, graph.fresh(name))
