@@ -31,7 +31,7 @@ def _is_upgraded(node: Node) -> bool:
     if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
         return False
     if "." in node.dialect:
-        return False  # operators of other ONNX domains stay unchanged
+        return False  # does not apply to operators of other ONNX domains
     return registry.lowering(node.dialect, node.word, version) is not None
 
 
