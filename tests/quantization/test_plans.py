@@ -16,7 +16,6 @@ FILES = {
     "onnxruntime": "q.onnx",
     "openvino": "q.xml",
     "tflite": "q.tflite",
-    "ncnn": "q.ncnn.param",
     "nnef": "q.nnef.tgz",
 }
 

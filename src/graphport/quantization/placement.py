@@ -171,17 +171,7 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
     rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else 0
     if target.product_axes and not axes and rank > target.product_axes:
         return f"{target.name} multiplies integers over {target.product_axes} axes at most, not {rank}"
-    if target.has_one_batch and not axes and not _has_batch(node):
-        return f"{target.name} multiplies integers only if the first axis is the batch of the inputs, of size 1"
     return None
-
-
-def _has_batch(node: Node) -> bool:
-    """Whether the first axis of the first operand is 1, or the open batch of an input."""
-    shape = node.operands[0].shape
-    if not shape or node.graph is None or isinstance(shape[0], int):
-        return not shape or shape[0] == 1
-    return any(value.shape and value.shape[0] == shape[0] for value in node.graph.root.inputs)
 
 
 def _axes(node: Node) -> int:

@@ -84,7 +84,6 @@ class Target:
         inputs_only: only what weighted operators read is quantized.
         is_beside: grids are written to a table, too.
         axes: over how many axes convolutions on integers slide; none for any number.
-        has_one_batch: whether products with a constant matrix require a batch axis of size 1.
         product_axes: how many axes what is multiplied with a constant matrix may have; 0 for any number.
         real_groups: groups of so many results, or of a multiple, stay real; 0 for none.
         grouped_axes: over how many axes convolutions in groups slide at most; 0 for any number.
@@ -150,7 +149,6 @@ class Target:
     for_all: bool = False
     axes: tuple[int, ...] = ()
     product_axes: int = 0
-    has_one_batch: bool = False
     real_groups: int = 0
     grouped_axes: int = 0
     unknown: tuple[tuple[str, frozenset[str]], ...] = ()

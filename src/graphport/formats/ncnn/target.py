@@ -23,7 +23,6 @@ NCNN = Target(
     is_beside=True,
     axes=(2,),
     product_axes=3,
-    has_one_batch=True,
     by_group=True,
     real_groups=GROUPED,
     # Its int8 kernels take twice the time of float kernels, and divide with four digits only.
