@@ -297,3 +297,31 @@ def _computed(op):
     graph = helper.make_graph([node(op, ["x"], ["y"])], "net", [values[0]], [values[1]])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     return gp.from_onnx(model).graph.outputs[0]
+
+
+def test_requantization_rounds_the_ratio_of_two_scales(tmp_path):
+    """XNNPACK's QUANTIZE of int8 multiplies by a ratio of 8 bits; a layer amplifies the steps that this changes."""
+    pytest.importorskip("ai_edge_litert")
+    scales = {"s": 0.19312286, "t": 0.66946411, "u": 0.02, "v": 2.0}
+    zeros = {"zs": -3, "zt": 3, "zu": 0, "zv": 0}
+    weights = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1)).astype(np.int8)
+    numbers = [
+        *((name, np.float32(value)) for name, value in scales.items()),
+        *((name, np.int8(value)) for name, value in zeros.items()),
+        ("w", weights),
+        ("ten", np.float32(10)),
+    ]
+    nodes = [
+        node("Mul", ["x", "ten"], ["wide"]),
+        node("QuantizeLinear", ["wide", "s", "zs"], ["a"]),
+        node("DequantizeLinear", ["a", "s", "zs"], ["b"]),
+        node("QuantizeLinear", ["b", "t", "zt"], ["c"]),
+        node("DequantizeLinear", ["c", "t", "zt"], ["d"]),
+        node("DequantizeLinear", ["w", "u", "zu"], ["f"]),
+        node("Conv", ["d", "f"], ["g"]),
+        node("QuantizeLinear", ["g", "v", "zv"], ["y"]),
+    ]
+    ports = [("x", TensorProto.FLOAT, [1, 4, 8, 8])], [("y", TensorProto.INT8, [1, 4, 8, 8])]
+    path = _saved(tmp_path / "net.onnx", nodes, *ports, numbers)
+    report = gp.convert(path, tmp_path / "net.tflite")
+    assert report.passed, report.proof.sentence

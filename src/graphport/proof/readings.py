@@ -77,7 +77,9 @@ def _differing(case: Case, test_input: TestInput) -> list[Difference]:
         for value, x, y in zip(a.outputs, first, second, strict=True)
         if np.size(x) == np.size(y) and getattr(x, "dtype", None) is not None and x.dtype.kind in "fiu"
     ]
-    found = steps.without(found, case.a, test_input, []) if len(found) == len(first) else found
+    if len(found) == len(first):
+        # The native runtimes agree within the tolerance, so that layers may have amplified a tie.
+        found = steps.without(found, case.a, test_input, [], frozenset(range(len(found))))
     return [each for each in found if not each.passed and (each.snr_db or 0.0) < BETWEEN_STEPS]
 
 

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.comparison.metrics import Difference
-    from graphport.ir.graph import Graph, Value
+    from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
 
 _SHIFT = 2.0**-16
 """Relative change of a sum by another order of its terms, which partly cancel: 128 ulps of float32."""
+_REQUANTIZATION_SHIFT = 2.0**-9
+"""Largest change of the ratio of two scales by XNNPACK, which rounds it to 8 bits after the point in QUANTIZE."""
 _TIMES = 2.0
 """Factor by which two runtimes may differ beyond the change of an output by that shift."""
 _LEAST = 40.0
@@ -74,8 +76,10 @@ def _may_be_tied(graph: Graph, at: int, each: Difference, *, is_close: bool) -> 
 
 
 def _step(value: Value) -> float | None:
-    """The scale of the DequantizeLinear that computes an output, the smallest of several; `None` without one."""
+    """The scale of the DequantizeLinear that computes an output, the smallest of several; 1 for quantized integers."""
     node = value.producer
+    if node is not None and not node.dialect and node.op == QuantizeLinear.name:
+        return 1.0
     scale = None if node is None or node.dialect or node.op != DequantizeLinear.name else node.operands[1].storage
     return None if scale is None or not scale.count else float(scale.numpy().min())
 
@@ -109,7 +113,7 @@ def _signal(each: Difference) -> float:
 
 
 def _moved(graph: Graph, way: int) -> Graph | None:
-    """`graph` with every rounded value larger or smaller by `_SHIFT`; `None` if it rounds nothing."""
+    """`graph` with every rounded value larger or smaller by the shift of its node; `None` if it rounds nothing."""
     twin, is_any = rewrite.copy(graph), False
     for inner in walk(twin):
         for node in inner:
@@ -119,10 +123,22 @@ def _moved(graph: Graph, way: int) -> Graph | None:
             if x.is_constant or scale.storage is None or scale.storage.dtype.numpy != np.float32:
                 continue
             # With a smaller step a value is nearer to the next integer.
-            moved = np.asarray(scale.storage.numpy() * np.float32(1 - way * _SHIFT))
+            moved = np.asarray(scale.storage.numpy() * np.float32(1 - way * _shift(node)))
             node.set_input(1, add_constant(inner, moved, f"{scale.name}_moved"))
             is_any = True
     return twin if is_any else None
+
+
+def _shift(node: Node) -> float:
+    """The relative change of what a QuantizeLinear rounds: another order of sums, or a rounded ratio of two scales."""
+    before = node.operands[0].producer
+    if before is None or before.dialect or before.op != DequantizeLinear.name:
+        return _SHIFT
+    scales = [each.operands[1].storage for each in (before, node)]
+    if any(scale is None or scale.count != 1 for scale in scales):
+        return _SHIFT
+    first, second = (float(scale.numpy().reshape(())) for scale in scales if scale is not None)
+    return max(_SHIFT, min(_REQUANTIZATION_SHIFT * second / first, 0.5)) if first > 0 else _SHIFT
 
 
 def _computed(graph: Graph, test_input: TestInput) -> list[Any]:
