@@ -255,7 +255,7 @@ def check_word(
         graph.add_output(result)
     judged = run_ir(graph, arrays, by_reference=by_reference) if expected is None else expected
     said, findings = legalize(graph)
-    assert not findings, findings
+    assert not findings, [finding.message for finding in findings]
     assert all(not node.dialect for node in said)
     computed = reference.prepare(said).run({value.name: arrays[value.name] for value in said.inputs})
     found = [computed[value.name] for value in said.outputs]
@@ -300,7 +300,7 @@ def check_page(
     for node in said:
         node.attributes = completed(node.word, node.attributes)
     back, findings = legalize(said)
-    assert not findings, findings
+    assert not findings, [finding.message for finding in findings]
     computed = evaluate_graph(back, {value: arrays[value.name] for value in back.inputs})
     for value, array in zip(back.outputs, expected, strict=False):
         compare(computed[value], array, tolerance=tolerance, what=f"{page.name} as {words} and back")

@@ -332,7 +332,7 @@ def there_and_back(
         return None
     words = [node.word for node in said]
     back, findings = legalize(said)
-    assert not findings, findings
+    assert not findings, [finding.message for finding in findings]
     expected = run_page(page, inputs, **attributes)[:outputs]
     computed = evaluate_graph(back, {value: arrays[value.name] for value in back.inputs})
     for value, array in zip(back.outputs, expected, strict=True):
