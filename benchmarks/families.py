@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 OPSET = 18
 WIDTH = 8
@@ -22,11 +23,13 @@ class Family:
     size: int
 
 
-def _values(shapes: Mapping[str, Shape], dtype: int = TensorProto.FLOAT) -> list[object]:
+def _values(shapes: Mapping[str, Shape], dtype: int = TensorProto.FLOAT) -> list[ValueInfoProto]:
     return [helper.make_tensor_value_info(name, dtype, shape) for name, shape in shapes.items()]
 
 
-def _body(nodes: list[NodeProto], inputs: list[object], outputs: list[object], constants: Arrays) -> GraphProto:
+def _body(
+    nodes: list[NodeProto], inputs: list[ValueInfoProto], outputs: list[ValueInfoProto], constants: Arrays
+) -> GraphProto:
     tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     return helper.make_graph(nodes, "g", inputs, outputs, tensors)
 
@@ -81,7 +84,7 @@ def decoder(n: int) -> ModelProto:
         "root": np.array(size**0.5, np.float32),
     }
 
-    def add(op: str, *operands: str, to: str, **attributes: object) -> str:
+    def add(op: str, *operands: str, to: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(op, list(operands), [to], name=f"/{to}", **attributes))
         return to
 

@@ -272,7 +272,7 @@ def rotary_embedding(
     heads: int | None = num_heads or None
     if heads is None and len(b.dims(x)) == 3:
         width, pairs = b.dims(x, at_least=3)[2], b.dims(cos_cache, at_least=2)[1]
-        only("heads of known width", holds=isinstance(width, int) and isinstance(pairs, int))
+        only("heads of known width", holds=isinstance(width, int) and isinstance(pairs, int) and pairs > 0)
         heads = width // (2 * pairs) if isinstance(width, int) and isinstance(pairs, int) else None
     positions = position_ids
     if len(b.dims(position_ids)) == 1:
@@ -381,6 +381,7 @@ def _grouped(
     if key is not None and value is not None:
         return query, key, value
     width = b.dims(query, at_least=3)[2]
+    only("positive numbers of heads", holds=heads > 0 and groups > 0)
     size = width // (heads + 2 * groups) if isinstance(width, int) else 0
     only("queries, keys and values of known width in one tensor", holds=size > 0 and key is None and value is None)
     q, k, v = b.results(Split, 3, query, _int64_vector(b, heads * size, groups * size, groups * size), axis=2)
