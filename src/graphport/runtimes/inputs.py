@@ -34,16 +34,16 @@ _UNTYPED = "its element type is not known: bind it (--input x=int64:1x8), or giv
 _SMALLER = "bind smaller extents with --input where the file leaves them open"
 
 LONGEST = 4096
-"""Longest free axis that is tried when inputs are generated."""
+"""Maximum size of a free axis of generated inputs."""
 
 _FEW, _LEAST_TRIES, _MOST_VISITS = 8, 256, 25_000
-"""Lengths that are tried before others are looked for, and then: so many, or more while that visits so few nodes."""
+"""Sizes that are tried first; limit of further sizes, and limit of visited nodes."""
 
 _PROBE, _MOST_CANDIDATES, _MATRIX = 64, 16, 2
-"""A length that most layers take; how many lengths of weights are tried for one axis, and of which rank on."""
+"""A size that most layers accept; limit of sizes from weights for one axis, and minimum rank of these weights."""
 
 _MOST_RELATED = 64
-"""How many relations between free axes are tried where no lengths suit that are equal."""
+"""Limit of relations between free axes that are tried if the model refuses equal sizes."""
 
 _MOST_OPEN = 3
 _MOST_SIZES = 64
@@ -150,7 +150,7 @@ def _host_array(given: Any) -> Any:
 
 
 def _converted(array: Any, dtype: DType) -> Any:
-    """`array` with elements of type `dtype`; `None` if that would change a number."""
+    """Cast `array` to `dtype`; `None` if that would change an element."""
     if array.dtype.kind not in _NUMBERS:
         return None
     if array.dtype.kind == "c" and dtype.kind != "c":
@@ -290,7 +290,7 @@ def no_array(shape: Sequence[int]) -> str | None:
 
 
 def free_sizes(graph: Graph) -> dict[str, int]:
-    """A length for each symbol of the inputs, as `random_inputs` chooses them."""
+    """Return the size of each symbol of the inputs that `random_inputs` chooses."""
     ones, free = open_axes(graph)
     if not free:
         return ones
@@ -309,7 +309,7 @@ def free_sizes(graph: Graph) -> dict[str, int]:
 def _least(
     graph: Graph, ones: dict[str, int], free: dict[str, Symbolic], lengths: Iterable[int]
 ) -> dict[str, int] | None:
-    """Twice the first of `lengths` that is accepted for all that is free, or that length where twice is not."""
+    """Return twice the first size of `lengths` that the model accepts for all free axes, or that size itself."""
     for least in lengths:
         sizes = ones | {name: _clamped(least, symbol) for name, symbol in free.items()}
         if is_accepted(graph, sizes):
@@ -330,7 +330,7 @@ def _related(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> d
 
 
 def _forced(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> dict[str, int]:
-    """Lengths of single axes that weights demand, channels for one: with them, more of the graph gets a shape."""
+    """Return sizes of single axes that weights require, such as channels, so that more results get a shape."""
     sizes = ones | {name: _clamped(_PROBE, symbol) for name, symbol in free.items()}
     best = _count_inferred_results(graph, sizes)
     forced: dict[str, int] = {}
@@ -351,7 +351,7 @@ def _values(graph: Graph) -> int:
 
 
 def _count_inferred_results(graph: Graph, sizes: dict[str, int]) -> int:
-    """How many results get a shape where one is refused; all, if none is."""
+    """Count the results with an inferred shape before the first error."""
     trial = rewrite.copy(graph)
     bind(trial, dict(sizes))
     inference = Inference()
@@ -363,7 +363,7 @@ def _count_inferred_results(graph: Graph, sizes: dict[str, int]) -> int:
 
 
 def _lengths_of_weights(graph: Graph) -> Iterator[int]:
-    """1, and the lengths of the axes of weights, in the order in which they are read."""
+    """Return 1 and the sizes of the axes of weights, in the order of their consumers."""
     seen = {1}
     yield 1
     for node in graph:
