@@ -22,18 +22,17 @@ Rate: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Roughly what kernels take on one thread of a processor with dot products of bytes, in nanoseconds: real, rounded.
+    """Approximate kernel times in nanoseconds, on one thread with int8 dot product instructions: (float, int8).
 
     Attributes:
-        products: of a layer, for each of its results, and for each product that this adds up.
-        windows: the same of a convolution that slides over more than one place.
-        grouped: the same of a convolution of groups of channels, or of each by itself.
-        sums: the same of a layer that gives its sums, with taking them back: over one place, and over more.
-        pointwise: of a result of a node without weights.
-        conversion: of an element that is rounded or taken back.
-        layout: of an element of a map (of four axes and more) besides, whose channels real and rounded kernels have
-            in other places.
-        call: of any kernel.
+        products: time per element of a layer's result, and per multiplication.
+        windows: `products` for convolutions with a kernel larger than 1x1.
+        grouped: `products` for grouped and depthwise convolutions.
+        sums: `products` for layers with int32 results that are dequantized: 1x1 kernels, and larger ones.
+        pointwise: time per element of a node without weights.
+        conversion: time per element of QuantizeLinear or DequantizeLinear.
+        layout: additional time per element to convert an image (rank 4 or more) between the layouts of both kernels.
+        call: time of any kernel call.
     """
 
     products: tuple[Rate, Rate]
@@ -48,71 +47,68 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A runtime: which operators it computes on integers, and on which grids.
+    """The quantized operators and element types that a runtime supports.
 
     Attributes:
-        name: what users call it.
-        formats: formats that a model for it is written in; the first one by default.
-        weighted: operators with a constant weight that have kernels for integers.
-        leaves_float: those among them whose kernels give floating results: these are not quantized.
-        summing: operators with another kernel, slower, that gives the sums of products as they are (not in groups).
-        pointwise: operators without weights that have kernels for integers.
-        fused: operators that disappear in the layer before them: the value between is not quantized.
-        absorbed: operators that disappear in a real convolution before them, and in one of integers do not.
-        shared: operators whose operands and results must have one grid, besides those that only move data.
-        per_channel: operators whose weight may have a scale for each channel.
-        activation: element type of activations.
-        activations: the element types that activations may have; none for all.
-        weights: the same for weights.
-        wide: element type of activations of 16 bits, where they take part in plans.
-        mixes: whether single layers may have those.
-        has_blocks: whether entries along the summed axis may have scales of their own.
-        block: how many entries share a scale, where there is one way only; 0 for any number.
-        half_scales: scales of blocks are of half precision.
-        only_weights: activations stay real: it has codes for weights alone.
-        has_zeros: whether blocks of few bits have zero points of their own in its fast kernels.
-        block_weights: element types of weights that may have them beside activations of eight bits; none for all.
-        symmetric: whether zero is the middle of their range.
-        weight: element type of weights.
-        products: whether matrix products of two activations are quantized.
-        bias_bits: of biases, in steps of the product of scales; 0 where they stay floating.
-        pairs: whether products of two neighbours are added in 16 bits by processors without instructions for it.
-        pairs_by_place: whether these are two channels of one place of a kernel, never of two places.
+        name: name in the command line.
+        formats: model formats of the runtime, default first.
+        weighted: operators with integer kernels for a constant weight.
+        leaves_float: operators of `weighted` with float results, which are not quantized.
+        summing: operators with another, slower kernel that returns int32 sums (not for groups).
+        pointwise: operators without weights that have integer kernels.
+        fused: operators fused into the preceding layer: the value between both is not quantized.
+        absorbed: operators fused into a preceding float convolution, but not into an integer one.
+        shared: operators that require equal scales of operands and results, in addition to data movement.
+        per_channel: operators with per-channel weight scales.
+        activation: default element type of activations.
+        activations: supported element types of activations; empty for all.
+        weights: supported element types of weights; empty for all.
+        wide: 16-bit element type of activations, if supported.
+        mixes: whether single layers may use `wide`.
+        has_blocks: whether weights may have a scale for each block along the reduction axis.
+        block: required block size; 0 for any.
+        half_scales: whether block scales are float16.
+        only_weights: whether only weights are quantized.
+        has_zeros: whether fast kernels support zero points of blocks of 4 bits or fewer.
+        block_weights: element types of block-quantized weights with 8-bit activations; empty for all.
+        symmetric: whether the zero point of activations is the middle of the range.
+        weight: default element type of weights.
+        products: whether products of two activations are quantized.
+        bias_bits: bits of biases, with the scale of input times weight; 0 for float biases.
+        pairs: whether processors without dot product instructions add two products in 16 bits (saturation).
+        pairs_by_place: whether both products are from channels of one kernel element.
         power_of_two: whether scales must be powers of two.
-        is_simulated: whether it is another runtime than that which measures noise: then every node is computed as it
-            stands.
-        inputs_only: only what weighted operators read is quantized.
-        is_beside: grids are written to a table, too.
-        axes: over how many axes convolutions on integers slide; none for any number.
-        product_axes: how many axes what is multiplied with a constant matrix may have; 0 for any number.
-        real_groups: groups of so many results, or of a multiple, stay real; 0 for none.
-        grouped_axes: over how many axes convolutions in groups slide at most; 0 for any number.
-        unknown: operators without weights, each with attributes whose combination its kernel does not know.
-        real_biased: operators that stay real where a constant is added to their result.
-        by_group: the weight of a convolution in groups has a scale for each group, not for each channel.
-        real_depthwise: convolutions of each channel by itself are left real, unless somebody asks for them.
-        is_narrow: the least code of activations is not used.
-        guarded: operators that the runtime computes on integers wherever they stand between such, with weights that it
-            rounds by itself: where they are to stay real, they are kept apart from what is rounded.
-        for_all: what weighted operators read rounded, everybody does.
-        is_dynamic: it has kernels for products whose activations are rounded while they run.
-        rounds_rows: they round each row by itself.
-        stored: element types in which it reads weights that it multiplies as real numbers.
-        half_kernels: whether it computes on reals of 16 bits itself, and how it is asked to; or why not.
-        table: the element type of codes in tables that it picks rows out of, where it does that.
-        encodings: the form of a text beside a real model that tells its grids; none where roundings stand in the graph.
-        is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
-        has_whole: a model may compute on integers alone there, from its inputs to its outputs (`full_integer`).
-        decomposes: operators that are replaced by others if a model computes on integers alone.
-        constants: constants of any number of elements are operands of operators without weights, not of shared ones.
-        centred: element types of activations that have zero points of 0 only.
-        fixed: operators whose results have one grid alone: for each element type its scale and zero point.
-        bytes_only: operators that have kernels for activations of eight bits and for no wider ones.
-        halves: weights may be stored in half precision, and are taken back before they are used.
-        short_factors: element types of activations in which kernels of convolutions multiply sums by 15 bits of the
-            quotient of all scales.
-        flavour: of the words that its format has, those that it reads, where there are several.
-        rates: what its kernels take, where that is known: it decides which layers are cheap enough to stay real.
+        is_simulated: whether the noise is measured in another runtime, which computes every node unfused.
+        inputs_only: whether only operands of weighted operators are quantized.
+        is_beside: whether scales are also written to a table file.
+        axes: supported numbers of spatial axes of integer convolutions; empty for all.
+        product_axes: maximum rank of the operand of a product with a constant matrix; 0 for any.
+        real_groups: convolutions whose results per group are a multiple of this are not quantized; 0 for none.
+        grouped_axes: maximum number of spatial axes of grouped convolutions; 0 for any.
+        unknown: operators without weights, with the attributes whose combination has no kernel.
+        real_biased: operators that are not quantized if a constant is added to their result.
+        by_group: whether grouped convolutions have a weight scale for each group instead of each channel.
+        real_depthwise: whether depthwise convolutions are not quantized by default.
+        is_narrow: whether the smallest code of activations is unused.
+        guarded: operators that the runtime quantizes between integer nodes by itself; float ones need a barrier.
+        for_all: whether all consumers of a value quantized for a weighted operator read the quantized value.
+        is_dynamic: whether kernels exist that quantize activations at run time.
+        rounds_rows: whether these have a scale for each row.
+        stored: element types of weights that are dequantized before a float product.
+        half_kernels: how to enable float16 kernels, or why there are none.
+        table: element type of quantized tables that Gather reads, if supported.
+        encodings: file type of a separate text with scales for a float model; empty if the graph contains them.
+        is_whole: whether a consumer may require an integer model: cheap layers are quantized, too.
+        has_whole: whether integer models with integer inputs and outputs (`full_integer`) are supported.
+        decomposes: operators that are decomposed for integer models.
+        constants: whether operators without weights, except `shared`, accept constants of any number of elements.
+        centred: element types of activations that require the zero point 0.
+        fixed: operators with a fixed (element type, scale, zero point) of results.
+        bytes_only: operators with integer kernels for 8-bit activations only.
+        halves: whether weights may be stored as float16.
+        short_factors: element types of activations whose convolution kernels multiply sums by a 15-bit ratio of scales.
+        flavour: variant of the format that the runtime reads, if there are several.
+        rates: approximate kernel times, if known; they decide which layers are too cheap to quantize.
     """
 
     name: str
@@ -176,6 +172,6 @@ class Target:
     rates: Rates | None = None
 
     def fixed_qparams(self, op: str, dtype: DType) -> tuple[float, int] | None:
-        """Scale and zero point that results of `op` have in `dtype`, where its kernels know no others."""
+        """Return the fixed scale and zero point of results of `op` in `dtype`; `None` if they are free."""
         found = [(scale, zero) for name, known, scale, zero in self.fixed if (name, known) == (op, dtype)]
         return found[0] if found else None
