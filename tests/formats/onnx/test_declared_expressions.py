@@ -25,7 +25,7 @@ def test_inference_names_the_extents_that_a_formula_declares():
     loaded = gp.from_onnx(proto)
     shape = [str(dim) for dim in loaded.shapes()["y"].shape]
     assert shape == ["N", "2", "height_2"]
-    assert loaded.graph.extents.numbers({"height": 9, "width": 6})["height_2"] == 3 * 2 + 5 * 3
+    assert loaded.graph.extents.evaluate_symbols({"height": 9, "width": 6})["height_2"] == 3 * 2 + 5 * 3
 
 
 def test_a_formula_behind_an_unknown_operator_is_an_expression_of_the_inputs():
