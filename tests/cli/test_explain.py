@@ -88,7 +88,7 @@ def test_a_target_tells_what_differs_and_what_it_means():
     said = explain("ncnn")["settings"]
     assert said["axes"] == {
         "is": "2",
-        "means": "over how many axes convolutions on integers slide; none for any number.",
+        "means": "supported numbers of spatial axes of integer convolutions; empty for all.",
     }
     assert "product_axes" in said
     assert "unknown" not in said
