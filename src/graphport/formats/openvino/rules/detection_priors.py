@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,16 @@ class Priors(Attributes):
         return found
 
     def count(self) -> int:
-        """Return the declared number of boxes per cell."""
+        """Return the declared number of boxes per cell.
+
+        Raises:
+            ShapeError: a size, ratio or density is not a positive finite number.
+        """
+        for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
+            wrong = [value for value in map(float, getattr(self, name)) if not 0 < value < math.inf]
+            if wrong:
+                message = f"{name} is {wrong[0]}"
+                raise ShapeError(message, "expected positive values")
         ratios = len(self.ratios())
         if self.fixed_size:
             found = ratios * len(self.fixed_size)
@@ -86,9 +96,10 @@ class Priors(Attributes):
         Raises:
             UnsupportedError: their number differs from the declared one.
         """
+        count = self.count()
         found = [*self._fixed(), *self._sized()]
-        if len(found) != self.count() or not found:
-            message = f"{len(found)} boxes at a place, where {self.count()} are announced"
+        if len(found) != count or not found:
+            message = f"{len(found)} boxes at a place, where {count} are announced"
             raise UnsupportedError(message)
         return found
 
