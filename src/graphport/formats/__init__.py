@@ -62,7 +62,7 @@ def _built_in(name: str) -> Format:
 
 
 class _Formats(Mapping[str, Format]):
-    """All formats by name: the built-in ones, then those of plugins. Packages are imported when they are needed."""
+    """All formats by name: built-in formats, then those of plugins. Packages are imported on first use."""
 
     @cached_property
     def _plugins(self) -> dict[str, Format]:
@@ -188,7 +188,10 @@ def _unsupported(evidence: Evidence, kind: FileKind) -> DiagnosticError:
 
 
 def _mode(place: Path) -> int | None:
-    """What is at `place`, `None` for nothing; `Path.exists` before Python 3.14 takes a refusal for an absence."""
+    """Return the mode of the file at `place`, `None` if it does not exist.
+
+    Denied access is an error, which `Path.exists` before Python 3.14 does not report.
+    """
     try:
         return place.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last of names with a NUL
@@ -209,10 +212,10 @@ def called(name: str) -> Format:
 
 
 def by_name(path: str | Path, name: str | None = None) -> Format:
-    """The format to write `path` in: `name`, else what its ending says; a name without ending is an NNEF folder.
+    """Return the output format of `path`: `name`, else by the extension; a name without extension is an NNEF folder.
 
     Raises:
-        DiagnosticError: IO0003 neither says one.
+        DiagnosticError: IO0003 the format is unknown.
     """
     if name is not None:
         found = called(name)
@@ -232,7 +235,7 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
 
 def _by_content(place: Path, head: bytes, *, is_file: bool) -> Format | None:
     if is_file:
-        # A format looks at the name, too; nothing lies below a file, and this name has no ending.
+        # A format checks the name, too: no file is inside a file, and this name has no extension.
         place = _NAMELESS if head else place / "model"
     for format in FORMATS.values():
         if (head and format.encoding(head)) or format.hooks.recognize(place, head):

@@ -126,7 +126,7 @@ class Format:
     choices: tuple[str, ...] = ()
     """The writer's options besides the path."""
     faithful_choices: tuple[str, ...] = ()
-    """The choices under which a model of the same format is written as it was read, without conversion."""
+    """Options with which a model of the same format is written as read, without conversion."""
     streamed: str | None = None
     """The extension of a file that holds a whole model, where one file does."""
     has_one_width: bool = False
@@ -134,13 +134,13 @@ class Format:
     wide_flavour: str | None = None
     """The writer's flavour that does state the type of floats."""
     packed_in: tuple[str, ...] = ()
-    """How its own files are packed (`zip`, `tar`, `gzip`): its reader reports what is wrong with such files."""
+    """Archive types of the format's files (`zip`, `tar`, `gzip`): its reader reports damaged ones."""
     tells: bool = False
     """Whether its writer takes a list `findings` for its warnings."""
     takes_any_model: bool = True
     """Whether its writer takes every model whose operators it has; otherwise it takes models of one kind."""
     preparations: tuple[str, ...] = ()
-    """The choices that are for the passes ahead of its writer."""
+    """Options that select the passes before the writer."""
     rules: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
     """Packages of import and export rules by dialect; formats of graphport itself are listed in `ops.dialects`."""
 
@@ -164,7 +164,7 @@ class Format:
         """Write a graph in the format's dialect, completely or not at all. Return the warnings.
 
         Raises:
-            DiagnosticError: IO0008 its writer has no such option; the writer's errors.
+            DiagnosticError: IO0008 unknown option; the writer's errors.
             TypeError: the format is read only.
         """
         write = self.hooks.write
@@ -199,7 +199,7 @@ class Format:
         return None if self.hooks.contents is None else self.hooks.contents(path)
 
     def encoding(self, head: bytes) -> str | None:
-        """The name of the other encoding of the format, such as text, of a file that begins with `head`."""
+        """Return the name of the format's other encoding, such as text, for a file with the first bytes `head`."""
         return None if self.hooks.encoding is None else self.hooks.encoding(head)
 
     def decode(self, path: Path, encoding: str) -> bytes:
@@ -249,7 +249,7 @@ class Format:
         return "documents" in self.choices
 
     def keeps(self, dialect: str) -> bool:
-        """Whether it can write nodes of a dialect that is not its own, as ONNX can those of other domains."""
+        """Whether the format stores nodes of another dialect, as ONNX stores other domains."""
         return self.hooks.keeps is not None and bool(self.hooks.keeps(dialect))
 
     def least_snr(self, **options: Any) -> float | None:
@@ -257,7 +257,7 @@ class Format:
         return None if self.hooks.least_snr is None else self.hooks.least_snr(**options)
 
     def can_stay(self, graph: Graph, **options: Any) -> bool:
-        """Whether its writer, with these faithful choices, takes a graph in its reader's dialect unchanged."""
+        """Whether the writer accepts an unchanged graph of the reader's dialect with these options."""
         return self.hooks.can_stay is None or bool(self.hooks.can_stay(graph, **options))
 
     def versions(self, graph: Graph) -> dict[str, str]:
@@ -267,22 +267,22 @@ class Format:
     def choose_flavour(
         self, stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
     ) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
-        """Choose the dialect to write a model in: the graph, the writer's options, and findings about the choice.
+        """Choose the output dialect. Return the graph, the writer's options, and findings about the choice.
 
         Args:
-            stated: exports the model to a dialect; raises `DiagnosticError` where that is not possible.
-            options: options of the writer. Where they leave the dialect open, the model decides.
-            versions: what `versions` returned for a source in the same format.
+            stated: exports the model to a dialect; raises `DiagnosticError` if it cannot.
+            options: options of the writer. If they do not name a dialect, the model decides.
+            versions: result of `versions` for a source in the same format.
 
         Raises:
-            DiagnosticError: no dialect that is left open can express the model; the reasons of all of them.
+            DiagnosticError: no possible dialect can express the model; with the reasons of each dialect.
         """
         if self.hooks.choose_flavour is None:
             return stated(self.dialect), options, []
         return self.hooks.choose_flavour(stated, options, versions)
 
     def dialects_with(self, **options: Any) -> tuple[str, ...]:
-        """The dialects that its writer takes with these options, the one with the most operators last."""
+        """Return the dialects that the writer accepts with these options, the largest one last."""
         return (self.dialect,) if self.hooks.dialects_with is None else self.hooks.dialects_with(**options)
 
     @property

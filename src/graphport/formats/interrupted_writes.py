@@ -38,7 +38,7 @@ def refuse_incomplete(path: Path) -> None:
 
 
 def report_marker(path: str | Path) -> list[Diagnostic]:
-    """A warning where the marker of an interrupted write lies beside a model that is read."""
+    """Return a warning if a journal of an interrupted write is next to a model that is read."""
     found = interruption(_graph_file(Path(path)))
     if found is None:
         return []

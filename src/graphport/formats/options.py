@@ -1,4 +1,4 @@
-"""What writers can be told, with types: a format takes those of its `choices`, and refuses the others."""
+"""Options of writers and their types; each format supports its `choices` and refuses other options."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ if TYPE_CHECKING:
 
 
 class FileOptions(TypedDict, total=False):
-    """Options of every writer whose source has no edition of its own."""
+    """Options of all writers, without those of the source's edition."""
 
     allow_fragments: bool
-    """NNEF: operators that it has no word for become fragments without a body."""
+    """NNEF: write unsupported operators as fragments without a body."""
     batch: int | None
-    """ncnn: items of the inputs, along their first axis."""
+    """ncnn: batch size of the inputs, on their first axis."""
     code: bool | None
-    """PNNX: the model as a module of PyTorch beside it."""
+    """PNNX: also write a PyTorch module."""
     documents: Documents | None
-    """Archive: what is known of the model besides the graph."""
+    """Archive: metadata of the model, such as its findings and proof."""
     external_data: bool | str | None
-    """ONNX: whether weights stand in a file beside, or its name."""
+    """ONNX: store the weights in a separate file; its name, or `True` for the default name."""
     flatten: bool
-    """NNEF: compound operations are written as what they are made of."""
+    """NNEF: expand compound operations."""
     flavour: str | None
-    """NNEF: `khronos`, `tract` or `both`: whose reader takes it."""
+    """NNEF: `khronos`, `tract` or `both`, the reader to write for."""
     ir_opset: int | None
-    """OpenVINO: the newest operation set that the reader has."""
+    """OpenVINO: the newest supported operation set."""
     ir_version: int | None
     """OpenVINO: 10 or 11."""
     opset: int | None
     """ONNX: version of the default domain."""
     optimize: bool | None
-    """ncnn: operators are put together as its own tool does it."""
+    """ncnn: fuse operators as ncnnoptimize does."""
     precision: list[str] | tuple[str, ...] | None
-    """ncnn: `LAYER=TYPE`, layers by name or pattern: what each may be computed in."""
+    """ncnn: `LAYER=TYPE`, computation types of layers by name or pattern."""
     strict: bool
-    """NNEF: nothing that a careful reader would refuse."""
+    """NNEF: write only what a strict reader accepts."""
     weights: str | None
-    """How weights are stored: `f32`, `f16`, in OpenVINO IR `int8`, in ncnn `bf16`."""
+    """Element type of stored weights: `f32`, `f16`, in OpenVINO IR `int8`, in ncnn `bf16`."""
 
 
 class WriteOptions(FileOptions, total=False):
