@@ -1,4 +1,4 @@
-"""Outputs of two runtimes in a common type and shape, and what an output proves."""
+"""Convert outputs of two runtimes to a common type and shape, and record what an output proves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
     if x is None or y is None or is_sequence(x) or is_sequence(y):
         return x, y
     x, y = np.asarray(x), np.asarray(y)
-    # Without elements nothing differs; LiteRT reports the other dims of such a result as 0.
+    # Empty outputs are equal; LiteRT reports 0 for the remaining dims of such a result.
     if x.size == y.size == 0 and x.ndim == y.ndim:
         y = y.reshape(x.shape)
     if not manner.has_batches and x.shape != y.shape and x.size == y.size:
@@ -78,7 +78,7 @@ def _finite(x: Any) -> Any:
 
 @dataclass(slots=True)
 class Evidence:
-    """What one output was for all test inputs, without the outputs themselves."""
+    """Properties of one output over all test inputs, without the arrays."""
 
     count: int = 0
     is_empty: bool = True

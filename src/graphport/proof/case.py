@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphport.runtimes.relations import Relations
 
 BETWEEN_STEPS = 40.0
-"""Decibels of outputs that differ only where sums halfway between two integers are rounded the other way."""
+"""SNR in dB that an output keeps if only sums halfway between two integers are rounded in the opposite direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Case:
     one_at_a_time: bool = False
     """Whether the files are so large that one runtime is loaded at a time."""
     batch: list[TestInput] = field(default_factory=list[TestInput])
-    """The test inputs that are computed next; a runtime that is loaded computes all of them."""
+    """The next test inputs; a loaded runtime computes all of them."""
     computed: dict[tuple[Runner, int], list[Any]] = field(default_factory=dict["tuple[Runner, int]", "list[Any]"])
     """Outputs that were computed before they were needed, by runner and identity of the test input."""
     carriers: dict[str, Runner] = field(default_factory=dict[str, Runner])
@@ -84,7 +84,7 @@ class Case:
     relations: Relations | None = None
     """Open dims of side `a` in terms of others, as far as that was searched."""
     noted: set[tuple[Runner, int]] = field(default_factory=set["tuple[Runner, int]"])
-    """Outputs for which a note says that a further runner of a side disagrees."""
+    """Outputs with a note that another runner of the same side disagrees."""
 
     def side(self, letter: str) -> Side:
         """The side of a letter."""
@@ -92,7 +92,7 @@ class Case:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the verdict is a failure, whatever else is computed."""
+        """Whether the proof has failed, whatever later runs show."""
         return is_refuted(self.matrix())
 
     def matrix(self, obstacle: str | None = None) -> Matrix:
@@ -120,10 +120,10 @@ class Case:
         fault: str | None = None,
         is_excused: bool = False,
     ) -> None:
-        """Add the run of a test input to the matrix, with how its outputs differ from those they were compared with.
+        """Add the run of a test input to the matrix, with the differences from the compared outputs.
 
-        Without a label it is a file that was not loaded. `fault` is what else is wrong with its outputs;
-        for `is_excused` see `Run`.
+        Without a label the file was not loaded. `fault` describes further errors of the outputs; see `Run` for
+        `is_excused`.
         """
         ran = bool(label) and runner.failure is None
         wrong = next((each for each in found or () if not each.passed), None)

@@ -113,7 +113,7 @@ def compare(
 
 
 def keep_results(case: Case, test_input: TestInput, outputs: list[Any], found: list[Difference]) -> None:
-    """Keep the worst difference of each output, and what the outputs of side `a` prove."""
+    """Keep the worst difference of each output, and the properties of side `a`'s outputs."""
     for position, output in enumerate(outputs):
         case.evidence.setdefault(position, Evidence()).see(output)
     for position, each in enumerate(found):
@@ -209,10 +209,10 @@ def _without_nan(first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def default_differences(found: list[Difference], least_snr: float, *, is_ordinary: bool) -> list[Difference] | None:
-    """Differences of a default configuration beyond its documented precision of `least_snr` decibels.
+    """Return the differences of a default configuration beyond its documented precision of `least_snr` dB.
 
-    `None` for values of large magnitude, which its element types may not hold. Integers are not compared: a float that
-    is rounded otherwise makes others of them.
+    `None` for values of large magnitude, which its element types may not hold. Integers are not compared, because
+    rounding before a cast changes them.
     """
     if not is_ordinary:
         return None

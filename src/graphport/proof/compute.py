@@ -1,4 +1,4 @@
-"""Outputs of runners for a test input; all of them compute at the same time."""
+"""Compute the outputs of runners for a test input, in parallel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_SLOWDOWN = 10.0
 
 
 def compute_outputs(case: Case, runners: Sequence[Runner], test_input: TestInput) -> dict[Runner, list[Any]]:
-    """Outputs by position of each runner that computes a test input; the others have a `reason`.
+    """Return the outputs of each runner that computes a test input, by position; other runners get a `reason`.
 
     Raises:
         DiagnosticError: inputs of the user do not fit side `a`.
@@ -40,7 +40,7 @@ def compute_outputs(case: Case, runners: Sequence[Runner], test_input: TestInput
 
 
 def _compute_batch(case: Case, runner: Runner, test_input: TestInput) -> None:
-    """Load a runner in place of the others, and compute a test input and those that follow it."""
+    """Load a runner, release others, and compute a test input and the next ones of the batch."""
     if runner.is_native and not runner.has_process:
         release_others(case, runner)
         try:
@@ -57,7 +57,7 @@ def _compute_batch(case: Case, runner: Runner, test_input: TestInput) -> None:
 
 
 def release_others(case: Case, runner: Runner) -> None:
-    """Let the other runtimes release their files."""
+    """Make all other runtimes release their files."""
     for other in case.runners:
         if other is not runner and other.is_native:
             other.close()

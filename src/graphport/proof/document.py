@@ -67,10 +67,7 @@ class RunnerRecord:
 @short_repr
 @dataclass(frozen=True, slots=True)
 class OutputProof:
-    """One output over all test inputs: its worst difference between both sides, and whether it proves anything.
-
-    `evidence` is why it proves nothing, if so: it was empty, NaN, or the same for all test inputs.
-    """
+    """The worst difference of one output over all test inputs, and whether the output proves anything."""
 
     position: int
     worst: Difference

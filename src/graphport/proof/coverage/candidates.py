@@ -36,15 +36,15 @@ MAX_HELD = 1 << 29
 MAX_LENGTH = 4096
 """Largest size of an open dim in a candidate: a loop over it takes that many iterations."""
 LARGEST_LIMIT = 1e30
-"""Magnitude of a threshold from which it stands for none: no score lies at it."""
+"""Magnitude from which a limit is treated as infinite: no score reaches it."""
 SEEDS = 6
 """Further draws of N(0, 1)."""
 MAX_LIMITS = 24
 """Limits of a graph that inputs are brought to."""
 WAYS = (("", (-1, 0, 1)), (", above", (1,)), (", below", (-1,)), (", exactly", (0,)))
-"""How elements lie around the numbers of a setting: the signs of the distances that are used in turn."""
+"""Signs of the distances from the numbers of a setting, used in turn for the elements."""
 APART = (("", (0,)), (", above", (1,)), (", below", (-1,)))
-"""The same for numbers that are beside a limit already."""
+"""`WAYS` for numbers that are next to a limit already."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Names:
 
     @classmethod
     def match_inputs(cls, a: Graph, b: Graph) -> Names:
-        """Names of `b` to names of `a`, by the pairs that `paired` makes of the inputs."""
+        """Map input names of `b` to input names of `a`, as `paired` matches them."""
         twins: dict[str, Value] = paired({value.name: value for value in a.inputs}, a, b)
         others = {value.name: value for value in b.inputs}
         sizes: dict[str, str] = {}
@@ -80,13 +80,13 @@ class Names:
         return cls({name: value.name for name, value in twins.items()}, sizes)
 
     def renamed(self, setting: Setting) -> Setting:
-        """A setting of the other graph as one of the first."""
+        """Rename the inputs of a setting of the second graph to those of the first."""
         inputs = {self.inputs.get(name, name): numbers for name, numbers in setting.inputs.items()}
         return Setting(inputs, {self.sizes.get(name, name): size for name, size in setting.sizes.items()})
 
 
 def differing_candidates(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
-    """Values on which two graphs that agree on ordinary numbers may differ, the most telling first."""
+    """Yield values on which two graphs that agree on ordinary numbers may differ, most promising first."""
     yield from candidates_by_kind(a, b, sizes, names)
     yield from _on_limits(a, a, sizes, Names({}, {}))
     yield from _on_limits(a, b, sizes, names)
@@ -116,7 +116,7 @@ def _rows_of_tables(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> 
 
 
 def normal(graph: Graph, sizes: dict[str, int], seed: int = 77) -> Candidate | None:
-    """Numbers of N(0, 1) at some sizes; `None` if these are too large or not accepted."""
+    """Return N(0, 1) arrays at some sizes; `None` if the sizes are too large or refused."""
     try:
         if max(sizes.values(), default=0) > MAX_LENGTH or bytes_of_inputs(graph, sizes) > MAX_BYTES:
             return None
@@ -152,7 +152,7 @@ def candidates_by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) 
 
 
 def _makes(both: Sequence[Value], numbers: dict[str, int]) -> Iterator[Chosen]:
-    """The kinds of values for an input, which is the first of `both`; the other is the same one in the other graph."""
+    """Return the kinds of values for an input; `both` has the input in each graph."""
     value = both[0]
     dtype = value.dtype
     if dtype is None or value.storage is not None:
@@ -195,7 +195,7 @@ _LIMITING = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equa
 
 
 def _on_limits(a: Graph, graph: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
-    """Inputs that bring operands of comparisons to their limits exactly and beside them, and to half steps."""
+    """Yield inputs that bring operands of comparisons exactly to their limits, next to them, and to half steps."""
     for value, bound in islice(limits_in(graph), MAX_LIMITS):
         for setting in solve(value, bound, sizes):
             yield from realized(a, names.renamed(setting), sizes, f"'{value.name}' at {_short(bound)}", WAYS)
@@ -236,7 +236,7 @@ def _limits_of_operands(node: Any) -> Iterator[tuple[Value, float]]:
 def realized(
     graph: Graph, setting: Setting, sizes: dict[str, int], label: str, ways: Sequence[tuple[str, tuple[int, ...]]]
 ) -> Iterator[Candidate]:
-    """A setting as arrays: elements at the numbers, above or below, as `ways` says."""
+    """Convert a setting to arrays: elements at its numbers, above or below, as `ways` specifies."""
     sizes = {**sizes, **setting.sizes}
     base = normal(graph, sizes)
     if base is None:
@@ -262,7 +262,7 @@ def realized(
 
 
 def _fill_near(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -> Any:
-    """An array of numbers and their neighbours, within what an integer input may hold; `None` where they do not fit."""
+    """Return an array of numbers and their neighbours, or `None` if these exceed the range of an integer input."""
     target = np.asarray(numbers, np.float64)
     if target.ndim and (not old.shape or target.shape[-1] not in {1, old.shape[-1]}):
         return None
@@ -273,7 +273,7 @@ def _fill_near(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -
     step = step_of(value, float(np.max(np.abs(target))) if target.size else 0.0)
     ways = _tile_factors(factors, old.shape[:-1] if target.ndim else old.shape)
     with np.errstate(all="ignore"):
-        # A direction along the last axis is kept, and its length changes.
+        # Keep a direction along the last axis; only its length changes.
         found = target * (1 + 0.5 * ways[..., None]) if target.ndim else target + step * ways
     fitted = _cast_saturated(np.broadcast_to(found, old.shape), old.dtype)
     return None if values.is_never_zero(value) and not np.all(fitted) else fitted
@@ -319,7 +319,7 @@ def candidates_for_part(
 def _with_every(
     a: Graph, value: Value, numbers: Any, choices: Sequence[dict[str, int]], names: Names
 ) -> Iterator[Candidate]:
-    """Candidates in which an input of indices has every one of some numbers, in a batch that is large enough."""
+    """Yield candidates with every one of some numbers in an index input, in a batch that is large enough."""
     source = input_of(value)
     name = None if source is None else names.inputs.get(source.name, source.name)
     given = next((each for each in a.inputs if each.name == name), None)

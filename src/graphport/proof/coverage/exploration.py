@@ -1,4 +1,4 @@
-"""Test inputs beyond the standard ones: those that reach uncovered parts, and those that show differences."""
+"""Further test inputs, which reach uncovered parts or show differences."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Exploration:
     names: Names
     relations: Relations
     fixed: frozenset[str]
-    """Open dims that the other graph has sizes for."""
+    """Open dims with a static size in the other graph."""
     _further: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
     _before: list[Any] = field(default_factory=list[Any])
     """What both graphs had reached before the last further input."""
@@ -87,15 +87,15 @@ class Exploration:
         compares: bool = True,
         relations: Relations | None = None,
     ) -> Exploration | None:
-        """An exploration of two graphs; `None` if the reference interpreter does not compute one of them.
+        """Create the exploration of two graphs; `None` if the reference interpreter does not compute one of them.
 
         Args:
-            a: the canonical graph of the source file.
-            b: that of the written file.
+            a: canonical graph of the source file.
+            b: canonical graph of the written file.
             inputs: test inputs that both files computed.
             seconds: estimated processor time.
-            compares: whether differences are looked for, or only parts that are reached.
-            relations: open dims in terms of others.
+            compares: whether to search for differences, or only for uncovered parts.
+            relations: open dims as functions of other dims.
         """
         if not inputs:
             return None
@@ -121,7 +121,7 @@ class Exploration:
             yield Further(TestInput(candidate.label, 0, candidate.sizes, candidate.arrays), is_ordinary)
 
     def forget(self) -> None:
-        """Forget what the last further input reached, because the runtimes of the files do not compute it."""
+        """Discard what the last further input reached, because the runtimes did not compute it."""
         for subject, state in zip(self.search.subjects, self._before, strict=False):
             subject.reach.restore(state)
 
@@ -151,10 +151,10 @@ class Exploration:
             yield from self._reaching()
 
     def _reaching(self) -> Iterator[tuple[Candidate, bool]]:
-        """Candidates that reach parts which nothing has reached: those of the source file are ordinary inputs.
+        """Yield candidates that reach uncovered parts; candidates for parts of the source file are ordinary inputs.
 
-        A part that only the written file has may be how an operator is written there; what it computes for inputs that
-        are made to reach it, an integer of -32768 for one, is not what the source file was made for.
+        Parts that only the written file has may be details of its export: an input that reaches them (such as the
+        integer -32768) may be outside of the source model's domain.
         """
         choices: list[dict[str, int]] = []
         for sizes in (*(each.sizes for each in self.inputs), *self._further):
@@ -167,7 +167,7 @@ class Exploration:
                     if phrase not in subject.reach.missing:
                         break
                     if self._adds_coverage(candidate):
-                        # Runtimes differ in what they compute of NaN: both readings decide.
+                        # Runtimes treat NaN differently, so the reference interpreter decides for both files.
                         yield candidate, subject is a and not has_nan(candidate.arrays)
         yield from self._reaching_by_kind(choices[-1])
 
@@ -205,7 +205,7 @@ class Exploration:
                     yield finding
 
     def coverage(self) -> Coverage:
-        """What was reached of both graphs, and the sizes that were computed."""
+        """Return the coverage of both graphs and the computed sizes."""
         found = Coverage()
         for subject in self.search.subjects:
             found = found.merged(subject.reach.coverage(is_written=subject is self.search.b))
@@ -218,14 +218,14 @@ class Exploration:
 
 
 def _has_floats_of(candidate: Candidate, base: Candidate) -> bool:
-    """Whether all floats of a candidate are those of another one."""
+    """Whether all floats of a candidate are in another one."""
     return all(
         array.dtype.kind != "f" or np.array_equal(array, base.arrays[name]) for name, array in candidate.arrays.items()
     )
 
 
 def _seconds(graph: Graph, test_input: TestInput) -> float:
-    """About what the reference takes for a test input."""
+    """Estimate the seconds that the reference interpreter needs for a test input."""
     sizes = graph.extents.evaluate_symbols(test_input.sizes)
     return work_budget.estimate(
         len(graph), memory.estimate_proof_bytes(graph, sizes) / 4, work.total_macs(graph, sizes)

@@ -1,7 +1,7 @@
 """Find input values and sizes of open dims that bring a value inside a graph near a number.
 
-`solve` walks from the value back to the graph inputs and inverts each operator on the way, elementwise. The result is a
-candidate: whoever uses it runs the graph and sees whether the value is what was wanted.
+`solve` follows the value back to the graph inputs and inverts each operator elementwise. The result is a candidate: the
+caller runs the graph to see whether the value is reached.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Setting:
 
 
 def solve(value: Value, target: Any, sizes: Mapping[str, int], steps: int = MAX_STEPS) -> list[Setting]:
-    """Settings that should bring `value` to `target`, a number or numbers along its last axis.
+    """Yield settings that should bring `value` to `target`, a number or numbers along its last axis.
 
     Args:
-        value: of a canonical graph or of a body in it.
-        target: the wanted number.
+        value: a value of a canonical graph or of a body in it.
+        target: the requested number.
         sizes: usual sizes of open dims, for dims that are not changed.
-        steps: operators that are followed back at most.
+        steps: maximum number of operators to follow back.
     """
     if steps <= 0 or value.graph is None:
         return []
@@ -134,7 +134,7 @@ def _before(node: Node, value: Value, target: Any, sizes: Mapping[str, int], ste
 
 
 def constant_of(value: Value | None) -> Any:
-    """The elements of a small constant, also one behind operators that only move elements; else `None`."""
+    """Return the elements of a small constant, also behind operators that only move elements; else `None`."""
     for _ in range(MAX_STEPS):
         if value is None:
             return None
@@ -171,7 +171,7 @@ _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod"}
 
 
 def _of_arithmetic(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings where one operand is a constant, else where the other operand is left as it is."""
+    """Yield settings for an operator with a constant operand, else with the other operand unchanged."""
     x, y = node.operands[0], node.operands[-1]
     found: list[Setting] = []
     for position, (one, two) in enumerate(((x, y), (y, x))):
@@ -190,7 +190,7 @@ _NEUTRAL = {"Mul": 1.0, "Div": 1.0, "Pow": 2.0}
 
 
 def _scalar_of(known: Any, target: Any) -> Any:
-    """The constant along the last axis if the target is given so, else its element of the largest magnitude."""
+    """Return the constant along the last axis for such a target, else its element of largest magnitude."""
     known = np.asarray(known, np.float64)
     if np.ndim(target) and known.ndim and known.shape[-1] == np.shape(target)[-1]:
         return known.reshape(-1, known.shape[-1])[0]
@@ -199,7 +199,7 @@ def _scalar_of(known: Any, target: Any) -> Any:
 
 
 def _without(op: str, target: Any, other: Any, *, is_first: bool) -> Any:
-    """The operand with which the result is `target`, where the other one is `other`."""
+    """Return the operand for which the result is `target`, given the other operand."""
     match op:
         case "Add":
             return target - other
@@ -261,7 +261,7 @@ def _of_comparison(node: Node, target: Any, sizes: Mapping[str, int], steps: int
 
 
 def step_of(value: Value, bound: float) -> float:
-    """The distance from a bound at which a value is clearly on one side of it."""
+    """Return a distance from a bound at which a value is clearly on one side."""
     dtype = value.dtype
     if dtype is not None and dtype.is_integer:
         return 1.0
@@ -323,7 +323,7 @@ def _rank(value: Value) -> int:
 
 
 def _of_result_of_body(node: Node, value: Value, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for a result of If, Loop or Scan: of what a body returns there."""
+    """Yield settings for a result of If, Loop or Scan, from the result of its body."""
     skipped = 1 if node.op == "Loop" else 0
     position = list(node.outputs).index(value) + skipped
     found: list[Setting] = []

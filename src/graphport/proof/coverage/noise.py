@@ -1,7 +1,7 @@
-"""The rounding errors of a graph: each operator that rounds is computed with its results moved by its own error.
+"""Simulate the rounding errors of a graph: results of each operator that rounds are changed by its own error.
 
-The differences between such runs are what a correct implementation of the same graph may differ by. A result that is
-exact in the element type of the graph is not moved, so that exact ties stay ties.
+The differences between such runs bound those of correct implementations. Results that are exact in the element type are
+not changed, so that exact ties remain ties.
 """
 
 from __future__ import annotations

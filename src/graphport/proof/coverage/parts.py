@@ -24,7 +24,7 @@ MANY = 3
 
 
 MAX_NODES = 4
-"""Canonical nodes of one operator of a file, beyond which its choices are those of its import rule."""
+"""Maximum number of canonical nodes of a file's operator; choices in larger ones belong to its import rule."""
 
 
 class Wish(NamedTuple):
@@ -57,21 +57,21 @@ _STRUCTURAL = frozenset({"If", "Loop", "Scan", "Where", "of"})
 _NOT_NEGATIVE = frozenset({"MaxPool", "ArgMax", "ArgMin", "TopK", "Shape", "Size", "NonZero", "Abs"})
 """Operators of which an integer result is not negative."""
 _COMPARISONS = {"Less": -1, "LessOrEqual": -1, "Greater": 1, "GreaterOrEqual": 1, "Equal": 0}
-"""By comparison, the sign of the difference of its operands where it holds."""
+"""Sign of the operand difference for which a comparison is true."""
 
 
 class CoveragePoints(NamedTuple):
-    """The parts of a graph by node, and the phrases of those that do not count."""
+    """The parts of a graph by node, and the phrases of parts that do not count."""
 
     of: dict[Node, list[CoveragePoint]]
     uncounted: frozenset[str]
 
 
 def coverage_points(graph: Graph, uncounted: frozenset[str] = frozenset()) -> CoveragePoints:
-    """The parts of a canonical graph and its bodies. Choices that are the same in every run have none.
+    """Return the parts of a canonical graph and its bodies, without choices that are equal in every run.
 
-    The choices of an operator that an import rule computes by many nodes do not count: they are how graphport computes
-    it, not what its model decides.
+    Choices inside an operator that an import rule expands to many nodes do not count: they are an implementation
+    detail.
 
     Args:
         graph: canonical.
@@ -99,7 +99,7 @@ def name_of(node: Node) -> str:
 
 
 def _fixed_values(graph: Graph) -> set[Value]:
-    """The values that are the same in every run."""
+    """Return the values that are equal in every run."""
     fixed: set[Value] = set()
     for inner in walk(graph):
         fixed.update(inner.constants)
@@ -282,7 +282,7 @@ def _decides(node: Node) -> bool:
 
 @dataclass(eq=False)
 class CoverageRecorder:
-    """Parts of a graph that runs have reached so far. `observe` and `watch` are what the reference calls."""
+    """Record the parts of a graph that runs have reached; the reference interpreter calls `observe` and `watch`."""
 
     parts: Mapping[Node, list[CoveragePoint]]
     reached: set[str] = field(default_factory=set[str])
@@ -309,12 +309,12 @@ class CoverageRecorder:
             self._mark_rows(node, operands)
 
     def copy(self) -> tuple[set[str], dict[str, set[int]], dict[str, Any]]:
-        """What was reached so far, for `restore`."""
+        """Return a copy of the record, for `restore`."""
         iterations = {phrase: set(counts) for phrase, counts in self.iterations.items()}
         return set(self.reached), iterations, {phrase: seen.copy() for phrase, seen in self.rows.items()}
 
     def restore(self, state: tuple[set[str], dict[str, set[int]], dict[str, Any]]) -> None:
-        """Forget what was reached after `copy`: the run does not count."""
+        """Restore the record of `copy`, so that later runs do not count."""
         self.reached, self.iterations, self.rows = state
         self._bodies.clear()
 
@@ -347,11 +347,12 @@ class CoverageRecorder:
         return len(self.reached), sum(int(np.sum(seen)) for seen in self.rows.values())
 
     def coverage(self, *, is_written: bool = False) -> Coverage:
-        """The record of what was reached.
+        """Return the coverage.
 
         Args:
-            is_written: whether it is the graph of the written file, whose limits and comparisons may be how an export
-                rule writes an operator: only control flow, choices by a condition and tables are reported then.
+            is_written: whether it is the graph of the written file, whose limits and comparisons may be details of
+                an export
+                rule: then only control flow, choices by a condition and tables are reported.
         """
         known = {part.phrase for parts in self.parts.values() for part in parts}
         branches = frozenset(phrase for phrase in self.reached & known if not phrase.startswith("body of "))

@@ -44,7 +44,7 @@ class ProbedSession:
         observe: Callable[[Graph, Sequence[Any]], None],
         watch: Callable[[Node, Sequence[Any], Sequence[Any]], None],
     ) -> dict[str, Any]:
-        """The outputs and the probed values by name; callbacks as those of the reference, for the probed nodes."""
+        """Return the outputs and the probed values by name; the callbacks observe the probed nodes."""
         found = self._session.run(inputs)
 
         def array(value: Value | None) -> Any:
@@ -75,7 +75,7 @@ def _iterations(node: Node, operands: Sequence[Any]) -> int:
 
 
 class _NoSession:
-    """What computes a graph that has no parts: nothing."""
+    """The session of a graph without parts, which computes nothing."""
 
     def __init__(self, graph: Graph) -> None:
         self._outputs = dict.fromkeys(value.name for value in graph.outputs)

@@ -1,4 +1,4 @@
-"""What the test inputs of a proof reached of a model, and what they never reached."""
+"""The parts of a model that the test inputs of a proof reached, and those that they never reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was reached. Parts are named by short noun phrases, the same wherever they occur, so that records merge.
+    """Coverage of a model. Parts have short noun phrases, equal in all records, so that records merge.
 
     Phrases: `body of Loop 'decode'`, `else branch of If 'cached'`, `false side of Where 'mask'`, `upper limit of
     Clip 'act'`, `rows of 'embedding'`, `2 iterations of Loop 'decode'`, `piece 'conv1'`.

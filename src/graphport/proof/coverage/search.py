@@ -1,7 +1,7 @@
-"""Search for inputs on which two graphs differ by more than rounding, and for inputs that reach every part of them.
+"""Search for inputs on which two graphs differ by more than rounding, and for inputs that reach uncovered parts.
 
-Both graphs are computed by the reference interpreter in this process. A difference that is found here is a candidate:
-the native runtimes of both files decide (`is_confirmed`).
+The reference interpreter computes both graphs in this process. A difference is only a candidate: the native runtimes of
+both files decide (`is_confirmed`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Subject:
 
     @classmethod
     def of(cls, graph: Graph, uncounted: frozenset[str] = frozenset()) -> Subject | None:
-        """`graph` prepared, without the parts of some phrases; `None` if the reference lacks an operator of it."""
+        """Prepare `graph`, without the parts of some phrases; `None` if the reference interpreter lacks an operator."""
         graph = remove_unused_constants(graph)
         try:
             session = prepare(graph)
@@ -88,10 +88,10 @@ class Subject:
         return cls(graph, CoverageRecorder(parts.of), session, parts.uncounted)
 
     def run(self, arrays: Mapping[str, Any], budget: WorkBudget) -> list[Any] | None:
-        """The outputs; `None` if it does not compute these inputs, or if its result is undefined for them.
+        """Return the outputs; `None` if the graph refuses these inputs or its result is undefined.
 
         Raises:
-            TimeoutError: the budget is spent.
+            TimeoutError: the budget is exhausted.
         """
         undefined = Undefined()
         before = self.reach.copy()
@@ -159,7 +159,7 @@ class Subject:
 
 @dataclass(eq=False)
 class Search:
-    """A search over two graphs: what was reached, and what is left of its time."""
+    """A search over two graphs with its coverage and remaining time."""
 
     a: Subject
     b: Subject | None
@@ -222,7 +222,7 @@ class Search:
         is_tested = any(subject.tests_nan for subject in self.subjects)
         is_mixed = self.a.mixes_infinities(candidate.arrays)
         if is_mixed or (is_nan and not is_tested):
-            # Of mixed NaN, formulas compute other results that nothing distinguishes, unless a node tests for it.
+            # Equivalent formulas propagate mixed NaN differently; only models that test for NaN define the result.
             self.differs_on_nan = self.differs_on_nan or (is_nan and is_mixed == is_tested)
             return None
         noisy = [self.a.run_noisy(candidate.arrays, self.budget), self.b.run_noisy(inputs, self.budget)]
@@ -245,10 +245,10 @@ class Search:
         return Finding(candidate, tuple(flags), first, second) if flags else None
 
     def adds_coverage(self, candidate: Candidate) -> bool:
-        """Whether a candidate reaches a part that no run has reached. A difference that it shows is kept in `found`.
+        """Whether a candidate reaches an uncovered part. A difference is stored in `found`.
 
         Raises:
-            TimeoutError: the time of the search is spent.
+            TimeoutError: the time of the search is exhausted.
         """
         before = [subject.reach.state for subject in self.subjects]
         finding = self.look(candidate)
@@ -281,12 +281,12 @@ def difference(x: Any, y: Any) -> Any:
 
 
 def significant(x: Any, y: Any, runs: Sequence[tuple[Any, Sequence[Any]]]) -> Any:
-    """Where `x` and `y` differ by more than the rounding errors of both, which runs with such errors show.
+    """Return where `x` and `y` differ by more than the rounding errors of both graphs.
 
     Args:
-        x: an output of the first graph.
-        y: of the second.
-        runs: for each graph its output, and the same output of its runs with rounding errors.
+        x: output of the first graph.
+        y: output of the second graph.
+        runs: for each graph its output, and the same output of runs with simulated rounding errors.
     """
     found = difference(x, y)
     if found is None:

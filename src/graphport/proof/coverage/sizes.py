@@ -23,7 +23,7 @@ EVEN_SIZE = 8
 BATCH = 6
 """A batch above 4."""
 MAX_SIZE = 2048
-"""Largest size that is tried because a limit of the graph asks for it."""
+"""Largest size that is tried to exceed a limit of the graph."""
 MAX_TELLING = 2
 """Telling sizes that are tried, the largest of a graph."""
 
@@ -52,7 +52,7 @@ def _sizes_of(node: Node) -> Iterator[int]:
 
 
 def _is_of_real_tensors(node: Node) -> bool:
-    """Whether it compares real numbers of which there may be several: no size, which is one number."""
+    """Whether it compares floats of which there may be several; a size is a single integer."""
     x = next((value for value in node.operands if value.storage is None), None)
     if x is None or (x.dtype is not None and not x.dtype.is_floating):
         return False
@@ -60,7 +60,7 @@ def _is_of_real_tensors(node: Node) -> bool:
 
 
 def _integer_constants(value: Value) -> Iterator[int]:
-    """The elements of a scalar constant that are whole numbers."""
+    """Return the elements of a scalar constant that are integers."""
     storage = value.storage
     if storage is None or storage.count != 1 or storage.dtype.kind not in "iuf":
         return
@@ -70,12 +70,12 @@ def _integer_constants(value: Value) -> Iterator[int]:
 
 
 def more_sizes(graph: Graph, telling: Iterable[int], usual: dict[str, int]) -> list[dict[str, int]]:
-    """Choices of sizes beyond those of every proof, the most telling first.
+    """Yield further choices of sizes, most promising first.
 
     Args:
-        graph: whose inputs have the open dims.
-        telling: the telling sizes of both graphs.
-        usual: sizes that are accepted, of the symbols that may change.
+        graph: the graph with the open dims.
+        telling: sizes near limits of both graphs.
+        usual: accepted sizes of the symbols that may change.
     """
     ones, other = open_axes(graph)
     batches = [name for name in ones if name in usual]
@@ -94,7 +94,7 @@ def more_sizes(graph: Graph, telling: Iterable[int], usual: dict[str, int]) -> l
 
 
 def _sizes_of_use(graph: Graph, dims: list[str]) -> dict[str, int]:
-    """224 for the open dims of images, 64 for those of sequences."""
+    """Return 224 for the open dims of images, 64 for sequences."""
     of_images: set[str] = set()
     for value in graph.inputs:
         shape = value.fact.shape if isinstance(value.fact, TensorFact) else None

@@ -62,7 +62,7 @@ class Undefined:
 MAX_SECONDS = 10.0
 """Seconds of the reference interpreter that look for an undefined result."""
 _OUT_OF_RANGE = "RUN0005"
-"""The code of inputs that an operator has no result for, such as an index beyond its axis."""
+"""Code of inputs for which an operator has no result, such as an index out of range."""
 
 
 _WITH_DOMAIN = frozenset({"Sqrt", "Log", "Pow", "Acos", "Acosh", "Asin", "Atanh", "BatchNormalization"})
@@ -127,7 +127,7 @@ _MIXING = frozenset({
     "Softmax", "LogSoftmax", "ReduceLogSumExp", "DFT", "STFT", "LayerNormalization", "GroupNormalization",
     "InstanceNormalization", "RMSNormalization", "MeanVarianceNormalization", "LpNormalization", "Attention",
 })  # fmt: skip
-"""Operators whose results depend on several elements, so that formulas differ in what they compute of infinite ones."""
+"""Operators with results of several elements: equivalent formulas propagate infinities differently."""
 
 
 @dataclass(slots=True)

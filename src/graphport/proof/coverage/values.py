@@ -1,7 +1,7 @@
-"""Values for inputs that show differences which numbers of N(0, 1) hide.
+"""Values for inputs that show differences which N(0, 1) numbers hide.
 
-Each kind of values is a function of a generator and a shape. Kinds are derived from the operators that an input
-reaches: a normalization asks for rows of small variance, an ArgMax for equal elements.
+Each kind of values is a function of a random generator and a shape. Kinds are derived from the operators that an input
+reaches: rows of small variance for a normalization, equal elements for an ArgMax.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _negative(random: np.random.Generator, shape: Sequence[int]) -> Any:
 
 
 def _large_negative(random: np.random.Generator, shape: Sequence[int]) -> Any:
-    """Below the numbers of -1e4 that masks put in place of minus infinity."""
+    """Values below -1e4, which masks use instead of minus infinity."""
     return -3e4 - 10 * np.abs(random.normal(size=shape))
 
 
@@ -105,7 +105,7 @@ def _zeros(_: np.random.Generator, shape: Sequence[int]) -> Any:
 
 
 def _single_channels(random: np.random.Generator, shape: Sequence[int]) -> Any:
-    """One element of each row is large, the others are 0."""
+    """One large element in each row, zeros elsewhere."""
     count, length = _rows(shape)
     found = np.zeros((count, length))
     if length:
@@ -168,11 +168,11 @@ KINDS: tuple[ValueKind, ...] = (
 
 
 def uses_reached(value: Value, *, through_products: bool = True) -> set[tuple[str, int]]:
-    """The operators that read a value or what is computed from it, with the index of the operand, in bodies too.
+    """Return the operators that depend on a value, with the index of the operand, bodies included.
 
     Args:
         value: the value.
-        through_products: whether the results of convolutions and of products of matrices are followed.
+        through_products: whether to follow the results of convolutions and matrix products.
     """
     seen: set[Value] = {value}
     todo = [value]
@@ -192,7 +192,7 @@ def uses_reached(value: Value, *, through_products: bool = True) -> set[tuple[st
 
 
 def operators_reached(value: Value, *, through_products: bool = True) -> frozenset[str]:
-    """The operators that read a value or what is computed from it, in bodies too."""
+    """Return the operators that depend on a value, bodies included."""
     return frozenset(op for op, _ in uses_reached(value, through_products=through_products))
 
 
@@ -228,7 +228,7 @@ def _operators_of(values: Sequence[Value], *, through_products: bool = True) -> 
 
 
 COUNTS = (0, 1, 2, 3, 5, 24)
-"""Iteration counts and lengths that integer inputs are given."""
+"""Iteration counts and lengths for integer inputs."""
 
 _COUNTING = frozenset(
     {"Loop", "Range", "ConstantOfShape", "Expand", "Reshape", "Tile", "Resize", "Pad", "TopK", "OneHot"}
@@ -302,5 +302,5 @@ MASKS: tuple[tuple[str, Make], ...] = (
 
 
 def is_float_input(dtype: DType | None) -> bool:
-    """Whether an input is of real numbers that kinds of values exist for."""
+    """Whether an input is a float tensor with kinds of values."""
     return dtype is not None and dtype.kind == "f" and dtype.bits >= 16

@@ -1,4 +1,4 @@
-"""A limit of the work of a search that does not depend on how busy the machine is: two proofs try the same inputs."""
+"""A limit of a search's work that is independent of the machine's load, so that two proofs try the same inputs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class WorkBudget:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the budget is exhausted."""
         return self.spent >= self.seconds
 
     def count(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Count one run of a node.
 
         Raises:
-            TimeoutError: nothing is left.
+            TimeoutError: the budget is exhausted.
         """
         elements = sum(getattr(array, "size", 0) for array in results)
         self.spent += _SECONDS_PER_NODE + elements / _ELEMENTS_PER_SECOND
