@@ -31,7 +31,7 @@ class Fault(NamedTuple):
 
 
 def _takes_open_sequences_for_whole(node: Node) -> bool:
-    # The fifth operand of recurrent layers has the number of steps of each sample.
+    # Operand 5 of recurrent layers has the sequence length of each sample.
     if "hidden_size" not in node.attributes or node.operand(4) is None:
         return False
     fact = node.operands[0].fact
@@ -47,7 +47,7 @@ def _slices_backwards(node: Node) -> bool:
 
 
 def _slices_to_an_end_of_zero(node: Node) -> bool:
-    """Whether an axis is sliced from 0 to its end in steps of 1: NNEF may state that end as 0."""
+    """Whether an axis is sliced from 0 to its end with step 1: NNEF may write this end as 0."""
     if node.op != "Slice":
         return False
     starts, ends, steps = (_constant_elements(node.operand(place)) for place in (1, 2, 4))
@@ -85,7 +85,7 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def _multiplies_compressed(node: Node) -> bool:
-    """Whether one operand is stored as integers and the other one is not quantized."""
+    """Whether one operand is stored as integers and the other is not quantized."""
     if node.op != "MatMul" or len(node.operands) != 2:
         return False
     makers = [value.producer for value in node.operands]
@@ -118,7 +118,7 @@ HABITS: tuple[Fault, ...] = (
         _has_rounded_real_weights,
     ),
 )
-"""What the default configuration of a runtime does, and the strict one does not."""
+"""Deviations of a runtime's default configuration from its strict one."""
 
 
 def habits(runtime: str, graph: Graph) -> list[str]:

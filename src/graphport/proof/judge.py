@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from graphport.proof.test_inputs import TestInput
 
 MAX_SIDE_BY_SIDE = 1 << 29
-"""Bytes of both files up to which their runtimes hold them at the same time."""
+"""Maximum bytes of both files for which their runtimes hold them at the same time."""
 _HABIT_SNR = 20.0
-"""Decibels that a default configuration keeps if it rounds nodes of the file as `faults.HABITS` says."""
+"""SNR in dB that a default configuration keeps if it rounds nodes of the file as in `faults.HABITS`."""
 
 
 def prove(
@@ -228,7 +228,7 @@ def _record_refusal(case: Case, test_input: TestInput) -> None:
 
 
 def _compare_modest(case: Case, test_input: TestInput) -> None:
-    """Compare smaller values in place of those that overflow on one side only."""
+    """Compare smaller values instead of those that overflow on one side only."""
     modest = make_test_input(case.a.graph, test_input.kind, test_input.sizes, test_input.seed, MODEST)
     a, b = case.carriers["a"], case.carriers["b"]
     found = compute_outputs(case, (a, b), modest)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.runtimes.run_limits import RunLimits
 
 _LOOK = 0.2
-"""Seconds between looks whether it still runs: children that it leaves behind may keep its pipes open."""
+"""Seconds between checks whether the process runs: its children may keep the pipes open."""
 
 _DROP_SECONDS = 10.0
 """Seconds in which a process lets go of its file; after that another one is started for the next file."""
@@ -35,19 +35,19 @@ _OUT_OF_PROCESSOR_TIME = -24
 """What `Popen.wait` returns for a process that the system ended at its limit of processor time (SIGXCPU)."""
 
 _GRACE = 0.05
-"""Seconds that a thread has at least to read what lies there."""
+"""Minimum seconds that a thread gets to read the pending output."""
 
 
 class UnansweredError(Exception):
-    """The runtime refuses, ended, or took too long; its text says which."""
+    """The runtime refused, ended, or took too long; the text says which."""
 
 
 class LackingError(UnansweredError):
-    """The runtime has no kernel for what it was given, which is right."""
+    """The runtime has no kernel for the file, which is a valid answer."""
 
 
 class UnfinishedError(UnansweredError):
-    """The runtime was killed at its limit of time or memory: nothing is known of the result."""
+    """The runtime was killed at its limit of time or memory: the result is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class LoadedFile:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run came to."""
+    """The result of a run."""
 
     outputs: list[Any]
     states: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -118,7 +118,7 @@ _EAR = _Selecting if hasattr(os, "readv") else Listening
 
 
 class Process:
-    """The process of one runtime, with at most one file in it. Asking and hearing the answer are two steps."""
+    """The process of one runtime, with at most one loaded file. Requests and answers are separate steps."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -137,7 +137,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process accepts requests."""
         return self.end.alive and self._process.poll() is None
 
     def ask_to_load(self, path: str, threads: int, *, is_strict: bool = False) -> None:
@@ -145,10 +145,10 @@ class Process:
         self._ask({"do": "load", "path": path, "threads": threads, "is_strict": is_strict})
 
     def finish_loading(self) -> LoadedFile:
-        """Return what the runtime reports of the file that it was asked to load.
+        """Return the runtime's report of loading the requested file.
 
         Raises:
-            UnfinishedError: it was killed at its limit (`run_limits.current` when it was asked).
+            UnfinishedError: it was killed at the limit of the request (`run_limits.current`).
             UnansweredError: it does not load the file.
         """
         plain, _ = self._answer()
@@ -173,7 +173,7 @@ class Process:
         return Answer(values[:count], states, plain["seconds"])
 
     def drop(self) -> None:
-        """Let go of the file; the process stays."""
+        """Release the file; the process stays."""
         if self.is_alive:
             self._ask({"do": "drop"})
             self._until = min(self._until, time.monotonic() + _DROP_SECONDS)
@@ -247,7 +247,7 @@ class Process:
         while left_over:
             has_ended = self._process.poll() is not None
             left = self._until - time.monotonic()
-            # After the limit, too, a result that is there is read: this program may have been busy meanwhile.
+            # Read a complete result even after the limit: this process may have been busy.
             length = self._ear.read_into(left_over, 0 if has_ended else max(min(left, _LOOK), _GRACE))
             if length is None and not has_ended:
                 self._check(left)
@@ -287,7 +287,7 @@ class Pool:
         return found if found is not None and found.is_alive else Process(runtime)
 
     def give_back(self, process: Process, side: str) -> None:
-        """Keep a process that can be asked again, and end another."""
+        """Keep a process that accepts requests, and end any other."""
         process.drop()
         key = process.runtime.name, side
         if process.is_alive and key not in self._idle:

@@ -14,7 +14,7 @@ TIMES = 64.0
 RELATIVE = 1e-5
 """Difference, relative to the largest element of a row, that runtimes may have beyond that."""
 TINY = 1e-12
-"""Difference that never counts: double precision does not resolve it beside intermediate values of 1."""
+"""Difference that never counts: float64 does not resolve it next to intermediate values of 1."""
 SHARE = 0.2
 """The part of a difference that both formulas have in double precision, too, if it is no rounding error."""
 
@@ -26,12 +26,12 @@ class Finding:
     max_abs: float
     first: tuple[int, ...]
     reason: str | None = None
-    """What differs if no number says it: NaN, infinity, integers, shapes."""
+    """A difference in NaN, infinity, integers or shapes, which no number describes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What the formulas of both files give in single and in double precision."""
+    """Results of the formulas of both files in single and double precision."""
 
     a: Any
     b: Any
@@ -54,7 +54,7 @@ def find_suspicious(x: Any, y: Any) -> Any:
 
 
 def find_unlike(x: Any, y: Any) -> Any:
-    """The elements where one is NaN or infinite and the other is not the same."""
+    """Return the elements where one result is NaN or infinite and the other differs."""
     is_plain = np.isfinite(x) & np.isfinite(y)
     return ~is_plain & ~((x == y) | (np.isnan(x) & np.isnan(y)))
 
@@ -91,9 +91,9 @@ def difference(x: Any, y: Any, exact: Exact, *, has_nan: bool = False) -> Findin
 
 
 def _lost(x: Any, y: Any, wide_a: Any, narrow_b: Any) -> Any:
-    """The elements that the formula of the second file loses in single precision.
+    """Return the elements that the formula of the second file loses in single precision.
 
-    An element that only its runtime loses is a property of that runtime, whatever the file says.
+    An element that only its runtime loses is a property of that runtime, not of the file.
     """
     limit = float(np.finfo(np.float32).max)
     is_representable = np.isfinite(wide_a) & (np.abs(wide_a) < limit / 1e3)

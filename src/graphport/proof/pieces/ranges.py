@@ -1,4 +1,4 @@
-"""Ranges of values: what a float can be, whatever the inputs of the graph are."""
+"""Ranges of values that hold for all inputs of the graph."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _RANGES: dict[str, Range] = {
     "Cosh": (1, inf),
     "Acosh": (0, inf),
 }
-"""Of results that are bounded whatever is computed."""
+"""Ranges of the results of bounded operators."""
 
 _KEPT = frozenset(
     {
@@ -222,7 +222,7 @@ _WHOLE = frozenset({"Sign", "Round", "Floor", "Ceil"})
 
 
 def is_integral(value: Value, depth: int = MAX_DEPTH) -> bool:
-    """Whether all elements of a float value are integers, whatever the inputs of the graph are."""
+    """Whether all elements of a float value are integers for all inputs of the graph."""
     node = value.producer
     if node is None or depth == 0:
         return False
@@ -238,7 +238,7 @@ def is_integral(value: Value, depth: int = MAX_DEPTH) -> bool:
 
 
 def domain_of(value: Value) -> Range:
-    """The elements of a value for which the operators that read it are defined: those of roots are not negative."""
+    """Return the range of a value for which the operators that read it are defined, such as non-negative for Sqrt."""
     if any(user.op in _ROOTS for user in value.users):
         return 0.0, inf
     if any(user.op == "Pow" and user.operand(0) is value for user in value.users):

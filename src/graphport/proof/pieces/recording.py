@@ -1,4 +1,4 @@
-"""The comparison of segments as part of a proof: what differs refutes it, what was compared is covered."""
+"""Comparison of segments in a proof: differences refute it, compared segments are covered."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from graphport.proof.test_inputs import TestInput
 
 SHARE = 0.5
-"""The part of the effort of a proof that segments may take; the search over whole models has the rest."""
+"""Fraction of a proof's effort for segments; the search over whole models has the rest."""
 
 MIN_SECONDS, RUNS = 1.0, 3.0
 """Segments take at most the first, and the second times the longest run of a whole file."""
 
 
 def record_segments(case: Case) -> None:
-    """Compare the segments of both sides, and add what differs to the matrix and what was compared to the coverage.
+    """Compare the segments of both sides; add differences to the matrix and compared segments to the coverage.
 
     Runners of whole models are closed: their processes run the segments.
     """

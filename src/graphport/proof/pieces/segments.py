@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.proof.pieces.matching import Match
 
 MAX_ROUNDS = 8
-"""Times that a segment grows until both graphs compute it from the same matched values."""
+"""Maximum number of steps in which a segment grows until both graphs compute it from the same matched values."""
 MAX_NODES = 400
 """Nodes of one graph that are followed to learn whether one input of a segment is computed from another."""
 
@@ -86,7 +86,9 @@ class Segmentation:
         return [matches[each] for each in found]
 
     def grow(self, segment: Segment) -> Segment | None:
-        """The segment without the inputs that depend on other inputs of it; `None` if it cannot be told or made."""
+        """Return the segment without inputs that depend on its other inputs; `None` if it cannot be determined or
+        built.
+        """
         dependent: set[Match] = set()
         left_out: set[Match] = set()
         current = segment
@@ -107,7 +109,7 @@ class Segmentation:
 
 
 def _dependent(values: Mapping[Value, Match]) -> set[Match] | None:
-    """The inputs of a segment that are computed from other inputs of it; `None` if it takes too long to tell."""
+    """Return the inputs of a segment that are computed from its other inputs; `None` after the time limit."""
     found: set[Match] = set()
     for value, match in values.items():
         others = {other for other in values if other is not value}

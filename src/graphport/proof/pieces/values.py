@@ -1,4 +1,4 @@
-"""Test inputs of a segment: elements of wide ranges for each of its inputs, within what these can be."""
+"""Test inputs of a segment: elements of wide ranges for each input, within its possible values."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ def _is_short(value: Value) -> bool:
 
 
 def draw_elements(graph: Graph, inputs: list[FreeInput]) -> Iterator[tuple[str, list[Any]]]:
-    """Kinds of elements, and elements of each input of a segment.
+    """Return the kinds of elements, and the elements of each input of a segment.
 
     Args:
         graph: the segment of the first model.
-        inputs: what it is given, in the order of the elements.
+        inputs: its inputs, in the order of the elements.
     """
     constants = _constants(graph)
     has_nan = any(node.op in _NAN_OPERATORS for inner in walk(graph) for node in inner)
@@ -155,7 +155,7 @@ def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
 
 
 def _draw_integers(low: int, high: int, seen: Any, kind: str, random: np.random.Generator) -> Any:
-    """Integers from `low` to `high`; of the kind `limits` these two alone."""
+    """Draw integers from `low` to `high`; for the kind `limits` only these two."""
     shape: tuple[int, ...] = np.shape(seen)
     if kind == "limits":
         return random.choice(np.array([low, high]), shape).astype(seen.dtype)
@@ -193,7 +193,7 @@ def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random
 
 
 def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -> Any:
-    """One of some numbers for each row of the last axis."""
+    """Choose one of some numbers for each row of the last axis."""
     return random.choice(choices, (*shape[:-1], 1) if shape else ())
 
 
@@ -208,9 +208,9 @@ def _set_constant_rows(x: Any) -> Any:
 
 
 def _draw_near_constants(constants: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:
-    """Constants and the floats beside them."""
+    """Return constants and their neighbouring floats."""
     chosen = random.choice(constants, shape).astype(np.float32)
     toward = np.where(random.integers(0, 2, shape) == 0, -np.inf, np.inf).astype(np.float32)
     moved = np.where(random.integers(0, 3, shape) == 0, chosen, np.nextafter(chosen, toward))
-    # The neighbours of 0 are numbers that runtimes may flush to 0.
+    # Runtimes may flush the neighbours of 0 to 0.
     return np.where(np.abs(moved) < np.finfo(np.float32).tiny, 0, moved).astype(np.float64)
