@@ -86,9 +86,7 @@ class Segmentation:
         return [matches[each] for each in found]
 
     def grow(self, segment: Segment) -> Segment | None:
-        """Return the segment without inputs that depend on its other inputs; `None` if it cannot be determined or
-        built.
-        """
+        """Return the segment without inputs that depend on its other inputs; `None` if that fails."""
         dependent: set[Match] = set()
         left_out: set[Match] = set()
         current = segment
