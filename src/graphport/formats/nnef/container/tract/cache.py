@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from graphport.core.budget import fits_in_memory
+from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -41,9 +42,12 @@ def append_to_cache(at: GraphBuilder, given: Mapping[str, Any], node: Call, name
     if not isinstance(given["axis"], int):
         raise at.fault("NNEF0904", f"the cache '{given['name']}' has axis {given['axis']!r}, expected an integer", node)
     axis, x = given["axis"], at.tensor(given["input"])
-    past = cast("list[Dim]", to_items(given["past_sequence_shape"]))
-    if at.graph is not at.home or not 0 <= axis < len(past):
-        where = "stands in a loop" if at.graph is not at.home else f"has no axis {axis}"
+    sizes: list[Any] = list(to_items(given["past_sequence_shape"]))
+    wrong = [dim for dim in sizes if isinstance(dim, bool) or not isinstance(dim, int | Symbolic)]
+    past = cast("list[Dim]", sizes)
+    if at.graph is not at.home or not 0 <= axis < len(past) or wrong:
+        where = f"has the dimension {wrong[0]!r}, expected an integer" if wrong else f"has no axis {axis}"
+        where = where if at.graph is at.home else "stands in a loop"
         raise at.fault("NNEF0904", f"the cache '{given['name']}' {where}", node)
     dtype = datum(str(given["datum_type"])) or DType.FLOAT32
     state = Value(at.home.fresh(str(given["name"])), TensorFact(dtype, tuple(past)), origin=at.span(node))
