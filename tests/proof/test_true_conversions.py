@@ -245,7 +245,7 @@ def test_elements_beside_nan_refute(tmp_path):
     ports = [("x", TensorProto.FLOAT, [3])], [("y", TensorProto.FLOAT, [6])]
     numbers = [("minus", np.float32(-1))]
     paths = [_saved(tmp_path / f"{b}.onnx", nodes, *ports, [*numbers, ("b", np.float32(b))]) for b in (1, 1.5)]
-    assert str(gp.verify(*paths).verdict) == "verification failed"
+    assert str(gp.verify(*paths, effort=0).verdict) == "verification failed"
 
 
 def test_a_float_of_two_to_the_31_has_no_int32(tmp_path):
