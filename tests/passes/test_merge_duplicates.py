@@ -222,11 +222,12 @@ def test_literals_notes_and_outputs_are_kept_apart():
     assert constants_of(ONE, SAME, output=0) == ["c0", "c0"]
 
 
-def test_large_constants_are_one_only_where_they_are_kept_once(monkeypatch):
-    for most, names in ((8, ["c0", "c0", "c0"]), (7, ["c0", "c1", "c0"])):
-        monkeypatch.setattr(module, "MAX_COMPARED_BYTES", most)
-        assert constants_of(ONE, SAME, ONE) == names
-    assert ArrayStorage(np.zeros(2, np.float32)).nbytes == 8
+def test_large_constants_are_compared_beyond_their_key():
+    large = np.arange(module.MAX_KEY_BYTES, dtype=np.float32)
+    other = large.copy()
+    other[-1] += 1
+    storages = (ArrayStorage(each) for each in (large, large.copy(), other, other.copy()))
+    assert constants_of(*storages) == ["c0", "c0", "c2", "c2"]
 
 
 def test_numbers_that_are_not_at_hand_are_not_compared():

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Attribute, Node, Value
 
-MAX_COMPARED_BYTES = 1 << 16
-"""Size limit in bytes of constants that are compared by content; larger ones are equal only if their storage is."""
+MAX_KEY_BYTES = 1 << 12
+"""Number of bytes of a constant in its key; longer constants with equal keys are compared completely."""
 
 
 def merge_duplicates(graph: Graph, journal: Journal) -> None:
@@ -35,26 +35,28 @@ def merge_duplicates(graph: Graph, journal: Journal) -> None:
 
 
 def _merge_constants(graph: Graph, journal: Journal) -> None:
-    seen: dict[Hashable, Value] = {}
+    seen: dict[Hashable, list[tuple[Value, Storage]]] = {}
     for value in list(graph.constants):
-        key = _key_of_numbers(value)
-        if key is None:
+        storage = value.storage
+        if storage is None or storage.dtype is DType.STRING or value.has_notes:
             continue
-        first = seen.setdefault(key, value)
-        if first is value or value.is_output:
+        begin = next(storage.chunks(MAX_KEY_BYTES), b"")
+        alike = seen.setdefault((storage.dtype, storage.shape, value.is_literal, bytes(begin)), [])
+        first = next((other for other, held in alike if _is_equal(held, storage)), None)
+        if first is None:
+            alike.append((value, storage))
+        if first is None or value.is_output:
             continue
         value.replace_uses(first)
         graph.remove_constant(value)
         journal.did(value.name, f"is equal to {first.name}")
 
 
-def _key_of_numbers(value: Value) -> Hashable | None:
-    storage = value.storage
-    if storage is None or storage.dtype is DType.STRING or value.has_notes:
-        return None
-    if storage.nbytes > MAX_COMPARED_BYTES:
-        return id(storage)
-    return storage.dtype, storage.shape, value.is_literal, storage.numpy().tobytes()
+def _is_equal(a: Storage, b: Storage) -> bool:
+    """Whether two storages of one type, shape and beginning have equal bytes."""
+    if a is b or a.nbytes <= MAX_KEY_BYTES:
+        return True
+    return all(bytes(x) == bytes(y) for x, y in zip(a.chunks(), b.chunks(), strict=False))
 
 
 def _merge_nodes(graph: Graph, journal: Journal) -> None:
