@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from click.testing import CliRunner, Result
 
@@ -496,6 +497,21 @@ def test_run_on_every_backend(net, tmp_path, backend):
     arguments = ["--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", "--backend", backend]
     document = told("run", net, *arguments)
     assert document == {"outputs": {"y": {"dtype": "float32", "shape": [2, 3]}}, "file": str(tmp_path / "out.npz")}
+
+
+def test_run_writes_every_value(net, tmp_path):
+    np.savez(tmp_path / "in.npz", x=X)
+    document = told("run", net, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "all.npz", "--all")
+    found = arrays.read(tmp_path / "all.npz")
+    assert list(found) == list(document["outputs"])
+    proto = perceptron()
+    names = [name for each in proto.graph.node for name in each.output]
+    del proto.graph.output[:]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert sorted(found) == sorted(names)
+    for name, expected in zip(names, session.run(None, {"x": X}), strict=True):
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_run_makes_inputs_up(net):

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 @click.option(
     "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input; default: random values."
 )
-@click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with an array for each output.")
+@click.option(
+    "--outputs",
+    "outputs",
+    type=FILE,
+    help="The .npz file to write, with an array for each output.",
+)
+@click.option("--all", "every_value", is_flag=True, help="Return all computed values, not only the outputs.")
 @backend_option
 @threads_option
 @opening_options
@@ -41,6 +47,7 @@ def verb(
     model: Path,
     inputs: Path | None,
     outputs: Path | None,
+    every_value: bool,
     backend: str,
     threads: int,
     shapes: Any,
@@ -56,6 +63,7 @@ def verb(
     Examples:
       graphport run net.onnx --inputs in.npz --outputs out.npz
       graphport run model.nnef.tgz --inputs in.npz --outputs out.npz --backend reference
+      graphport run net.onnx --inputs in.npz --outputs values.npz --all
     """
     import graphport
     from graphport.cli import arrays
@@ -65,7 +73,7 @@ def verb(
     if not as_json_:
         print_findings(loaded.findings, color)
     given = random_inputs(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)
-    found = graphport.run(loaded, given, backend=backend, threads=threads)
+    found = graphport.run(loaded, given, backend=backend, threads=threads, every_value=every_value)
     if outputs is not None:
         arrays.write(outputs, found)
     _tell(found, outputs, as_json_=as_json_)
