@@ -320,3 +320,27 @@ def test_unknown_types_and_steps_are_refused(keywords, code):
     with pytest.raises(DiagnosticError) as error:
         gp.edit(net, **keywords)
     assert [finding.code for finding in error.value.diagnostics] == [code]
+
+
+def test_metadata_is_set_and_other_keys_remain(tmp_path):
+    proto = classifier()
+    onnx.helper.set_model_props(proto, {"author": "a", "license": "MIT"})
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    edit(path, tmp_path / "named.onnx", "--metadata", "author=b", "--metadata", "labels=cat,dog=2")
+    session: Any = onnxruntime.InferenceSession(str(tmp_path / "named.onnx"), providers=["CPUExecutionProvider"])
+    assert session.get_modelmeta().custom_metadata_map == {"author": "b", "license": "MIT", "labels": "cat,dog=2"}
+
+
+def test_metadata_of_tflite_is_a_buffer_by_name(tmp_path):
+    schema: Any = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    gp.save(perceptron(), tmp_path / "net.tflite")
+    edit(tmp_path / "net.tflite", tmp_path / "named.tflite", "--metadata", "author=b")
+    found = schema.Model.GetRootAsModel((tmp_path / "named.tflite").read_bytes(), 0)
+    entries = (found.Metadata(index) for index in range(found.MetadataLength()))
+    texts = {each.Name(): found.Buffers(each.Buffer()).DataAsNumpy().tobytes() for each in entries}
+    assert texts[b"author"] == b"b"
+
+
+def test_a_format_without_metadata_is_refused(net, tmp_path):
+    assert codes(edit(net, tmp_path / "net.nnef", "--metadata", "author=b", code=1)) == ["EDIT0015"]
+    assert not (tmp_path / "net.nnef").exists()

@@ -26,6 +26,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ir import rewrite
+from graphport.ir.carried import METADATA
 from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
@@ -72,7 +73,7 @@ class Edit:
     and name, `weights` arrays by constant. `layout` sets the layout of inputs and outputs of rank 4, by name or, under
     the empty name, of all: `nhwc` or `nchw`. `types` sets element types of inputs and outputs, with a Cast.
     `postprocess` appends `softmax`, `sigmoid`, `argmax` or `topk=K` to outputs, by name or, under the empty name, to
-    the first.
+    the first. `metadata` sets texts by key in the file's metadata; other keys remain.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -86,6 +87,7 @@ class Edit:
     layout: Mapping[str, str] = field(default_factory=dict[str, str])
     types: Mapping[str, str] = field(default_factory=dict[str, str])
     postprocess: Mapping[str, str] = field(default_factory=dict[str, str])
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def keeps_meaning(self) -> bool:
@@ -232,6 +234,8 @@ def _edited(model: Model, changes: Edit) -> Model:
         _set_type(graph, name, dtype, findings)
     _rename(graph, changes.rename, findings)
     raise_errors(findings)
+    if changes.metadata:
+        graph.notes[METADATA] = cast("dict[str, str]", graph.note(METADATA) or {}) | dict(changes.metadata)
     if any(
         (changes.attributes, changes.weights, changes.preprocess, changes.layout, changes.types, changes.postprocess)
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Unpack, cast
 
 from graphport import formats
 from graphport.api.dialect_graphs import custom_domains
@@ -22,6 +22,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.replacing import replacing
 from graphport.ir import rewrite
+from graphport.ir.carried import METADATA
 from graphport.ops.bind import bind_example
 from graphport.ops.infer import infer
 from graphport.ops.operand_presence import require_operands
@@ -165,13 +166,19 @@ def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Ex
     """Convert `model` to the dialect of a format.
 
     Raises:
-        DiagnosticError: LEG0002 for each operator that the format does not support.
+        DiagnosticError: LEG0002 for each operator that the format does not support; EDIT0015 the model has new
+            metadata, and the format has none.
     """
 
     def lifted(dialect: str) -> Graph:
         is_whole, newest = not options.get("allow_fragments"), options.get("ir_opset")
         return convert_to_dialect(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
 
+    stated = model.graph.note(METADATA)
+    if stated and not kind.has_metadata:
+        message = f"{kind.title} has no metadata: {', '.join(cast('dict[str, str]', stated))}"
+        formats_with = " or ".join(each.endings[0] for each in formats.FORMATS.values() if each.has_metadata)
+        raise DiagnosticError(Diagnostic("EDIT0015", message, model.graph.origin, f"write {formats_with}"))
     if isinstance(model, QuantizedModel):
         # The types of the quantization target are those of the format.
         options = _with_flavour(model, kind, options)

@@ -87,6 +87,12 @@ class _Pair(ParamType):
     type=_Pair("NAME=TYPE"),
     help="Element type of an input or output, with a Cast: ids=int32. Repeatable.",
 )
+@click.option(
+    "--metadata",
+    multiple=True,
+    type=_Pair("KEY=VALUE"),
+    help="Metadata of an ONNX or TFLite file. Repeatable.",
+)
 @click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Layout of four-axis inputs and outputs.")
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
@@ -108,6 +114,7 @@ def verb(
     preprocess: tuple[str, ...],
     postprocess: tuple[str, ...],
     set_type: tuple[tuple[str, str], ...],
+    metadata: tuple[tuple[str, str], ...],
     layout: tuple[str, ...],
     format: str | None,
     proof: Path | None,
@@ -145,6 +152,7 @@ def verb(
         layout=dict(map(_layout, layout)),
         types=dict(set_type),
         postprocess=dict(map(_step, postprocess)),
+        metadata=dict(metadata),
     )
     checked, asked = Checking(**verification(options)), {"edition": edition, **extract_package_options(options)}
     writer = extract_writer_options(options, dst, format)

@@ -137,6 +137,8 @@ class Format:
     """Archive types of the format's files (`zip`, `tar`, `gzip`): its reader reports damaged ones."""
     tells: bool = False
     """Whether its writer takes a list `findings` for its warnings."""
+    has_metadata: bool = False
+    """Whether its writer stores the note `METADATA`."""
     takes_any_model: bool = True
     """Whether its writer takes every model whose operators it has; otherwise it takes models of one kind."""
     preparations: tuple[str, ...] = ()

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 Notes: TypeAlias = "dict[str, object]"
 """Data that only the owner's format uses to write it back; copied with the owner, never compared."""
 
+METADATA = "metadata"
+"""Note of a graph: texts by key that every format with metadata writes, a `dict[str, str]`."""
+
 
 class SharedNotes(dict[str, object]):
     """Immutable notes shared by many owners; the property `notes` returns a private copy."""

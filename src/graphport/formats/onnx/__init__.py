@@ -63,4 +63,5 @@ FORMAT = Format(
     options=(FINDINGS,),
     choices=("external_data", "opset"),
     streamed=".onnx",
+    has_metadata=True,
 )

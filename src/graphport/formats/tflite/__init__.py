@@ -50,5 +50,6 @@ FORMAT = Format(
     ),
     options=("program",),
     streamed=".tflite",
+    has_metadata=True,
     tells=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, TrainingInfoProto
 
@@ -20,6 +20,7 @@ from graphport.formats.onnx.container.notes import MODEL, GraphNotes, ModelNotes
 from graphport.formats.onnx.container.placement import DataFile, Inside
 from graphport.formats.onnx.container.reader import parsed
 from graphport.ir import rewrite
+from graphport.ir.carried import METADATA
 from graphport.ir.graph import Value, walk
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ def _head(notes: ModelNotes, ir_version: int) -> ModelProto:
 
 def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected: Findings) -> ModelProto:
     versions = [OperatorSetIdProto(domain=domains.domain_of(d), version=v) for d, v in imports.items()]
-    proto = ModelProto(opset_import=versions, metadata_props=encode_properties(notes.metadata))
+    metadata = dict(notes.metadata) | cast("Mapping[str, str]", graph.note(METADATA) or {})
+    proto = ModelProto(opset_import=versions, metadata_props=encode_properties(tuple(metadata.items())))
     constants = {value.name for value in graph.constants}
     for each in notes.training:
         training = TrainingInfoProto.FromString(each)

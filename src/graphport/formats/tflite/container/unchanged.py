@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.replacing import replacing
 from graphport.formats.tflite.container.notes import READ
+from graphport.ir.carried import METADATA
 from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def copy_unchanged(graph: Graph, path: str | Path) -> bool:
         DiagnosticError: TFL0304 the file cannot be written.
     """
     found = _note(graph)
-    if found is None or _structure(graph, {}) not in found.structures:
+    if found is None or graph.note(METADATA) or _structure(graph, {}) not in found.structures:
         return False
     try:
         with replacing(path) as target:

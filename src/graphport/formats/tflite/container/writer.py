@@ -20,11 +20,12 @@ from graphport.formats.tflite.container.releases import least_release
 from graphport.formats.tflite.container.rounding import rounding_note
 from graphport.formats.tflite.container.tensors import Tensor
 from graphport.formats.tflite.container.unchanged import copy_unchanged
+from graphport.ir import carried
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from graphport.core.storage import Storage
@@ -86,7 +87,9 @@ class _Writer:
     def model(self, graph: Graph) -> Table:
         """Build the root table."""
         self.subgraph(graph)
-        metadata = _with_release(graph.notes.get(METADATA) if graph.has_notes else None, list(self.codes))
+        stated = cast("Mapping[str, str]", graph.note(carried.METADATA) or {})
+        texts = {name: text.encode() for name, text in stated.items()}
+        metadata = _with_release(graph.note(METADATA), list(self.codes)) | texts
         self._move_weights()
         description = graph.notes.get(WRITTEN_BY) if graph.has_notes else None
         return "Model", {
