@@ -11,11 +11,11 @@ from graphport.core.storage import Bytes, FileStorage, storage_of
 from graphport.formats.nnef.container.items import (
     Converted,
     Fill,
-    ItemKind,
     ItemStorage,
     ItemType,
     Linear,
     Logarithmic,
+    NumberEncoding,
     regrouped,
 )
 from tests.every import every
@@ -61,7 +61,7 @@ def test_decoding_is_the_same_in_chunks(bits, numbers, limit):
     data = packed(numbers, bits)
     if bits % 8 == 0:
         data = b"".join(number.to_bytes(bits // 8, "little") for number in numbers)
-    storage = ItemStorage(Bytes(data), 0, ItemType(ItemKind.UNSIGNED, bits), (len(numbers),))
+    storage = ItemStorage(Bytes(data), 0, ItemType(NumberEncoding.UNSIGNED, bits), (len(numbers),))
     if bits not in (2, 4):
         assert storage.numpy().tolist() == numbers
         assert b"".join(map(bytes, storage.chunks(limit))) == storage.numpy().tobytes()
@@ -95,9 +95,9 @@ def test_codes_stand_for_the_reals_of_the_formulas():
 @pytest.mark.parametrize(
     ("item", "text"),
     [
-        (ItemType(ItemKind.FLOAT, 32), "float of 32 bits"),
-        (ItemType(ItemKind.LOGICAL, 1), "logical of 1 bit"),
-        (ItemType(ItemKind.SIGNED, 8, is_quantized=True), "quantized signed integer of 8 bits"),
+        (ItemType(NumberEncoding.FLOAT, 32), "float of 32 bits"),
+        (ItemType(NumberEncoding.LOGICAL, 1), "logical of 1 bit"),
+        (ItemType(NumberEncoding.SIGNED, 8, is_quantized=True), "quantized signed integer of 8 bits"),
     ],
 )
 def test_an_item_says_what_it_is(item, text):

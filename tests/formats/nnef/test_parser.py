@@ -227,7 +227,7 @@ def test_without_semicolons_a_bracket_on_a_new_line_begins_a_statement():
 def test_a_list_of_extensions_is_separated_by_spaces_or_commas():
     for separator in (" ", ", ", "\n", ";\nextension "):
         document = tree(f"version 1.0;\nextension A_b{separator}C_d;\n{BODY}")
-        assert [word.text for extension in document.extensions for word in extension.words] == ["A_b", "C_d"]
+        assert [word.text for extension in document.extensions for word in extension.names] == ["A_b", "C_d"]
 
 
 def test_nesting_has_a_limit_that_is_a_setting():

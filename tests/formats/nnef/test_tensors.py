@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, Bytes, FileStorage, MappedFile, Storage, storage_of
-from graphport.formats.nnef.container.items import Converted, ItemKind, ItemType
+from graphport.formats.nnef.container.items import Converted, ItemType, NumberEncoding
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.tensors import Region, read_tensor, tensor_file
 from tests.every import every
@@ -382,7 +382,7 @@ def test_the_provisional_layout_is_written(dtype):
 
 def test_provisional_files_have_no_logical_items():
     tensor = opened(written(storage_of(np.array([True, False, True])), edition=PROVISIONAL))
-    assert tensor.item == ItemType(ItemKind.UNSIGNED, 1)
+    assert tensor.item == ItemType(NumberEncoding.UNSIGNED, 1)
     assert tensor.storage.numpy().tolist() == [1, 0, 1]
 
 
@@ -411,7 +411,7 @@ def test_plain_files_have_only_items_that_all_readers_know():
 
 def test_codes_are_marked_as_such():
     content = written(storage_of(np.array([1, 2], np.uint8)), is_quantized=True)
-    assert opened(content).item == ItemType(ItemKind.UNSIGNED, 8, is_quantized=True)
+    assert opened(content).item == ItemType(NumberEncoding.UNSIGNED, 8, is_quantized=True)
 
 
 def huge(shape, dtype: DType = DType.FLOAT32) -> Storage:

@@ -133,14 +133,14 @@ class _Checker:
     def _extensions(self) -> None:
         symbols: list[str] = []
         for extension in self._document.extensions:
-            words = [word.text for word in extension.words]
+            words = [word.text for word in extension.names]
             if words[0] == _SYMBOLS:
                 symbols += words[1:]
                 words = words[:1]
             elif extension.is_spaced and not words[0].startswith(_TRACT):
                 message = "names of extensions without a comma between them: Khronos' parser stops at the second"
-                self._findings.warn("NNEF0339", message, extension.words[1], "put a comma between them")
-            for word, node in zip(words, extension.words, strict=False):
+                self._findings.warn("NNEF0339", message, extension.names[1], "put a comma between them")
+            for word, node in zip(words, extension.names, strict=False):
                 self._extension(word, node)
         self._symbols = tuple(symbols)
 

@@ -13,7 +13,7 @@ from graphport.formats.nnef.container.syntax import (
     TypeExpression,
     TypeName,
 )
-from graphport.formats.nnef.container.words import Fault, Words
+from graphport.formats.nnef.container.token_cursor import Fault, TokenCursor
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -21,63 +21,63 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-def read_type(words: Words, depth: int = 0) -> TypeExpression:
+def read_type(tokens: TokenCursor, depth: int = 0) -> TypeExpression:
     """Parse the type declared at the current token.
 
     Raises:
         Fault: NNEF0207 nested too deep, NNEF0213 syntax of the other edition, or no type.
     """
-    start = words.start
-    if depth > words.limits.type_nesting:
-        message = f"the type nesting is deeper than {words.limits.type_nesting} levels"
-        raise Fault(Diagnostic("NNEF0207", message, words.here(), "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more"))
-    declared = _tuple_type(words, depth) if words.word == "(" else _simple_type(words)
-    while words.word == "[" and words.peek() == "]":
-        words.advance()
-        words.advance()
+    start = tokens.start
+    if depth > tokens.limits.type_nesting:
+        message = f"the type nesting is deeper than {tokens.limits.type_nesting} levels"
+        raise Fault(Diagnostic("NNEF0207", message, tokens.here(), "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more"))
+    declared = _tuple_type(tokens, depth) if tokens.lexeme == "(" else _simple_type(tokens)
+    while tokens.lexeme == "[" and tokens.peek() == "]":
+        tokens.advance()
+        tokens.advance()
         depth += 1
-        declared = ArrayType(declared, start, words.last)
-        if depth > words.limits.type_nesting:
-            return read_type(words, depth)
+        declared = ArrayType(declared, start, tokens.last)
+        if depth > tokens.limits.type_nesting:
+            return read_type(tokens, depth)
     return declared
 
 
-def _tuple_type(words: Words, depth: int) -> TypeExpression:
-    start = words.start
-    words.advance()
-    items = [read_type(words, depth + 1)]
-    while words.take(","):
-        items.append(read_type(words, depth + 1))
+def _tuple_type(tokens: TokenCursor, depth: int) -> TypeExpression:
+    start = tokens.start
+    tokens.advance()
+    items = [read_type(tokens, depth + 1)]
+    while tokens.accept(","):
+        items.append(read_type(tokens, depth + 1))
     if len(items) < 2:
-        raise words.fault("','", "a tuple has at least two items")
-    words.expect(")", "',' or ')'")
-    return TupleType(tuple(items), start, words.last)
+        raise tokens.fault("','", "a tuple has at least two items")
+    tokens.expect(")", "',' or ')'")
+    return TupleType(tuple(items), start, tokens.last)
 
 
-def _simple_type(words: Words) -> TypeExpression:
-    start, word = words.start, words.word
-    if word == "tensor" and words.is_final:
-        return _tensor_type(words)
-    if word in PRIMITIVES[words.edition] or word == ("?" if words.is_final else "tensor"):
-        words.advance()
-        return TypeName(word, start, words.last)
-    if words.is_final and word == "extent":
+def _simple_type(tokens: TokenCursor) -> TypeExpression:
+    start, lexeme = tokens.start, tokens.lexeme
+    if lexeme == "tensor" and tokens.is_final:
+        return _tensor_type(tokens)
+    if lexeme in PRIMITIVES[tokens.edition] or lexeme == ("?" if tokens.is_final else "tensor"):
+        tokens.advance()
+        return TypeName(lexeme, start, tokens.last)
+    if tokens.is_final and lexeme == "extent":
         message = "'extent' is a type of the provisional edition"
-        raise Fault(Diagnostic("NNEF0213", message, words.here(), "the final edition calls it 'integer'"))
-    if not words.is_final and word == "integer":
+        raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "the final edition calls it 'integer'"))
+    if not tokens.is_final and lexeme == "integer":
         message = "'integer' is a type of the final edition"
-        raise Fault(Diagnostic("NNEF0213", message, words.here(), "the provisional edition calls it 'extent'"))
-    kinds = "tensor<…>, integer" if words.is_final else "tensor, extent"
-    raise words.fault("a type", f"a type is {kinds}, scalar, logical, string, an array or a tuple of these")
+        raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "the provisional edition calls it 'extent'"))
+    kinds = "tensor<…>, integer" if tokens.is_final else "tensor, extent"
+    raise tokens.fault("a type", f"a type is {kinds}, scalar, logical, string, an array or a tuple of these")
 
 
-def _tensor_type(words: Words) -> TypeExpression:
-    start = words.start
-    words.advance()
-    words.expect("<", help="the final edition says what a tensor holds: tensor<scalar>")
+def _tensor_type(tokens: TokenCursor) -> TypeExpression:
+    start = tokens.start
+    tokens.advance()
+    tokens.expect("<", help="the final edition says what a tensor holds: tensor<scalar>")
     item = None
-    if words.word in PRIMITIVES[words.edition] or words.word == "?":
-        item = words.advance()
-    if not words.take_greater():
-        raise words.fault("'>'")
-    return TensorType(item, start, words.last)
+    if tokens.lexeme in PRIMITIVES[tokens.edition] or tokens.lexeme == "?":
+        item = tokens.advance()
+    if not tokens.accept_greater():
+        raise tokens.fault("'>'")
+    return TensorType(item, start, tokens.last)

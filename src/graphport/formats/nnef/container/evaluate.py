@@ -100,7 +100,7 @@ def equal(left: Value, right: Value) -> bool:
     return bool(left == right)
 
 
-def is_less(left: Value, right: Value) -> bool:
+def less_than(left: Value, right: Value) -> bool:
     """Whether one number is less than another."""
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         return _decided(decide_less(left, right), left, right)
@@ -244,10 +244,10 @@ _SCALAR: dict[str, Callable[[float, float], float]] = {
     "^": _real_power,
 }
 _COMPARISONS: dict[str, Callable[[Value, Value], bool]] = {
-    "<": is_less,
-    "<=": lambda a, b: not is_less(b, a),
-    ">": lambda a, b: is_less(b, a),
-    ">=": lambda a, b: not is_less(a, b),
+    "<": less_than,
+    "<=": lambda a, b: not less_than(b, a),
+    ">": lambda a, b: less_than(b, a),
+    ">=": lambda a, b: not less_than(a, b),
     "==": equal,
     "!=": lambda a, b: not equal(a, b),
     "in": lambda a, b: contains(b, a),

@@ -28,16 +28,16 @@ from graphport.formats.nnef.container.syntax import (
     Tuple,
     Unary,
 )
-from graphport.formats.nnef.container.words import Fault
+from graphport.formats.nnef.container.token_cursor import Fault
 
 if TYPE_CHECKING:
-    from graphport.formats.nnef.container.words import Words
+    from graphport.formats.nnef.container.token_cursor import TokenCursor
 
 PRIMITIVES = {
     Edition.PROVISIONAL: frozenset(["extent", "scalar", "logical", "string"]),
     Edition.FINAL: frozenset(["integer", "scalar", "logical", "string"]),
 }
-"""Words that name a primitive type, and cast to it."""
+"""Keywords of primitive types, which are also the names of casts."""
 
 PRECEDENCE = {
     "in": 1,
@@ -107,12 +107,12 @@ class _Construct:
 
 
 class Expressions:
-    """Reads expressions of `words`, one at each call of `parse`."""
+    """Reads expressions of `tokens`, one at each call of `parse`."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
-        self._builtins = _BUILTINS[words.edition]
-        self._types = PRIMITIVES[words.edition] | {"?"}
+    def __init__(self, tokens: TokenCursor) -> None:
+        self._tokens = tokens
+        self._builtins = _BUILTINS[tokens.edition]
+        self._types = PRIMITIVES[tokens.edition] | {"?"}
         self._open: list[_Construct] = []
         self._value: Expression = Logical(value=False)
         self._group: tuple[int, int] | None = None
@@ -137,29 +137,29 @@ class Expressions:
     # ── operand position ──
 
     def _operand(self) -> _Next:
-        words = self._words
-        word = words.word
-        if len(self._open) > words.limits.nesting:
-            message = f"the expression nesting is deeper than {words.limits.nesting} levels"
-            raise Fault(Diagnostic("NNEF0207", message, words.here(), "GRAPHPORT_LIMITS=nnef.nesting=N allows more"))
-        if words.is_identifier(word):
+        tokens = self._tokens
+        lexeme = tokens.lexeme
+        if len(self._open) > tokens.limits.nesting:
+            message = f"the expression nesting is deeper than {tokens.limits.nesting} levels"
+            raise Fault(Diagnostic("NNEF0207", message, tokens.here(), "GRAPHPORT_LIMITS=nnef.nesting=N allows more"))
+        if tokens.is_identifier(lexeme):
             return self._name()
-        if word in self._builtins:
+        if lexeme in self._builtins:
             return self._builtin()
-        if word == "[":
+        if lexeme == "[":
             return self._array()
-        if word == "(":
+        if lexeme == "(":
             return self._push(_ConstructKind.GROUP)
-        if word in _PREFIX and word:
+        if lexeme in _PREFIX and lexeme:
             return self._push(_ConstructKind.UNARY, _UNARY)
         return self._literal()
 
     def _push(self, kind: _ConstructKind, strength: int = _BRACKET, left: Expression | None = None) -> _Next:
         """Open a construct with the current token, and advance."""
-        words = self._words
-        start = words.start if left is None else left.start
-        self._open.append(_Construct(kind, start, strength, words.word, left))
-        words.advance()
+        tokens = self._tokens
+        start = tokens.start if left is None else left.start
+        self._open.append(_Construct(kind, start, strength, tokens.lexeme, left))
+        tokens.advance()
         return _Next.OPERAND
 
     def _have(self, value: Expression) -> _Next:
@@ -167,102 +167,102 @@ class Expressions:
         return _Next.OPERATOR
 
     def _name(self) -> _Next:
-        words = self._words
-        name = words.name("an operand")
+        tokens = self._tokens
+        name = tokens.name("an operand")
         generic = None
-        if words.word == "<" and words.peek(2) == ">" and words.peek(3) == "(" and words.peek() in self._types:
-            words.advance()
-            generic = words.advance()
-            words.advance()
-        elif words.word != "(" or self._begins_statement():
+        if tokens.lexeme == "<" and tokens.peek(2) == ">" and tokens.peek(3) == "(" and tokens.peek() in self._types:
+            tokens.advance()
+            generic = tokens.advance()
+            tokens.advance()
+        elif tokens.lexeme != "(" or self._begins_statement():
             return self._have(name)
         self._push(_ConstructKind.CALL, left=name)
         self._open[-1].generic = generic
-        if words.take(")"):
+        if tokens.accept(")"):
             message = f"'{name.text}' is called without arguments"
-            raise Fault(Diagnostic("NNEF0206", message, words.since(name.start), "every operation takes at least one"))
+            raise Fault(Diagnostic("NNEF0206", message, tokens.since(name.start), "every operation takes at least one"))
         return self._argument(self._open[-1])
 
     def _argument(self, call: _Construct) -> _Next:
-        words = self._words
+        tokens = self._tokens
         call.name = None
         call.right = None
-        if words.peek() == "=":
-            call.name = words.name("an argument's name")
-            words.advance()
+        if tokens.peek() == "=":
+            call.name = tokens.name("an argument's name")
+            tokens.advance()
         return _Next.OPERAND
 
     def _builtin(self) -> _Next:
-        words = self._words
-        if words.peek() != "(":
+        tokens = self._tokens
+        if tokens.peek() != "(":
             raise Fault(
                 Diagnostic(
                     "NNEF0202",
-                    f"'{words.word}' is a keyword, not an identifier",
-                    words.here(),
-                    f"use a different name, or call the built-in function: {words.word}(…)",
+                    f"'{tokens.lexeme}' is a keyword, not an identifier",
+                    tokens.here(),
+                    f"use a different name, or call the built-in function: {tokens.lexeme}(…)",
                 )
             )
-        start, word = words.start, words.advance()
+        start, lexeme = tokens.start, tokens.advance()
         self._push(_ConstructKind.BUILTIN)
-        self._open[-1].start, self._open[-1].text = start, word
+        self._open[-1].start, self._open[-1].text = start, lexeme
         return _Next.OPERAND
 
     def _array(self) -> _Next:
-        words = self._words
-        start = words.start
+        tokens = self._tokens
+        start = tokens.start
         self._push(_ConstructKind.ARRAY)
-        if words.take("]"):
+        if tokens.accept("]"):
             self._open.pop()
-            return self._have(Array((), start, words.last))
-        if words.is_final and words.take("for"):
+            return self._have(Array((), start, tokens.last))
+        if tokens.is_final and tokens.accept("for"):
             return self._loop(self._open[-1])
         return _Next.OPERAND
 
     def _loop(self, array: _Construct) -> _Next:
-        words = self._words
+        tokens = self._tokens
         array.kind = _ConstructKind.SOURCE
-        array.name = words.name("the name of an iterator")
-        words.expect("in", "'in' and the array to go through")
+        array.name = tokens.name("the name of an iterator")
+        tokens.expect("in", "'in' and the array to go through")
         return _Next.OPERAND
 
     def _literal(self) -> _Next:
-        words = self._words
-        word, start = words.word, words.start
-        if word in ("true", "false"):
-            words.advance()
-            return self._have(Logical(word == "true", start, words.last))
-        is_number = "0" <= word[:1] <= "9"
-        if not is_number and word[:1] not in ("'", '"'):
+        tokens = self._tokens
+        lexeme, start = tokens.lexeme, tokens.start
+        if lexeme in ("true", "false"):
+            tokens.advance()
+            return self._have(Logical(lexeme == "true", start, tokens.last))
+        is_number = "0" <= lexeme[:1] <= "9"
+        if not is_number and lexeme[:1] not in ("'", '"'):
             raise self._no_operand()
         sound = _SOUND_NUMBER if is_number else _SOUND_STRING
         negative = bool(self._open) and self._open[-1].kind is _ConstructKind.UNARY and self._open[-1].text == "-"
-        if not sound.fullmatch(word) and words.examine(negative=negative):
+        if not sound.fullmatch(lexeme) and tokens.examine(negative=negative):
             raise Fault(None)
-        words.advance()
-        return self._have((Number if is_number else String)(word, start, words.last))
+        tokens.advance()
+        return self._have((Number if is_number else String)(lexeme, start, tokens.last))
 
     def _no_operand(self) -> Fault:
-        words = self._words
-        if words.word in words.keywords:
-            message = f"'{words.word}' is a keyword, not an identifier"
+        tokens = self._tokens
+        if tokens.lexeme in tokens.keywords:
+            message = f"'{tokens.lexeme}' is a keyword, not an identifier"
             return Fault(
-                Diagnostic("NNEF0202", message, words.here(), f"use a different name, for example '{words.word}_'")
+                Diagnostic("NNEF0202", message, tokens.here(), f"use a different name, for example '{tokens.lexeme}_'")
             )
-        remedy = "there is one comma too many" if self._open and words.word in (")", "]") else None
-        return words.fault("an expression", remedy)
+        remedy = "there is one comma too many" if self._open and tokens.lexeme in (")", "]") else None
+        return tokens.fault("an expression", remedy)
 
     # ── after an operand ──
 
     def _operator(self) -> _Next:
-        word = self._words.word
-        if word == "[" and not self._begins_statement():
+        lexeme = self._tokens.lexeme
+        if lexeme == "[" and not self._begins_statement():
             return self._subscript()
-        if strength := PRECEDENCE.get(word):
-            self._check_edition(word)
+        if strength := PRECEDENCE.get(lexeme):
+            self._check_edition(lexeme)
             self._reduce(strength)
             return self._push_binary(_ConstructKind.BINARY, strength)
-        if word == "if":
+        if lexeme == "if":
             self._reduce(_LOOSEST)
             if not (self._open and self._open[-1].kind is _ConstructKind.SOURCE):
                 return self._push_binary(_ConstructKind.IF, _BRACKET)
@@ -273,27 +273,27 @@ class Expressions:
         return self._go_on(self._open[-1])
 
     def _check_edition(self, operator: str) -> None:
-        words = self._words
-        if operator == "in" and not words.is_final:
+        tokens = self._tokens
+        if operator == "in" and not tokens.is_final:
             message = "the operator 'in' belongs to the final edition"
-            raise Fault(Diagnostic("NNEF0213", message, words.here(), "compare the items one by one with '=='"))
+            raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "compare the items one by one with '=='"))
 
     def _push_binary(self, kind: _ConstructKind, strength: int) -> _Next:
-        if len(self._open) > self._words.limits.nesting:
+        if len(self._open) > self._tokens.limits.nesting:
             return _Next.OPERAND  # where the depth is a finding
         return self._push(kind, strength, self._value)
 
     def _subscript(self) -> _Next:
-        words = self._words
+        tokens = self._tokens
         self._push(_ConstructKind.SUBSCRIPT, left=self._value)
-        if words.word != ":":
+        if tokens.lexeme != ":":
             return _Next.OPERAND
         self._open[-1].kind = _ConstructKind.RANGE
-        words.advance()
+        tokens.advance()
         return self._end_range(self._open[-1])
 
     def _end_range(self, subscript: _Construct) -> _Next:
-        if self._words.word != "]":
+        if self._tokens.lexeme != "]":
             return _Next.OPERAND
         return self._finish(Range(_require(subscript.left), subscript.right, None))
 
@@ -313,109 +313,109 @@ class Expressions:
     def _finish(self, value: Expression) -> _Next:
         """Close the innermost construct with `value`, and advance."""
         value.start = self._open.pop().start
-        self._words.advance()
-        value.stop = self._words.last
+        self._tokens.advance()
+        value.stop = self._tokens.last
         return self._have(value)
 
     def _go_on(self, top: _Construct) -> _Next:
-        word = self._words.word
+        lexeme = self._tokens.lexeme
         match top.kind:
             case _ConstructKind.GROUP | _ConstructKind.ARRAY | _ConstructKind.CALL:
-                return self._in_list(top, word)
-            case _ConstructKind.BUILTIN if word == ")":
+                return self._in_list(top, lexeme)
+            case _ConstructKind.BUILTIN if lexeme == ")":
                 return self._finish(Builtin(top.text, self._value))
-            case _ConstructKind.SUBSCRIPT if word == "]":
+            case _ConstructKind.SUBSCRIPT if lexeme == "]":
                 return self._finish(Subscript(_require(top.left), self._value))
-            case _ConstructKind.SUBSCRIPT if word == ":":
+            case _ConstructKind.SUBSCRIPT if lexeme == ":":
                 top.kind, top.right = _ConstructKind.RANGE, self._value
-                self._words.advance()
+                self._tokens.advance()
                 return self._end_range(top)
-            case _ConstructKind.RANGE if word == "]":
+            case _ConstructKind.RANGE if lexeme == "]":
                 return self._finish(Range(_require(top.left), top.right, self._value))
-            case _ConstructKind.IF if word == "else":
+            case _ConstructKind.IF if lexeme == "else":
                 top.kind, top.strength, top.right = _ConstructKind.ELSE, _SELECT, self._value
-                self._words.advance()
+                self._tokens.advance()
                 return _Next.OPERAND
             case _ConstructKind.SOURCE | _ConstructKind.CONDITION | _ConstructKind.YIELD:
-                return self._in_comprehension(top, word)
+                return self._in_comprehension(top, lexeme)
             case _:
                 raise self._unclosed(top)
 
-    def _in_list(self, top: _Construct, word: str) -> _Next:
-        words = self._words
+    def _in_list(self, top: _Construct, lexeme: str) -> _Next:
+        tokens = self._tokens
         closing = "]" if top.kind is _ConstructKind.ARRAY else ")"
-        if word == "for" and top.kind is _ConstructKind.ARRAY and not words.is_final and not top.items:
+        if lexeme == "for" and top.kind is _ConstructKind.ARRAY and not tokens.is_final and not top.items:
             top.right = self._value
-            words.advance()
+            tokens.advance()
             return self._loop(top)
-        if word not in (",", closing):
+        if lexeme not in (",", closing):
             raise self._unclosed(top)
-        if top.kind is _ConstructKind.GROUP and word == ")" and not top.items:
+        if top.kind is _ConstructKind.GROUP and lexeme == ")" and not top.items:
             self._open.pop()
-            words.advance()
-            self._group = self._group or (top.start, words.last)
+            tokens.advance()
+            self._group = self._group or (top.start, tokens.last)
             return _Next.OPERATOR
         if top.kind is _ConstructKind.CALL:
             start = self._value.start if top.name is None else top.name.start
-            top.arguments.append(Argument(top.name and top.name.text, self._value, start, words.last))
+            top.arguments.append(Argument(top.name and top.name.text, self._value, start, tokens.last))
         else:
             top.items.append(self._value)
-        if word == ",":
-            words.advance()
+        if lexeme == ",":
+            tokens.advance()
             return self._argument(top) if top.kind is _ConstructKind.CALL else _Next.OPERAND
         return self._finish(_listed(top))
 
-    def _in_comprehension(self, top: _Construct, word: str) -> _Next:
-        words = self._words
-        if top.kind is _ConstructKind.SOURCE and word in (",", "if", "yield", "]"):
+    def _in_comprehension(self, top: _Construct, lexeme: str) -> _Next:
+        tokens = self._tokens
+        if top.kind is _ConstructKind.SOURCE and lexeme in (",", "if", "yield", "]"):
             name = top.name
             if name is not None:
-                top.loops.append(Loop(name, self._value, name.start, words.last))
+                top.loops.append(Loop(name, self._value, name.start, tokens.last))
                 top.name = None
-            if word == "," and words.is_final:
-                words.advance()
+            if lexeme == "," and tokens.is_final:
+                tokens.advance()
                 return self._loop(top)
-            if word == "if":
+            if lexeme == "if":
                 top.kind = _ConstructKind.CONDITION
-                words.advance()
+                tokens.advance()
                 return _Next.OPERAND
         elif top.kind is _ConstructKind.CONDITION:
             top.left = self._value
         body = top.right
-        if words.is_final and word == "yield" and top.kind is not _ConstructKind.YIELD:
+        if tokens.is_final and lexeme == "yield" and top.kind is not _ConstructKind.YIELD:
             top.kind = _ConstructKind.YIELD
-            words.advance()
+            tokens.advance()
             return _Next.OPERAND
         if top.kind is _ConstructKind.YIELD:
             body = self._value
-        if word != "]" or body is None:
+        if lexeme != "]" or body is None:
             raise self._unclosed(top)
         return self._finish(Comprehension(tuple(top.loops), top.left, body))
 
     def _unclosed(self, top: _Construct) -> Fault:
-        words = self._words
+        tokens = self._tokens
         expected = {
             _ConstructKind.GROUP: "',' or ')'",
             _ConstructKind.ARRAY: "',' or ']'",
             _ConstructKind.CALL: "',' or ')'",
             _ConstructKind.BUILTIN: "')'",
             _ConstructKind.SUBSCRIPT: "':' or ']'",
-            _ConstructKind.SOURCE: "'if' or 'yield'" if words.is_final else "'if' or ']'",
-            _ConstructKind.CONDITION: "'yield'" if words.is_final else "']'",
+            _ConstructKind.SOURCE: "'if' or 'yield'" if tokens.is_final else "'if' or ']'",
+            _ConstructKind.CONDITION: "'yield'" if tokens.is_final else "']'",
             _ConstructKind.IF: "'else'",
         }.get(top.kind, "']'")
-        line = words.findings.source.position(top.start)[0]
+        line = tokens.findings.source.position(top.start)[0]
         remedy = f"to go on with the expression that begins in line {line}"
-        if words.word == "for" and top.kind is _ConstructKind.ARRAY:
+        if tokens.lexeme == "for" and top.kind is _ConstructKind.ARRAY:
             remedy = "a comprehension is written [for i in items yield i]"
-        return words.fault(expected, remedy)
+        return tokens.fault(expected, remedy)
 
     def _begins_statement(self) -> bool:
         """Whether the bracket here opens the left side of the next statement: semicolons may be missing before it."""
-        words = self._words
-        if words.is_final or any(each.strength == _BRACKET for each in self._open) or not words.begins_line():
+        tokens = self._tokens
+        if tokens.is_final or any(each.strength == _BRACKET for each in self._open) or not tokens.begins_line():
             return False
-        return words.after_bracket() in ("=", ",")
+        return tokens.after_bracket() in ("=", ",")
 
 
 def _require(operand: Expression | None) -> Expression:

@@ -28,7 +28,7 @@ from graphport.formats.nnef.container.syntax import (
     Unary,
     is_literal,
 )
-from graphport.formats.nnef.container.words import KEYWORDS, Fault, Words
+from graphport.formats.nnef.container.token_cursor import KEYWORDS, Fault, TokenCursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -241,12 +241,12 @@ class FlatStatements:
         if _PAIRS.fullmatch(text):
             return tuple([_pair(match) for match in _PAIR.finditer(text)])
         own = Findings(self._findings.source, 0)
-        words = Words(text, self._edition, own, self._limits)
+        tokens = TokenCursor(text, self._edition, own, self._limits)
         try:
-            array = Expressions(words).parse()
+            array = Expressions(tokens).parse()
         except Fault:
             return None
-        if words.word or own.has_errors or not isinstance(array, Array) or not self._is_flat(array.items):
+        if tokens.lexeme or own.has_errors or not isinstance(array, Array) or not self._is_flat(array.items):
             return None
         return array.items
 

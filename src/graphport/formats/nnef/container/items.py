@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-class ItemKind(StrEnum):
-    """Kind of an item's bits."""
+class NumberEncoding(StrEnum):
+    """How the bits of an item encode a number."""
 
     FLOAT = "float"
     UNSIGNED = "unsigned integer"
@@ -69,7 +69,7 @@ class ItemType:
     `is_quantized`: they are codes of real numbers; `decoding` is the mapping if the file contains it.
     """
 
-    kind: ItemKind
+    kind: NumberEncoding
     bits: int
     is_quantized: bool = False
     decoding: Linear | Logarithmic | None = None
@@ -79,7 +79,7 @@ class ItemType:
         """The dtype of a storage of such items: their own, the next wider one, or float32 for decoded codes."""
         if self.decoding is not None:
             return DType.FLOAT32
-        if self.kind is ItemKind.LOGICAL:
+        if self.kind is NumberEncoding.LOGICAL:
             return DType.BOOL
         own = next((dtype for dtype in _DTYPES[self.kind] if dtype.bits == self.bits), None)
         return own or next(dtype for dtype in _DTYPES[self.kind] if dtype.bits > max(self.bits, 7))
@@ -87,7 +87,7 @@ class ItemType:
     @property
     def is_direct(self) -> bool:
         """Whether a storage can be a view of the file."""
-        return self.decoding is None and self.kind is not ItemKind.LOGICAL and self.dtype.bits == self.bits
+        return self.decoding is None and self.kind is not NumberEncoding.LOGICAL and self.dtype.bits == self.bits
 
     def __str__(self) -> str:
         quantized = "quantized " if self.is_quantized else ""
@@ -95,9 +95,9 @@ class ItemType:
 
 
 _DTYPES = {
-    ItemKind.FLOAT: (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64),
-    ItemKind.UNSIGNED: (DType.UINT2, DType.UINT4, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64),
-    ItemKind.SIGNED: (DType.INT2, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT64),
+    NumberEncoding.FLOAT: (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64),
+    NumberEncoding.UNSIGNED: (DType.UINT2, DType.UINT4, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64),
+    NumberEncoding.SIGNED: (DType.INT2, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT64),
 }
 
 
@@ -228,14 +228,14 @@ def regrouped(pieces: Iterable[memoryview], size: int) -> Iterator[memoryview]:
 
 
 def _decoded(raw: Array, item: ItemType, count: int) -> Array:
-    if item.kind is ItemKind.LOGICAL and item.bits == 8:
+    if item.kind is NumberEncoding.LOGICAL and item.bits == 8:
         return raw != 0
-    if item.kind is ItemKind.FLOAT:
+    if item.kind is NumberEncoding.FLOAT:
         return raw.view(f"<f{item.bits // 8}")
     fields = _fields(raw, item.bits, count)
-    if item.kind is ItemKind.LOGICAL:
+    if item.kind is NumberEncoding.LOGICAL:
         return fields != 0
-    if item.kind is ItemKind.SIGNED:
+    if item.kind is NumberEncoding.SIGNED:
         sign = fields.dtype.type(1 << (item.bits - 1))
         fields = ((fields ^ sign) - sign).view(fields.dtype.str.replace("u", "i"))
     if item.decoding is None:

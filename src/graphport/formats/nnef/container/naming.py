@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphport.core.file_names import FileNames, is_safe, safe_path
 from graphport.core.names import identifier, unique
 from graphport.formats.nnef.container.packaging import DATA
-from graphport.formats.nnef.container.words import KEYWORDS
+from graphport.formats.nnef.container.token_cursor import KEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -39,7 +39,7 @@ from graphport.formats.nnef.container.syntax import (
     Unary,
     Version,
 )
-from graphport.formats.nnef.container.words import Fault, Words
+from graphport.formats.nnef.container.token_cursor import Fault, TokenCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,9 +81,9 @@ def parse_fragments(source: Source) -> tuple[Fragment, ...]:
 class _Parser:
     def __init__(self, source: Source, edition: Edition, limits: Limits) -> None:
         self._findings = Findings(source, limits.findings)
-        self._words = Words(source.text or "", edition, self._findings, limits)
-        self._expressions = Expressions(self._words)
-        self._flat = FlatStatements(self._words.text, edition, self._findings, limits)
+        self._tokens = TokenCursor(source.text or "", edition, self._findings, limits)
+        self._expressions = Expressions(self._tokens)
+        self._flat = FlatStatements(self._tokens.text, edition, self._findings, limits)
         self._extensions: list[Extension] = []
         self._fragments: list[Fragment] = []
         self._graph: Graph | None = None
@@ -91,16 +91,16 @@ class _Parser:
         self._unread: set[str] = set()
 
     def document(self) -> Parsed:
-        words = self._words
+        tokens = self._tokens
         version = self._recover(self._version)
-        while words.word:
+        while tokens.lexeme:
             self._recover(self._definition)
         if not self._has_graph:
             self._error(
-                "NNEF0205", "the document has no graph", words.here(), "graph name( inputs ) -> ( outputs ) { … }"
+                "NNEF0205", "the document has no graph", tokens.here(), "graph name( inputs ) -> ( outputs ) { … }"
             )
         document = Document(
-            words.edition,
+            tokens.edition,
             version,
             tuple(self._extensions),
             tuple(self._fragments),
@@ -108,12 +108,12 @@ class _Parser:
             self._findings.source,
             frozenset(self._unread),
             0,
-            len(words.text),
+            len(tokens.text),
         )
         return Parsed(document, self._findings.sorted_by_location())
 
     def fragments(self) -> tuple[Fragment, ...]:
-        while self._words.word:
+        while self._tokens.lexeme:
             self._recover(self._definition)
         raise_errors(self._findings.sorted_by_location())
         return tuple(self._fragments)
@@ -130,9 +130,9 @@ class _Parser:
             return read()
         except Fault as fault:
             self._note(fault)
-        while self._words.word and not self._at_definition():
-            self._words.examine()
-            self._words.advance()
+        while self._tokens.lexeme and not self._at_definition():
+            self._tokens.examine()
+            self._tokens.advance()
         return None
 
     def _note(self, fault: Fault) -> None:
@@ -140,66 +140,66 @@ class _Parser:
             self._findings.add(fault.finding)
 
     def _at_definition(self) -> bool:
-        words = self._words
-        begins = words.word in ("fragment", "graph") or (words.word == "extension" and words.is_final)
-        return begins and words.peek() not in _NOT_IN_HEADERS
+        tokens = self._tokens
+        begins = tokens.lexeme in ("fragment", "graph") or (tokens.lexeme == "extension" and tokens.is_final)
+        return begins and tokens.peek() not in _NOT_IN_HEADERS
 
     # ── definitions ──
 
     def _version(self) -> Version:
-        words = self._words
-        start = words.start
-        if words.word != "version":
-            example = "version 1.0;" if words.is_final else "version 1.0"
+        tokens = self._tokens
+        start = tokens.start
+        if tokens.lexeme != "version":
+            example = "version 1.0;" if tokens.is_final else "version 1.0"
             message = "the document does not begin with its version"
-            raise Fault(Diagnostic("NNEF0204", message, words.here(), f"write '{example}' first"))
-        words.advance()
-        if not "0" <= words.word[:1] <= "9":
-            raise words.fault("the version's number", "the only version is 1.0")
-        if words.examine():
+            raise Fault(Diagnostic("NNEF0204", message, tokens.here(), f"write '{example}' first"))
+        tokens.advance()
+        if not "0" <= tokens.lexeme[:1] <= "9":
+            raise tokens.fault("the version's number", "the only version is 1.0")
+        if tokens.examine():
             raise Fault(None)
-        version = Version(words.word, start)
+        version = Version(tokens.lexeme, start)
         if not re.fullmatch(r"0*1\.0+", version.text):
             message = f"version {version.text} is not known"
-            self._error("NNEF0204", message, words.here(), "the only version is 1.0, for all its minor revisions")
-        words.advance()
+            self._error("NNEF0204", message, tokens.here(), "the only version is 1.0, for all its minor revisions")
+        tokens.advance()
         self._end_version()
-        version.stop = words.last
+        version.stop = tokens.last
         return version
 
     def _end_version(self) -> None:
-        words = self._words
-        if words.is_final:
+        tokens = self._tokens
+        if tokens.is_final:
             self._end_statement("the version")
-        elif words.word == ";":
+        elif tokens.lexeme == ";":
             message = "the provisional edition has no semicolon after the version"
-            self._error("NNEF0213", message, words.here(), "leave it out, or read the document as edition 'final'")
-            words.advance()
+            self._error("NNEF0213", message, tokens.here(), "leave it out, or read the document as edition 'final'")
+            tokens.advance()
 
     def _passes_slashes(self) -> bool:
         """Skip and report a comment in the syntax of other languages."""
-        words = self._words
-        start = words.start
-        if words.text[start : start + 2] not in ("//", "/*"):
+        tokens = self._tokens
+        start = tokens.start
+        if tokens.text[start : start + 2] not in ("//", "/*"):
             return False
         span = Span(self._findings.source, start, start + 2)
         self._findings.add(
             Diagnostic(
                 "NNEF0201",
-                f"'{words.text[start : start + 2]}' does not begin a comment",
+                f"'{tokens.text[start : start + 2]}' does not begin a comment",
                 span,
                 "comments begin with '#'",
             )
         )
-        end = words.text.find("\n", start)
-        words.seek(len(words.text) if end < 0 else end)
+        end = tokens.text.find("\n", start)
+        tokens.seek(len(tokens.text) if end < 0 else end)
         return True
 
     def _definition(self) -> None:
-        words = self._words
+        tokens = self._tokens
         if self._passes_slashes():
             return
-        match words.word:
+        match tokens.lexeme:
             case "extension":
                 self._extension()
             case "fragment":
@@ -210,41 +210,41 @@ class _Parser:
                 self._after_graph("nothing may follow the graph")
                 raise Fault(None)
             case _:
-                raise words.fault("'fragment' or 'graph'")
+                raise tokens.fault("'fragment' or 'graph'")
 
     def _after_graph(self, message: str) -> None:
-        if self._has_graph and not self._words.examine():
-            self._error("NNEF0205", message, self._words.here(), "the graph is the last part of a document")
+        if self._has_graph and not self._tokens.examine():
+            self._error("NNEF0205", message, self._tokens.here(), "the graph is the last part of a document")
 
     def _extension(self) -> None:
-        words = self._words
-        start = words.start
-        if not words.is_final:
+        tokens = self._tokens
+        start = tokens.start
+        if not tokens.is_final:
             message = "extension directives belong to the final edition"
-            self._error("NNEF0213", message, words.here(), "read the document as edition 'final'")
+            self._error("NNEF0213", message, tokens.here(), "read the document as edition 'final'")
         elif self._fragments or self._unread or self._has_graph:
             message = "an extension directive follows a definition"
-            self._error("NNEF0212", message, words.here(), "move it up, below the version")
-        words.advance()
-        named = [words.name("an extension's name")]
+            self._error("NNEF0212", message, tokens.here(), "move it up, below the version")
+        tokens.advance()
+        named = [tokens.name("an extension's name")]
         is_spaced = False
-        while (comma := words.take(",")) or words.is_identifier(words.word):
+        while (comma := tokens.accept(",")) or tokens.is_identifier(tokens.lexeme):
             is_spaced |= not comma
-            named.append(words.name("an extension's name"))
+            named.append(tokens.name("an extension's name"))
         self._end_statement("an extension directive")
-        self._extensions.append(Extension(tuple(named), start, words.last, is_spaced))
+        self._extensions.append(Extension(tuple(named), start, tokens.last, is_spaced))
 
     def _fragment(self) -> None:
-        words = self._words
-        start = words.start
+        tokens = self._tokens
+        start = tokens.start
         self._after_graph("a fragment stands after the graph")
-        words.advance()
+        tokens.advance()
         name: Name | None = None
         try:
-            name = words.name("a fragment's name")
-            generic = self._generic() if words.word == "<" else None
+            name = tokens.name("a fragment's name")
+            generic = self._generic() if tokens.lexeme == "<" else None
             parameters = self._listed(self._parameter, "parameter")
-            words.expect("->")
+            tokens.expect("->")
             results = self._listed(self._result, "result")
             body = self._fragment_body()
         except Fault as fault:
@@ -252,81 +252,81 @@ class _Parser:
             self._unread.add("" if name is None else name.text)
             self._skip_to_body()
             return
-        self._fragments.append(Fragment(name, generic, parameters, results, body, start, words.last))
+        self._fragments.append(Fragment(name, generic, parameters, results, body, start, tokens.last))
 
     def _fragment_body(self) -> tuple[Assignment, ...] | None:
-        words = self._words
-        if words.word == "{":
+        tokens = self._tokens
+        if tokens.lexeme == "{":
             return self._body()
-        if words.word != ";":
-            raise words.fault("'{' or ';'" if words.is_final else "'{'")
-        if not words.is_final:
+        if tokens.lexeme != ";":
+            raise tokens.fault("'{' or ';'" if tokens.is_final else "'{'")
+        if not tokens.is_final:
             message = "a fragment has a body in the provisional edition"
-            self._error("NNEF0213", message, words.here(), "add { … }, or read the document as edition 'final'")
-        words.advance()
+            self._error("NNEF0213", message, tokens.here(), "add { … }, or read the document as edition 'final'")
+        tokens.advance()
         return None
 
     def _skip_to_body(self) -> None:
         """After a fault in a header: go to the body, and read it for its own mistakes."""
-        words = self._words
-        while words.word not in ("{", "") and not self._at_definition():
-            words.examine()
-            words.advance()
-        if words.word == "{":
+        tokens = self._tokens
+        while tokens.lexeme not in ("{", "") and not self._at_definition():
+            tokens.examine()
+            tokens.advance()
+        if tokens.lexeme == "{":
             self._body()
 
     def _generic(self) -> Generic:
-        words = self._words
-        start = words.start
-        words.advance()
-        words.expect("?")
+        tokens = self._tokens
+        start = tokens.start
+        tokens.advance()
+        tokens.expect("?")
         default = None
-        if words.take("="):
-            if words.word not in PRIMITIVES[words.edition]:
-                raise words.fault("a type's name", "integer, scalar, logical or string")
-            default = words.advance()
-        if not words.take_greater():
-            raise words.fault("'>'")
-        return Generic(default, start, words.last)
+        if tokens.accept("="):
+            if tokens.lexeme not in PRIMITIVES[tokens.edition]:
+                raise tokens.fault("a type's name", "integer, scalar, logical or string")
+            default = tokens.advance()
+        if not tokens.accept_greater():
+            raise tokens.fault("'>'")
+        return Generic(default, start, tokens.last)
 
     def _listed(self, read: Callable[[], T], what: str) -> tuple[T, ...]:
-        words = self._words
-        words.expect("(")
-        if words.word == ")":
+        tokens = self._tokens
+        tokens.expect("(")
+        if tokens.lexeme == ")":
             message = f"there is no {what}"
-            raise Fault(Diagnostic("NNEF0206", message, words.here(), f"at least one {what} is needed"))
+            raise Fault(Diagnostic("NNEF0206", message, tokens.here(), f"at least one {what} is needed"))
         items = [read()]
-        while words.take(","):
+        while tokens.accept(","):
             items.append(read())
-        words.expect(")", "',' or ')'")
+        tokens.expect(")", "',' or ')'")
         return tuple(items)
 
     def _parameter(self) -> Parameter:
-        words = self._words
-        start = words.start
-        name = words.name("a parameter's name")
-        words.expect(":", "':' and the parameter's type", "parameters of a fragment are typed")
-        declared = read_type(words)
-        default = self._default() if words.take("=") else None
-        return Parameter(name, declared, default, start, words.last)
+        tokens = self._tokens
+        start = tokens.start
+        name = tokens.name("a parameter's name")
+        tokens.expect(":", "':' and the parameter's type", "parameters of a fragment are typed")
+        declared = read_type(tokens)
+        default = self._default() if tokens.accept("=") else None
+        return Parameter(name, declared, default, start, tokens.last)
 
     def _result(self) -> Result:
-        words = self._words
-        start = words.start
-        name = words.name("a result's name")
-        words.expect(":", "':' and the result's type", "results of a fragment are typed")
-        return Result(name, read_type(words), start, words.last)
+        tokens = self._tokens
+        start = tokens.start
+        name = tokens.name("a result's name")
+        tokens.expect(":", "':' and the result's type", "results of a fragment are typed")
+        return Result(name, read_type(tokens), start, tokens.last)
 
     def _graph_definition(self) -> None:
-        words = self._words
-        start = words.start
+        tokens = self._tokens
+        start = tokens.start
         self._after_graph("there is a second graph")
-        words.advance()
+        tokens.advance()
         try:
-            name = words.name("the graph's name")
-            parameters = self._listed(lambda: words.name("an input's name"), "input")
-            words.expect("->")
-            results = self._listed(lambda: words.name("an output's name"), "output")
+            name = tokens.name("the graph's name")
+            parameters = self._listed(lambda: tokens.name("an input's name"), "input")
+            tokens.expect("->")
+            results = self._listed(lambda: tokens.name("an output's name"), "output")
             body = self._body()
         except Fault as fault:
             self._note(fault)
@@ -334,22 +334,22 @@ class _Parser:
             self._skip_to_body()
             return
         if not self._has_graph:
-            self._graph = Graph(name, parameters, results, body, start, words.last)
+            self._graph = Graph(name, parameters, results, body, start, tokens.last)
         self._has_graph = True
 
     # ── defaults ──
 
     def _default(self) -> Expression:
-        words = self._words
+        tokens = self._tokens
         value = self._expressions.parse()
         items = [value]
         # Without parentheses a tuple ends where the next parameter begins.
-        while not words.is_final and words.word == "," and words.peek(2) != ":":
-            words.advance()
+        while not tokens.is_final and tokens.lexeme == "," and tokens.peek(2) != ":":
+            tokens.advance()
             items.append(self._expressions.parse())
         if len(items) > 1:
-            value = Tuple(tuple(items), value.start, words.last)
-        if culprit := first_not_literal(value, allows_minus=words.is_final):
+            value = Tuple(tuple(items), value.start, tokens.last)
+        if culprit := first_not_literal(value, allows_minus=tokens.is_final):
             span = self._span(culprit)
             raise Fault(
                 Diagnostic(
@@ -364,23 +364,23 @@ class _Parser:
     # ── statements ──
 
     def _body(self) -> tuple[Assignment, ...]:
-        words = self._words
-        opened = words.here()
-        words.expect("{")
+        tokens = self._tokens
+        opened = tokens.here()
+        tokens.expect("{")
         body: list[Assignment] = []
         while True:
             count = len(body)
-            offset = self._flat.read(words.start, body)
+            offset = self._flat.read(tokens.start, body)
             if len(body) > count:
-                words.seek(offset)
-                words.last = body[-1].stop
-            if words.word == "}":
-                words.advance()
+                tokens.seek(offset)
+                tokens.last = body[-1].stop
+            if tokens.lexeme == "}":
+                tokens.advance()
                 break
             if self._passes_slashes():
                 continue
-            if not words.word or self._at_definition():
-                fault = words.fault("'}'", f"the body that begins in line {opened.line} is not closed")
+            if not tokens.lexeme or self._at_definition():
+                fault = tokens.fault("'}'", f"the body that begins in line {opened.line} is not closed")
                 self._note(fault)
                 break
             body.append(self._assignment())
@@ -389,22 +389,22 @@ class _Parser:
         return tuple(body)
 
     def _assignment(self) -> Assignment:
-        words = self._words
-        start = words.start
-        column = words.column() if words.begins_line() else -1
+        tokens = self._tokens
+        start = tokens.start
+        column = tokens.column() if tokens.begins_line() else -1
         target: Expression | None = None
         try:
             target = self._target()
-            words.expect("=", help="a statement is written 'result = operation(…)'")
+            tokens.expect("=", help="a statement is written 'result = operation(…)'")
             value = self._value()
             self._end_statement("a statement")
         except Fault as fault:
             self._note(fault)
-            missing = Missing(words.start, words.stop)
+            missing = Missing(tokens.start, tokens.stop)
             target = target or self._guessed_target(start)
             self._skip_statement(start, column)
-            return Assignment(target, missing, start, words.last)
-        return Assignment(target, value, start, words.last, group=self._expressions.take_group())
+            return Assignment(target, missing, start, tokens.last)
+        return Assignment(target, value, start, tokens.last, group=self._expressions.take_group())
 
     def _target(self) -> Expression:
         self._expressions.take_group()
@@ -435,45 +435,45 @@ class _Parser:
         return target
 
     def _value(self) -> Expression:
-        return self._expression_list(needs_parentheses=self._words.is_final)
+        return self._expression_list(needs_parentheses=self._tokens.is_final)
 
     def _expression_list(self, *, needs_parentheses: bool) -> Expression:
-        words = self._words
+        tokens = self._tokens
         first = self._expressions.parse()
-        if words.word != ",":
+        if tokens.lexeme != ",":
             return first
-        comma = words.here()
+        comma = tokens.here()
         items = [first]
-        while words.take(","):
+        while tokens.accept(","):
             items.append(self._expressions.parse())
         if needs_parentheses:
             raise Fault(Diagnostic("NNEF0210", "a tuple on the right side needs parentheses", comma, "write (a, b)"))
-        return Tuple(tuple(items), first.start, words.last)
+        return Tuple(tuple(items), first.start, tokens.last)
 
     def _end_statement(self, what: str) -> None:
-        words = self._words
-        if words.take(";") or not words.is_final:
+        tokens = self._tokens
+        if tokens.accept(";") or not tokens.is_final:
             return
-        if not (words.begins_line() or words.word in ("}", "")):
-            raise words.fault("';'")
+        if not (tokens.begins_line() or tokens.lexeme in ("}", "")):
+            raise tokens.fault("';'")
         message = f"a semicolon is missing after {what}"
-        self._error("NNEF0203", message, Span(self._findings.source, words.last - 1, words.last), "add ';' here")
+        self._error("NNEF0203", message, Span(self._findings.source, tokens.last - 1, tokens.last), "add ';' here")
 
     def _guessed_target(self, start: int) -> Expression:
         """The names before the first `=` of a statement that could not be read, so that they count as assigned."""
-        words = self._words
-        head = words.text[start : words.start].partition("=")[0]
+        tokens = self._tokens
+        head = tokens.text[start : tokens.start].partition("=")[0]
         names = [Name(match[0], start + match.start(), start + match.end()) for match in re.finditer(IDENTIFIER, head)]
-        return Tuple(tuple(names), start, words.start)
+        return Tuple(tuple(names), start, tokens.start)
 
     def _skip_statement(self, start: int, column: int) -> None:
         """Go to where the next statement begins: after a semicolon, or on a line no further in than this one."""
-        words = self._words
-        while words.word and words.word != "}" and not self._at_definition():
-            if words.start > start and column >= 0 and words.begins_line() and words.column() <= column:
+        tokens = self._tokens
+        while tokens.lexeme and tokens.lexeme != "}" and not self._at_definition():
+            if tokens.start > start and column >= 0 and tokens.begins_line() and tokens.column() <= column:
                 return
-            words.examine()
-            if words.advance() == ";":
+            tokens.examine()
+            if tokens.advance() == ";":
                 return
 
 

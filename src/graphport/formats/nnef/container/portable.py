@@ -100,16 +100,16 @@ def _gelu(m: Replacement) -> Sequence[Value]:
 
 
 def _selu(m: Replacement) -> Sequence[Value]:
-    return [m.emit("mul", _elu_of(m), m.number_of("lambda"))]
+    return [m.emit("mul", _elu_of(m), m.float_attribute("lambda"))]
 
 
 def _elu(m: Replacement) -> Sequence[Value] | None:
     """Replace elu with alpha != 1, which tract ignores."""
-    return None if m.number_of("alpha") == 1 else [_elu_of(m)]
+    return None if m.float_attribute("alpha") == 1 else [_elu_of(m)]
 
 
 def _elu_of(m: Replacement) -> Value:
-    below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.number_of("alpha"))
+    below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.float_attribute("alpha"))
     fact = m.node.results[0].fact
     is_below = m.emit("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
     return m.emit("select", is_below, below, m.x)
@@ -144,7 +144,7 @@ def _integers_to_scalars(m: Replacement) -> Sequence[Value] | None:
 
 
 def _split(m: Replacement) -> Sequence[Value] | None:
-    axis, ratios, shape = int(m.number_of("axis")), m.integers_of("ratios"), m.shape()
+    axis, ratios, shape = int(m.float_attribute("axis")), m.integers_attribute("ratios"), m.shape()
     extent = None if shape is None else shape[axis]
     if not isinstance(extent, int):
         return None
@@ -163,15 +163,15 @@ def _slice(m: Replacement) -> Sequence[Value] | None:
     elements of one stride get an axis of their own.
     """
     x, shape = m.x, m.shape()
-    steps = m.integers_of("stride")
+    steps = m.integers_attribute("stride")
     is_late = m.is_shared and x.producer is not None and any(step > 1 for step in steps)
     if shape is None or (all(step > 0 for step in steps) and not is_late):
         return None
     positions: list[tuple[int, int, range]] = []
-    if open_dims({"ends": (m.integers_of("begin"), m.integers_of("end"))}):
+    if open_dims({"ends": (m.integers_attribute("begin"), m.integers_attribute("end"))}):
         return None
     for axis, begin, end, step in zip(
-        m.integers_of("axes"), m.integers_of("begin"), m.integers_of("end"), steps, strict=True
+        m.integers_attribute("axes"), m.integers_attribute("begin"), m.integers_attribute("end"), steps, strict=True
     ):
         extent = shape[axis]
         if not isinstance(extent, int):
@@ -265,7 +265,7 @@ def _pad(m: Replacement) -> Sequence[Value] | None:
 
 def _gather(m: Replacement) -> Sequence[Value] | None:
     """Replace a gather with constant indices by concatenated ranges."""
-    axis, shape, indices = int(m.number_of("axis")), m.shape(), m.node.operands[1]
+    axis, shape, indices = int(m.float_attribute("axis")), m.shape(), m.node.operands[1]
     storage = indices.storage if indices.is_constant else None
     extent = None if shape is None else shape[axis]
     if storage is None:
@@ -291,7 +291,7 @@ def _gather(m: Replacement) -> Sequence[Value] | None:
 
 
 def _unstack(m: Replacement) -> Sequence[Value] | None:
-    axis, shape = int(m.number_of("axis")), m.shape()
+    axis, shape = int(m.float_attribute("axis")), m.shape()
     if shape is None or len(m.node.results) != shape[axis]:
         return None
     fact = TensorFact(None, None)
@@ -321,8 +321,8 @@ def _box(m: Replacement, word: str, size: tuple[int, ...], stride: tuple[int, ..
 def _nearest_upsample(m: Replacement) -> Sequence[Value]:
     """Axis by axis, each element repeated: tract 0.23 cannot fuse a debox into the convolution before it."""
     shape = m.shape()
-    rank, y, free = 2 + len(m.integers_of("factor")), m.x, TensorFact(m.dtype(), None)
-    for axis, factor in enumerate(m.integers_of("factor"), 2):
+    rank, y, free = 2 + len(m.integers_attribute("factor")), m.x, TensorFact(m.dtype(), None)
+    for axis, factor in enumerate(m.integers_attribute("factor"), 2):
         if factor == 1:
             continue
         size = shape[axis] if shape is not None else None
@@ -334,18 +334,18 @@ def _nearest_upsample(m: Replacement) -> Sequence[Value]:
 
 
 def _nearest_downsample(m: Replacement) -> Sequence[Value]:
-    factor = (1, 1, *m.integers_of("factor"))
+    factor = (1, 1, *m.integers_attribute("factor"))
     return [_box(m, "box", (1,) * len(factor), factor, normalize=False)]
 
 
 def _area_downsample(m: Replacement) -> Sequence[Value]:
-    factor = (1, 1, *m.integers_of("factor"))
+    factor = (1, 1, *m.integers_attribute("factor"))
     return [_box(m, "box", factor, factor, normalize=True)]
 
 
 def _multilinear_upsample(m: Replacement) -> Sequence[Value] | None:
     """Axis by axis, a product with the weights of neighbours."""
-    method, shape, factors = m.node.attributes["method"], m.shape(), m.integers_of("factor")
+    method, shape, factors = m.node.attributes["method"], m.shape(), m.integers_attribute("factor")
     if shape is None or (m.node.attributes["border"] != "replicate" and method != "aligned"):
         return None
     x, rank, free = m.x, len(shape), TensorFact(m.dtype(), None)
@@ -384,10 +384,10 @@ def _deconv(m: Replacement) -> Sequence[Value] | None:
     if not given.is_constant and max(weights[2:], default=0) > _MOST_PIECES:
         return None
     rank, kernel = len(extents), weights[2:]
-    stride, dilation = (m.integers_of(name) or (1,) * rank for name in ("stride", "dilation"))
+    stride, dilation = (m.integers_attribute(name) or (1,) * rank for name in ("stride", "dilation"))
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     full = [(n - 1) * s + r + 1 for n, s, r in zip(extents, stride, reach, strict=True)]
-    wanted = m.integers_of("output_shape")[2:]
+    wanted = m.integers_attribute("output_shape")[2:]
     pairs = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"])
     if not pairs:
         totals = [f - w for f, w in zip(full, wanted or np.multiply(extents, stride).tolist(), strict=True)]
@@ -416,7 +416,7 @@ def _deconv(m: Replacement) -> Sequence[Value] | None:
             return None
         if (begin, end) != (0, extent):
             x = m.emit("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
-    groups = int(m.number_of("groups")) or weights[0]
+    groups = int(m.float_attribute("groups")) or weights[0]
     flipped = _flipped(m, given, weights, groups)
     padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
     stated: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
@@ -446,7 +446,7 @@ def _flipped(m: Replacement, filter_: Value, shape: tuple[int, ...], groups: int
 
 def _local_response(m: Replacement) -> Sequence[Value] | None:
     """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
-    size = m.integers_of("size")
+    size = m.integers_attribute("size")
     rank = len(size)
     if rank < 3 or any(extent != 1 for axis, extent in enumerate(size) if axis != 1):
         return None
@@ -457,8 +457,8 @@ def _local_response(m: Replacement) -> Sequence[Value] | None:
     mean = m.emit(
         "transpose", m.emit("box", last, fact=free, size=window, **still), axes=(0, rank - 1, *range(1, rank - 1))
     )
-    sigma = m.emit("add", m.emit("mul", mean, m.number_of("alpha")), m.number_of("bias"))
-    return [m.emit("div", m.x, m.emit("pow", sigma, m.number_of("beta")))]
+    sigma = m.emit("add", m.emit("mul", mean, m.float_attribute("alpha")), m.float_attribute("bias"))
+    return [m.emit("div", m.x, m.emit("pow", sigma, m.float_attribute("beta")))]
 
 
 _RULES: dict[str, Rule] = {

@@ -16,8 +16,8 @@ from graphport.formats.nnef.container.build import DIALECT
 from graphport.formats.nnef.container.parser import parse_fragments
 from graphport.formats.nnef.container.spelling import Unspellable, attribute_text, data_of
 from graphport.formats.nnef.container.syntax import Edition
+from graphport.formats.nnef.container.token_cursor import KEYWORDS
 from graphport.formats.nnef.container.types import ArrayOf
-from graphport.formats.nnef.container.words import KEYWORDS
 from graphport.ir.graph import Node
 from graphport.ops import registry
 

@@ -164,8 +164,8 @@ def _definition(
         case Extension():
             # Khronos' parser reads KHR extension names separated by commas; a vendor's name is followed by its own
             # syntax.
-            separator = ", " if node.words[0].text.startswith("KHR_") else " "
-            return ["extension ", separator.join(word.text for word in node.words), ";\n"]
+            separator = ", " if node.names[0].text.startswith("KHR_") else " "
+            return ["extension ", separator.join(word.text for word in node.names), ";\n"]
         case Fragment():
             generic: list[_Piece] = [] if node.generic is None else [(node.generic, _ANY)]
             head: list[_Piece] = ["fragment ", node.name.text, *generic, *_signature(node)]

@@ -18,9 +18,9 @@ from graphport.formats.nnef.container.parser import first_not_literal
 from graphport.formats.nnef.container.quantized import Quantization
 from graphport.formats.nnef.container.scope import Scope
 from graphport.formats.nnef.container.syntax import Array, Call, Edition, Expression, Logical, Number, String, Unary
+from graphport.formats.nnef.container.token_cursor import Fault, TokenCursor
 from graphport.formats.nnef.container.types import SCALAR, UNKNOWN, ArrayOf, TensorOf, Type, castable, type_name
 from graphport.formats.nnef.container.validity.case import shape_of, shown
-from graphport.formats.nnef.container.words import Fault, Words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,46 +53,46 @@ class ParsedQuantization:
 def parse_quantization(source: Source, edition: Edition, limits: Limits = DEFAULT) -> ParsedQuantization:
     """Read the text of a quantization file of a document in `edition`; never raises for the text's fault."""
     findings = Findings(source, limits.findings)
-    words = Words(source.text or "", edition, findings, limits)
-    expressions = Expressions(words)
+    tokens = TokenCursor(source.text or "", edition, findings, limits)
+    expressions = Expressions(tokens)
     entries: list[QuantizationEntry] = []
-    while words.word:
-        start = words.start
+    while tokens.lexeme:
+        start = tokens.start
         try:
-            entries.append(_parse_entry(words, expressions))
+            entries.append(_parse_entry(tokens, expressions))
         except Fault as fault:
             if fault.finding is not None:
                 findings.add(fault.finding)
-            _skip(words, start)
+            _skip(tokens, start)
     return ParsedQuantization(tuple(entries), source, edition, findings.sorted_by_location())
 
 
-def _parse_entry(words: Words, expressions: Expressions) -> QuantizationEntry:
-    if words.word[:1] not in ("'", '"'):
-        raise words.fault("a tensor's name in quotes", 'a line is written "tensor": operation(name = value, …);')
+def _parse_entry(tokens: TokenCursor, expressions: Expressions) -> QuantizationEntry:
+    if tokens.lexeme[:1] not in ("'", '"'):
+        raise tokens.fault("a tensor's name in quotes", 'a line is written "tensor": operation(name = value, …);')
     key = expressions.parse()
     if not isinstance(key, String):
-        raise Fault(Diagnostic("NNEF0801", "a line begins with a tensor's name", words.since(key.start)))
-    words.expect(":")
+        raise Fault(Diagnostic("NNEF0801", "a line begins with a tensor's name", tokens.since(key.start)))
+    tokens.expect(":")
     call = expressions.parse()
     if not isinstance(call, Call):
         message = "a quantization is an operation with its parameters"
-        raise Fault(Diagnostic("NNEF0801", message, words.since(call.start), "linear_quantize(min = 0.0, …)"))
-    if not words.take(";") and words.is_final:
-        if not (words.begins_line() or not words.word):
-            raise words.fault("';'")
+        raise Fault(Diagnostic("NNEF0801", message, tokens.since(call.start), "linear_quantize(min = 0.0, …)"))
+    if not tokens.accept(";") and tokens.is_final:
+        if not (tokens.begins_line() or not tokens.lexeme):
+            raise tokens.fault("';'")
         message = "a semicolon is missing after a quantization"
-        words.findings.add(Diagnostic("NNEF0203", message, words.since(words.last - 1), "add ';' here"))
+        tokens.findings.add(Diagnostic("NNEF0203", message, tokens.since(tokens.last - 1), "add ';' here"))
     return QuantizationEntry(key, call)
 
 
-def _skip(words: Words, start: int) -> None:
+def _skip(tokens: TokenCursor, start: int) -> None:
     """Skip to the next line of the file: after a semicolon, or to a quoted name at the begin of a line."""
-    while words.word:
-        if words.start > start and words.begins_line() and words.word[0] in "'\"":
+    while tokens.lexeme:
+        if tokens.start > start and tokens.begins_line() and tokens.lexeme[0] in "'\"":
             return
-        words.examine()
-        if words.advance() == ";":
+        tokens.examine()
+        if tokens.advance() == ";":
             return
 
 

@@ -1,4 +1,4 @@
-"""Puts operations in the place of one that not every reader knows."""
+"""Replacement of a node by operations that every NNEF reader supports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Replacement:
-    """Puts operations in the place of one node."""
+    """Builder of the operations that replace one node."""
 
     def __init__(self, graph: Graph, node: Node, *, is_shared: bool = False) -> None:
         self._graph = graph
@@ -32,12 +32,12 @@ class Replacement:
         """The first operand."""
         return self.node.operands[0]
 
-    def number_of(self, name: str) -> float:
-        """An attribute that is a number."""
+    def float_attribute(self, name: str) -> float:
+        """Return a numeric attribute."""
         return cast("float", self.node.attributes[name])
 
-    def integers_of(self, name: str) -> tuple[int, ...]:
-        """An attribute that is an array of integers."""
+    def integers_attribute(self, name: str) -> tuple[int, ...]:
+        """Return an attribute that is an array of integers."""
         return cast("tuple[int, ...]", self.node.attributes[name])
 
     def shape(self) -> tuple[object, ...] | None:

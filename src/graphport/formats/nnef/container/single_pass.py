@@ -27,8 +27,8 @@ from graphport.formats.nnef.container.propagation import Propagation
 from graphport.formats.nnef.container.scope import Scope
 from graphport.formats.nnef.container.sources import Sources
 from graphport.formats.nnef.container.syntax import Array, Call, Document, Edition, Graph, Name, Tuple, Version
+from graphport.formats.nnef.container.token_cursor import KEYWORDS
 from graphport.formats.nnef.container.types import TensorOf
-from graphport.formats.nnef.container.words import KEYWORDS
 from graphport.ir import graph as ir
 from graphport.ir.attributes import PlainAttributes
 

@@ -436,7 +436,7 @@ class Version(Node):
 class Extension(Node):
     """An extension directive with its names. `is_spaced` means that two of them are not separated by a comma."""
 
-    words: tuple[Name, ...]
+    names: tuple[Name, ...]
     start: int = 0
     stop: int = 0
     is_spaced: bool = False

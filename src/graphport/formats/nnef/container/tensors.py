@@ -19,11 +19,11 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, FileStorage, Packing, View
 from graphport.formats.nnef.container.items import (
     Converted,
-    ItemKind,
     ItemStorage,
     ItemType,
     Linear,
     Logarithmic,
+    NumberEncoding,
     regrouped,
     storage_of_items,
 )
@@ -51,7 +51,7 @@ _AHEAD = 512
 _FLOAT, _UNSIGNED, _QUANTIZED_UNSIGNED, _QUANTIZED_SIGNED, _SIGNED, _LOGICAL = range(6)
 _OLD_LINEAR, _OLD_LOGARITHMIC = 0x10, 0x11
 """Item types of 1.0 to 1.0.2, as files of that time have them."""
-_PROVISIONAL_KINDS = (ItemKind.FLOAT, ItemKind.UNSIGNED, ItemKind.SIGNED, ItemKind.UNSIGNED)
+_PROVISIONAL_KINDS = (NumberEncoding.FLOAT, NumberEncoding.UNSIGNED, NumberEncoding.SIGNED, NumberEncoding.UNSIGNED)
 _PROVISIONAL_QUANTIZED = 1
 _FLOAT_BITS = (16, 32, 64)
 _LOGICAL_BITS = (1, 8)
@@ -221,16 +221,16 @@ def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType 
     signedness, _ = struct.unpack_from("<II", head, 52)
     match code:
         case 0:
-            item = ItemType(ItemKind.FLOAT, bits)
+            item = ItemType(NumberEncoding.FLOAT, bits)
         case 1:
             # Until 1.0.2 a flag after the type was the signedness of integers.
-            item = ItemType(ItemKind.SIGNED if signedness else ItemKind.UNSIGNED, bits)
+            item = ItemType(NumberEncoding.SIGNED if signedness else NumberEncoding.UNSIGNED, bits)
         case 2 | 3 | 0x10 | 0x11:
             return _final_quantized(head, code, bits, faults)
         case 4:
-            item = ItemType(ItemKind.SIGNED, bits)
+            item = ItemType(NumberEncoding.SIGNED, bits)
         case 5:
-            item = ItemType(ItemKind.LOGICAL, bits)
+            item = ItemType(NumberEncoding.LOGICAL, bits)
         case _:
             message = f"{code} is no item type"
             remedy = "0 float, 1 unsigned, 2 quantized unsigned, 3 quantized signed, 4 signed, 5 logical"
@@ -240,9 +240,9 @@ def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType 
 
 
 def _has_sound_width(item: ItemType, byte: int, faults: _Faults) -> bool:
-    if item.kind is ItemKind.FLOAT and item.bits not in _FLOAT_BITS:
+    if item.kind is NumberEncoding.FLOAT and item.bits not in _FLOAT_BITS:
         faults.error("NNEF0706", f"floats of {item.bits} bits are not known", byte, "16, 32 or 64")
-    elif item.kind is ItemKind.LOGICAL and item.bits not in _LOGICAL_BITS:
+    elif item.kind is NumberEncoding.LOGICAL and item.bits not in _LOGICAL_BITS:
         faults.error("NNEF0706", f"logical items of {item.bits} bits are not known", byte, "1 or 8")
     elif not 0 < item.bits <= 64:
         faults.error("NNEF0706", f"integers of {item.bits} bits are not known", byte, "1 to 64")
@@ -254,7 +254,7 @@ def _has_sound_width(item: ItemType, byte: int, faults: _Faults) -> bool:
 def _final_quantized(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType | None:
     """Return the item type of quantized codes; until 1.0.2 the header contained their range."""
     minimum, maximum = struct.unpack_from("<ff", head, 52)
-    kind = ItemKind.SIGNED if code == _QUANTIZED_SIGNED else ItemKind.UNSIGNED
+    kind = NumberEncoding.SIGNED if code == _QUANTIZED_SIGNED else NumberEncoding.UNSIGNED
     item = ItemType(kind, bits, is_quantized=True)
     if not _has_sound_width(item, 44, faults):
         return None
@@ -265,7 +265,7 @@ def _final_quantized(head: bytes, code: int, bits: int, faults: _Faults) -> Item
         decoding = _linear(minimum, maximum, bits, 52, faults)
     else:
         decoding = _logarithmic(maximum, 2**bits - 1, 56, faults)
-    return None if decoding is None else ItemType(ItemKind.UNSIGNED, bits, is_quantized=True, decoding=decoding)
+    return None if decoding is None else ItemType(NumberEncoding.UNSIGNED, bits, is_quantized=True, decoding=decoding)
 
 
 def _linear(minimum: float, maximum: float, bits: int, byte: int, faults: _Faults) -> Linear | None:
@@ -401,23 +401,23 @@ def _source(storage: Storage, *, is_plain: bool) -> tuple[ItemType | None, Calla
         return storage.item, lambda: storage.file.chunks(storage.start, length)
     dtype = storage.dtype
     if dtype is DType.BOOL:
-        return ItemType(ItemKind.LOGICAL, 1), lambda: _flags(storage)
+        return ItemType(NumberEncoding.LOGICAL, 1), lambda: _flags(storage)
     if is_plain and dtype in _WIDER:
         wider = Converted(storage, _WIDER[dtype])
         return _item_type_of(wider.dtype), wider.chunks
     item = _item_type_of(dtype)
     if item is not None and item.bits < 8:
-        return item, lambda: _high_first(storage, item.bits)
+        return item, lambda: _reversed_fields(storage, item.bits)
     return item, storage.chunks
 
 
 _WIDER = {DType.INT2: DType.INT8, DType.INT4: DType.INT8, DType.UINT2: DType.UINT8, DType.UINT4: DType.UINT8}
-_KINDS = {"i": ItemKind.SIGNED, "u": ItemKind.UNSIGNED}
+_KINDS = {"i": NumberEncoding.SIGNED, "u": NumberEncoding.UNSIGNED}
 
 
 def _item_type_of(dtype: DType) -> ItemType | None:
     if dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
-        return ItemType(ItemKind.FLOAT, dtype.bits)
+        return ItemType(NumberEncoding.FLOAT, dtype.bits)
     return ItemType(_KINDS[dtype.kind], dtype.bits) if dtype.is_integer else None
 
 
@@ -426,7 +426,7 @@ def _flags(storage: Storage) -> Iterator[bytes | memoryview]:
         yield np.packbits(np.frombuffer(piece, np.uint8)).tobytes()
 
 
-def _high_first(storage: Storage, bits: int) -> Iterator[bytes | memoryview]:
+def _reversed_fields(storage: Storage, bits: int) -> Iterator[bytes | memoryview]:
     if isinstance(storage, FileStorage) and storage.packing is Packing.HIGH_FIRST:
         yield from storage.file.chunks(storage.start, storage.nbytes)
         return
@@ -456,13 +456,13 @@ def _final_header(storage: Storage, item: ItemType, length: int, faults: _Faults
 
 def _final_code(item: ItemType, *, is_quantized: bool) -> int:
     match item.kind:
-        case ItemKind.FLOAT:
+        case NumberEncoding.FLOAT:
             return _FLOAT
-        case ItemKind.UNSIGNED:
+        case NumberEncoding.UNSIGNED:
             return _QUANTIZED_UNSIGNED if is_quantized else _UNSIGNED
-        case ItemKind.SIGNED:
+        case NumberEncoding.SIGNED:
             return _QUANTIZED_SIGNED if is_quantized else _SIGNED
-        case ItemKind.LOGICAL:
+        case NumberEncoding.LOGICAL:
             return _LOGICAL
 
 
@@ -475,7 +475,7 @@ def _provisional_header(storage: Storage, item: ItemType, faults: _Faults) -> by
         faults.error("NNEF0721", f"an extent of {max(shape)} does not fit in 32 bits", 12, "split the tensor")
     if faults.found:
         return b""
-    code = 0 if item.kind is ItemKind.FLOAT else 2 if item.kind is ItemKind.SIGNED else 3
+    code = 0 if item.kind is NumberEncoding.FLOAT else 2 if item.kind is NumberEncoding.SIGNED else 3
     offset = _PROVISIONAL_HEAD + 4 * len(shape)
     extents = struct.pack(f"<{len(shape)}I", *shape)
     return MAGIC + bytes(VERSION) + struct.pack("<II", offset, len(shape)) + extents + bytes((code, item.bits, 0, 0))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.container.items import Converted, ItemKind
+from graphport.formats.nnef.container.items import Converted, NumberEncoding
 from graphport.formats.nnef.container.quantized import Decoded, decoding_of
 from graphport.formats.nnef.container.tar import fault_of_name
 from graphport.formats.nnef.container.tensors import Tensor, read_tensor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.quantized import Quantization
     from graphport.formats.nnef.container.syntax import Edition
 
-_INTEGERS = (ItemKind.SIGNED, ItemKind.UNSIGNED)
+_INTEGERS = (NumberEncoding.SIGNED, NumberEncoding.UNSIGNED)
 
 
 class Weights:
@@ -92,7 +92,7 @@ class Weights:
                 message = f"'{label}' holds quantized codes, but no quantization parameters"
                 self._error("NNEF0753", message, span, "store real numbers, or say it in graph.quant")
                 return None
-            case "scalar" if item.decoding is not None or item.kind is ItemKind.FLOAT:
+            case "scalar" if item.decoding is not None or item.kind is NumberEncoding.FLOAT:
                 if storage.dtype is DType.FLOAT64:
                     message = f"'{label}' holds floats of 64 bits, which are rounded to 32"
                     self._warn("NNEF0755", message, span, "store floats of 32 bits")
@@ -103,7 +103,9 @@ class Weights:
                 return _converted(storage, DType.FLOAT32, span)
             case "integer" if item.kind in _INTEGERS and item.decoding is None:
                 return _converted(storage, DType.INT64, span)
-            case "logical" if item.kind is ItemKind.LOGICAL or (item.kind is ItemKind.UNSIGNED and item.bits in (1, 8)):
+            case "logical" if item.kind is NumberEncoding.LOGICAL or (
+                item.kind is NumberEncoding.UNSIGNED and item.bits in (1, 8)
+            ):
                 # Before there was an item type for logical values, they were unsigned integers.
                 return _converted(storage, DType.BOOL, span)
             case _:

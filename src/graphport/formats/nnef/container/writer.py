@@ -206,7 +206,7 @@ class _Flat(Files):
         if self._original is not None and self._is_final:
             # A flat text has neither fragments nor operators.
             given = self._original.checked.document.extensions
-            lines += [to_text(each).rstrip("\n") for each in given if not each.words[0].text.startswith("KHR_")]
+            lines += [to_text(each).rstrip("\n") for each in given if not each.names[0].text.startswith("KHR_")]
         lines += [f"extension {SYMBOLS} {name};" for name in self._symbols]
         made = {} if self._primitive is None else self._primitive.fragments
         fragments = self._primitives | made

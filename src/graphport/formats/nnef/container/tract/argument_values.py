@@ -145,8 +145,8 @@ def rows(given: Any, kinds: Sequence[type], least: int, name: str) -> list[tuple
         GivenError: it is not an array of such tuples.
     """
     found: list[tuple[Any, ...]] = []
-    for each in _items(given):
-        row = _items(each)
+    for each in _as_list(given):
+        row = _as_list(each)
         row += [1] * (len(kinds) - len(row) if least <= len(row) else 0)
         if len(row) != len(kinds) or not all(map(_is_a, row, kinds)):
             message = f"an item of '{name}' is no tuple of {', '.join(_NAMES[kind] for kind in kinds[:least])}"
@@ -155,7 +155,7 @@ def rows(given: Any, kinds: Sequence[type], least: int, name: str) -> list[tuple
     return found
 
 
-def _items(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
 
 

@@ -8,10 +8,10 @@ from graphport.core.dims import Symbolic
 from graphport.formats.nnef.container.tract.making import (
     DIALECT,
     GraphBuilder,
+    as_list,
     holds_wires,
     is_list,
     small_constant_elements,
-    to_items,
 )
 from graphport.formats.nnef.container.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TupleOf, Type
 from graphport.ir.graph import Value
@@ -30,31 +30,31 @@ class Attributes(GraphBuilder):
         value = self.fold_constant(value)
         match kind:
             case ArrayOf(TupleOf() as pair):
-                items = to_items(value)
+                items = as_list(value)
                 if not holds_wires(items):
                     return self._tuples(items, pair, node)
-                return self.vector([x for each in items for x in to_items(each)])
+                return self.vector([x for each in items for x in as_list(each)])
             case ArrayOf(Primitive() as item):
                 if isinstance(value, Value):
                     return value
-                items = [self.fold_constant(each) for each in to_items(value)]
+                items = [self.fold_constant(each) for each in as_list(value)]
                 if holds_wires(items):
                     return self.vector(items)
                 return tuple(self.attribute(each, item, node) for each in items)
             case ArrayOf(ArrayOf() as item):
-                return tuple(self.attribute(each, item, node) for each in to_items(value))
+                return tuple(self.attribute(each, item, node) for each in as_list(value))
             case _:
-                return self._as_number(value, kind, node)
+                return self._scalar_attribute(value, kind, node)
 
     def _tuples(self, items: Sequence[Any], pair: TupleOf, node: Expression) -> tuple[tuple[Any, ...], ...]:
-        rows = [to_items(item) for item in items]
+        rows = [as_list(item) for item in items]
         if any(len(row) != len(pair.items) for row in rows):
             raise self.fault("NNEF0401", f"an item is no tuple of {len(pair.items)}", node)
         return tuple(tuple(self.attribute(x, pair.items[0], node) for x in row) for row in rows)
 
-    def _as_number(self, value: Any, kind: Type, node: Expression) -> Any:
-        if is_list(value) and len(to_items(value)) == 1:
-            (value,) = to_items(value)
+    def _scalar_attribute(self, value: Any, kind: Type, node: Expression) -> Any:
+        if is_list(value) and len(as_list(value)) == 1:
+            (value,) = as_list(value)
         if isinstance(value, Value):
             return value
         if isinstance(value, Symbolic):

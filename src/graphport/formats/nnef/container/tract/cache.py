@@ -11,7 +11,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.container.tract.making import to_items
+from graphport.formats.nnef.container.tract.making import as_list
 from graphport.formats.nnef.rules.tract.types import datum
 from graphport.ir import states
 from graphport.ir.graph import Value
@@ -42,7 +42,7 @@ def append_to_cache(at: GraphBuilder, given: Mapping[str, Any], node: Call, name
     if not isinstance(given["axis"], int):
         raise at.fault("NNEF0904", f"the cache '{given['name']}' has axis {given['axis']!r}, expected an integer", node)
     axis, x = given["axis"], at.tensor(given["input"])
-    sizes: list[Any] = list(to_items(given["past_sequence_shape"]))
+    sizes: list[Any] = list(as_list(given["past_sequence_shape"]))
     wrong = [dim for dim in sizes if isinstance(dim, bool) or not isinstance(dim, int | Symbolic)]
     past = cast("list[Dim]", sizes)
     if at.graph is not at.home or not 0 <= axis < len(past) or wrong:

@@ -39,11 +39,11 @@ from graphport.formats.nnef.container.tract.cache import Cache, append_to_cache,
 from graphport.formats.nnef.container.tract.coded import Codes
 from graphport.formats.nnef.container.tract.making import (
     DIALECT,
+    as_list,
     is_list,
     names_in,
     overlooked,
     small_constant_elements,
-    to_items,
 )
 from graphport.formats.nnef.container.tract.scan import scanned
 from graphport.formats.nnef.container.types import TensorOf, Type
@@ -157,12 +157,12 @@ class Evaluator(Attributes):
         wanted = [target] if isinstance(target, Name) else list(cast("Tuple", target).items)
         names = [each.text for each in cast("list[Name]", wanted)]
         value = self._of(statement.value, frame, names)
-        values = [value] if isinstance(target, Name) else to_items(value)
+        values = [value] if isinstance(target, Name) else as_list(value)
         if len(values) < len(names):
             message = f"{len(names)} names on the left side, {len(values)} values on the right"
             raise self.fault("NNEF0515", message, target, "one name for each value")
         for name, each in zip(names, values, strict=False):
-            only = to_items(each)
+            only = as_list(each)
             found = only[0] if is_list(each) and len(only) == 1 and isinstance(only[0], Value) else each
             frame.names[name] = self._named(found, name) if frame.is_graph else found
 
@@ -301,7 +301,10 @@ class Evaluator(Attributes):
         """Inline another model and return its outputs."""
         order = ("input", "label")
         given = {each.name or order[min(at, 1)]: self._of(each.value, frame) for at, each in enumerate(node.arguments)}
-        label, operands = str(given.get("label", "")), [self.tensor(item) for item in to_items(given.get("input", []))]
+        label, operands = (
+            str(given.get("label", "")),
+            [self.tensor(item) for item in as_list(given.get("input", []))],
+        )
         inner = None if self._submodel is None else self._submodel(label)
         if inner is None or len(inner.inputs) != len(operands):
             what = f"takes {len(inner.inputs)} inputs, not {len(operands)}" if inner else "is not beside this text"
@@ -391,7 +394,7 @@ class Evaluator(Attributes):
     def _operands(self, value: Any, kind: Type) -> list[Value | None]:
         if isinstance(kind, TensorOf):
             return [None if isinstance(value, str) and not value else self.tensor(value)]
-        return [self.tensor(item) for item in to_items(value)]
+        return [self.tensor(item) for item in as_list(value)]
 
     # ── sources ──
 
@@ -421,7 +424,7 @@ class Evaluator(Attributes):
             raise self.fault("NNEF0902", f"tract has no type '{given.get('datum_type', node.generic)}'", node)
         name = names[0] if names else "input"
         shape = given.get("shape", [])
-        known = self.checked(lambda: extents([self.fold_constant(each) for each in to_items(shape)]), node)
+        known = self.checked(lambda: extents([self.fold_constant(each) for each in as_list(shape)]), node)
         bound = self._shapes.get(name)
         fact = TensorFact(dtype, tuple(bound if bound is not None else known))
         value = Value(self.graph.fresh(name), fact, origin=self.span(node))
@@ -430,7 +433,7 @@ class Evaluator(Attributes):
     def _a_variable(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
         given = self._arguments(node, frame)
         shape = given.get("shape", [])
-        stated = [self.fold_constant(each) for each in to_items(shape)]
+        stated = [self.fold_constant(each) for each in as_list(shape)]
         name = names[0] if names else str(given.get("label", "variable"))
         known = tuple(each for each in stated if isinstance(each, int))
         if len(known) < len(stated) or self.checked(lambda: extents(stated), node) != stated:
@@ -441,7 +444,7 @@ class Evaluator(Attributes):
         given = self._arguments(node, frame)
         dtype = _DATA.get(node.generic or "scalar", DType.FLOAT32)
         numbers = given.get("value", given.get("datum_type", [0.0]))
-        shape = [self.fold_constant(each) for each in to_items(given.get("shape", []))]
+        shape = [self.fold_constant(each) for each in as_list(given.get("shape", []))]
         return self.constant(self.checked(lambda: fill(numbers, shape, dtype), node), dtype)
 
 

@@ -224,8 +224,8 @@ def is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def to_items(value: Any) -> list[Any]:
-    """The items of an array or a tuple; of anything else itself."""
+def as_list(value: Any) -> list[Any]:
+    """Return the items of an array or a tuple, and any other value as the only item."""
     return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else [value]
 
 
@@ -240,7 +240,7 @@ def small_constant_elements(value: Value) -> Any:
 def holds_wires(items: Sequence[Any]) -> bool:
     """Whether some item is a tensor, or an expression of symbols."""
     return any(
-        holds_wires(to_items(item)) if isinstance(item, list | tuple) else isinstance(item, Value | Symbolic)
+        holds_wires(as_list(item)) if isinstance(item, list | tuple) else isinstance(item, Value | Symbolic)
         for item in items
     )
 

@@ -26,7 +26,7 @@ from graphport.formats.nnef.container.syntax import (
     Tuple,
     Unary,
 )
-from graphport.formats.nnef.container.tract.tokens import Tokens
+from graphport.formats.nnef.container.tract.token_cursor import TokenCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _DEEPEST = 80
-"""Levels of an expression or a type: reading and computing take some calls for each."""
+"""Levels of an expression or a type: parsing and evaluation recurse once per level."""
 _TIGHTEST = 7
 _MOST_PARTS = 3
 
@@ -85,243 +85,245 @@ def parse(source: Source) -> Document:
 
 class _Parser:
     def __init__(self, source: Source) -> None:
-        self._words = Tokens(source)
+        self._tokens = TokenCursor(source)
         self._depth = 0
 
     def document(self) -> Document:
-        words = self._words
-        found = Document(words.source)
-        if not words.take("version"):
-            raise words.fault("'version'", "write 'version 1.0;' first")
-        words.advance()
-        words.expect(";")
-        while words.word == "extension":
+        tokens = self._tokens
+        found = Document(tokens.source)
+        if not tokens.accept("version"):
+            raise tokens.fault("'version'", "write 'version 1.0;' first")
+        tokens.advance()
+        tokens.expect(";")
+        while tokens.lexeme == "extension":
             found.extensions.append(self._extension())
-        while words.word == "fragment":
+        while tokens.lexeme == "fragment":
             fragment = self._fragment()
             found.fragments[fragment.name] = fragment
-        if not words.take("graph"):
-            raise words.fault("'fragment' or 'graph'")
-        found.name = words.name("the graph's name")
-        found.inputs = self._listed(lambda: words.name("an input's name"))
-        words.expect("->")
-        found.outputs = self._listed(lambda: words.name("an output's name"))
+        if not tokens.accept("graph"):
+            raise tokens.fault("'fragment' or 'graph'")
+        found.name = tokens.name("the graph's name")
+        found.inputs = self._listed(lambda: tokens.name("an input's name"))
+        tokens.expect("->")
+        found.outputs = self._listed(lambda: tokens.name("an output's name"))
         found.body = self._body()
-        if words.word:
-            raise words.fault("the end of the text")
+        if tokens.lexeme:
+            raise tokens.fault("the end of the text")
         return found
 
     def _extension(self) -> tuple[str, str]:
         """Parse an extension: its name and the rest of the line up to the semicolon, verbatim."""
-        words = self._words
-        words.advance()
-        start = words.start
-        stop = words.text.find(";", start)
+        tokens = self._tokens
+        tokens.advance()
+        start = tokens.start
+        stop = tokens.text.find(";", start)
         if stop < 0:
-            raise words.fault("an extension's name and ';'")
-        words.seek(stop)
-        words.expect(";")
-        name, _, rest = words.text[start:stop].strip().partition(" ")
+            raise tokens.fault("an extension's name and ';'")
+        tokens.seek(stop)
+        tokens.expect(";")
+        name, _, rest = tokens.text[start:stop].strip().partition(" ")
         return name, rest.strip()
 
     def _listed(self, read: Callable[[], T]) -> tuple[T, ...]:
-        words = self._words
-        words.expect("(")
+        tokens = self._tokens
+        tokens.expect("(")
         items: list[T] = []
-        while words.word != ")":
+        while tokens.lexeme != ")":
             items.append(read())
-            if not words.take(","):
+            if not tokens.accept(","):
                 break
-        words.expect(")")
+        tokens.expect(")")
         return tuple(items)
 
     # ── fragments ──
 
     def _fragment(self) -> Fragment:
-        words = self._words
-        start = words.start
-        words.advance()
-        name = words.name("a fragment's name")
-        if words.take("<"):
+        tokens = self._tokens
+        start = tokens.start
+        tokens.advance()
+        name = tokens.name("a fragment's name")
+        if tokens.accept("<"):
             self._skip_to(">")
         formals = self._listed(self._formal)
-        words.expect("->")
+        tokens.expect("->")
         results = self._listed(self._result)
-        body = None if words.take(";") else self._body()
+        body = None if tokens.accept(";") else self._body()
         return Fragment(name, formals, results, body, start)
 
     def _formal(self) -> Formal:
-        words = self._words
-        name = words.name("a parameter's name")
-        words.expect(":")
+        tokens = self._tokens
+        name = tokens.name("a parameter's name")
+        tokens.expect(":")
         self._type()
-        return Formal(name, self._expression() if words.take("=") else None)
+        return Formal(name, self._expression() if tokens.accept("=") else None)
 
     def _result(self) -> str:
-        words = self._words
-        name = words.name("a result's name")
-        words.expect(":")
+        tokens = self._tokens
+        name = tokens.name("a result's name")
+        tokens.expect(":")
         self._type()
         return name
 
     def _type(self) -> None:
-        words = self._words
-        if words.word == "(":
+        tokens = self._tokens
+        if tokens.lexeme == "(":
             self._descend()
             self._listed(self._type)
             self._depth -= 1
         else:
-            words.name("a type")
-            if words.take("<"):
+            tokens.name("a type")
+            if tokens.accept("<"):
                 self._skip_to(">")
-        while words.word == "[" and words.peek() == "]":
-            words.advance()
-            words.advance()
+        while tokens.lexeme == "[" and tokens.peek() == "]":
+            tokens.advance()
+            tokens.advance()
 
-    def _skip_to(self, word: str) -> None:
-        words = self._words
+    def _skip_to(self, lexeme: str) -> None:
+        tokens = self._tokens
         for _ in range(_MOST_PARTS):
-            if words.take(word):
+            if tokens.accept(lexeme):
                 return
-            if words.word == f"{word}=":
+            if tokens.lexeme == f"{lexeme}=":
                 return
-            words.advance()
-        raise words.fault(f"'{word}'")
+            tokens.advance()
+        raise tokens.fault(f"'{lexeme}'")
 
     # ── statements ──
 
     def _body(self) -> tuple[Assignment, ...]:
-        words = self._words
-        words.expect("{")
+        tokens = self._tokens
+        tokens.expect("{")
         statements: list[Assignment] = []
-        while words.word != "}":
-            start = words.start
+        while tokens.lexeme != "}":
+            start = tokens.start
             target = self._target()
-            words.expect("=")
+            tokens.expect("=")
             value = self._expression()
-            words.expect(";")
-            statements.append(Assignment(target, value, start, words.last))
-        words.expect("}")
+            tokens.expect(";")
+            statements.append(Assignment(target, value, start, tokens.last))
+        tokens.expect("}")
         return tuple(statements)
 
     def _target(self) -> Expression:
         """Parse names in brackets of either kind or none, which are equivalent."""
-        words = self._words
-        start = words.start
-        if words.word in ("(", "["):
-            closing = ")" if words.advance() == "(" else "]"
+        tokens = self._tokens
+        start = tokens.start
+        if tokens.lexeme in ("(", "["):
+            closing = ")" if tokens.advance() == "(" else "]"
             names = self._names(closing)
-            words.expect(closing)
+            tokens.expect(closing)
         else:
             names = self._names("=")
-        return names[0] if len(names) == 1 and words.text[start] not in "[(" else Tuple(tuple(names), start, words.last)
+        return (
+            names[0] if len(names) == 1 and tokens.text[start] not in "[(" else Tuple(tuple(names), start, tokens.last)
+        )
 
     def _names(self, closing: str) -> list[Expression]:
-        words = self._words
+        tokens = self._tokens
         names: list[Expression] = []
-        while words.word != closing:
-            start = words.start
-            names.append(Name(words.name("a name"), start, words.last))
-            if not words.take(","):
+        while tokens.lexeme != closing:
+            start = tokens.start
+            names.append(Name(tokens.name("a name"), start, tokens.last))
+            if not tokens.accept(","):
                 break
         return names
 
     # ── expressions ──
 
     def _expression(self, strength: int = 1) -> Expression:
-        words = self._words
+        tokens = self._tokens
         self._descend()
         left = self._operand()
-        while (binds := PRECEDENCE.get(words.word, 0)) >= strength:
-            operator = words.advance()
+        while (binds := PRECEDENCE.get(tokens.lexeme, 0)) >= strength:
+            operator = tokens.advance()
             right = self._expression(binds + 1)
-            left = Binary(operator, left, right, left.start, words.last)
+            left = Binary(operator, left, right, left.start, tokens.last)
         self._depth -= 1
         return left
 
     def _descend(self) -> None:
         """Increase the nesting depth, which is not decreased after an error."""
-        words = self._words
+        tokens = self._tokens
         if self._depth > _DEEPEST:
-            span = Span(words.source, words.start, words.start + 1)
+            span = Span(tokens.source, tokens.start, tokens.start + 1)
             message = f"the expression is nested deeper than {_DEEPEST} levels"
             raise DiagnosticError(Diagnostic("NNEF0207", message, span, "assign subexpressions to names"))
         self._depth += 1
 
     def _operand(self) -> Expression:
-        words = self._words
-        start, word = words.start, words.word
-        if word in ("-", "!", "+"):
-            words.advance()
+        tokens = self._tokens
+        start, lexeme = tokens.start, tokens.lexeme
+        if lexeme in ("-", "!", "+"):
+            tokens.advance()
             self._descend()
             operand = self._expression(_TIGHTEST)
             self._depth -= 1
-            return Unary(word, operand, start, words.last)
-        found, before = self._primary(start, word), self._depth
-        while words.word == "[":
-            words.advance()
+            return Unary(lexeme, operand, start, tokens.last)
+        found, before = self._primary(start, lexeme), self._depth
+        while tokens.lexeme == "[":
+            tokens.advance()
             self._descend()
             index = self._expression()
-            words.expect("]")
-            found = Subscript(found, index, start, words.last)
+            tokens.expect("]")
+            found = Subscript(found, index, start, tokens.last)
         self._depth = before
         return found
 
-    def _primary(self, start: int, word: str) -> Expression:
-        words = self._words
-        if word == "[":
-            words.advance()
+    def _primary(self, start: int, lexeme: str) -> Expression:
+        tokens = self._tokens
+        if lexeme == "[":
+            tokens.advance()
             items = self._parse_items("]")
-            return Array(items, start, words.last)
-        if word == "(":
-            words.advance()
+            return Array(items, start, tokens.last)
+        if lexeme == "(":
+            tokens.advance()
             items = self._parse_items(")")
-            return items[0] if len(items) == 1 else Tuple(items, start, words.last)
-        if word in ("true", "false"):
-            words.advance()
-            return Logical(word == "true", start, words.last)
-        if word[:1] in QUOTES and word:
-            words.advance()
-            return String(word, start, words.last)
-        if "0" <= word[:1] <= "9":
-            return self._parse_number(start, word)
-        name = words.name("an expression")
-        if words.word == "<" and words.peek(2) == ">" and words.peek(3) == "(":
-            return self._call(name, start, words.peek())
-        return self._call(name, start, None) if words.word == "(" else Name(name, start, words.last)
+            return items[0] if len(items) == 1 else Tuple(items, start, tokens.last)
+        if lexeme in ("true", "false"):
+            tokens.advance()
+            return Logical(lexeme == "true", start, tokens.last)
+        if lexeme[:1] in QUOTES and lexeme:
+            tokens.advance()
+            return String(lexeme, start, tokens.last)
+        if "0" <= lexeme[:1] <= "9":
+            return self._parse_number(start, lexeme)
+        name = tokens.name("an expression")
+        if tokens.lexeme == "<" and tokens.peek(2) == ">" and tokens.peek(3) == "(":
+            return self._call(name, start, tokens.peek())
+        return self._call(name, start, None) if tokens.lexeme == "(" else Name(name, start, tokens.last)
 
-    def _parse_number(self, start: int, word: str) -> Expression:
-        words = self._words
-        span = Span(words.source, start, start + len(word))
-        finding = fault_of_number(word, span)
-        if finding is not None and not word.endswith("."):
+    def _parse_number(self, start: int, lexeme: str) -> Expression:
+        tokens = self._tokens
+        span = Span(tokens.source, start, start + len(lexeme))
+        finding = fault_of_number(lexeme, span)
+        if finding is not None and not lexeme.endswith("."):
             raise DiagnosticError(finding)
-        words.advance()
-        return Number(f"{word}0" if word.endswith(".") else word, start, words.last)
+        tokens.advance()
+        return Number(f"{lexeme}0" if lexeme.endswith(".") else lexeme, start, tokens.last)
 
     def _parse_items(self, closing: str) -> tuple[Expression, ...]:
-        words = self._words
+        tokens = self._tokens
         items: list[Expression] = []
-        while words.word != closing:
+        while tokens.lexeme != closing:
             items.append(self._expression())
-            if not words.take(","):
+            if not tokens.accept(","):
                 break
-        words.expect(closing)
+        tokens.expect(closing)
         return tuple(items)
 
     def _call(self, name: str, start: int, generic: str | None) -> Expression:
-        words = self._words
+        tokens = self._tokens
         if generic is not None:
             for _ in range(3):
-                words.advance()
+                tokens.advance()
         arguments = self._listed(self._argument)
-        return Call(name, arguments, generic, start, words.last)
+        return Call(name, arguments, generic, start, tokens.last)
 
     def _argument(self) -> Argument:
-        words = self._words
-        start = words.start
+        tokens = self._tokens
+        start = tokens.start
         name = None
-        if words.is_name() and words.peek() == "=":
-            name = words.name("an argument's name")
-            words.advance()
-        return Argument(name, self._expression(), start, words.last)
+        if tokens.is_name() and tokens.peek() == "=":
+            name = tokens.name("an argument's name")
+            tokens.advance()
+        return Argument(name, self._expression(), start, tokens.last)

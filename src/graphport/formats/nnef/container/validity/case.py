@@ -77,7 +77,7 @@ def differ(a: Dim, b: Dim) -> bool:
     return a != b if isinstance(a, int) and isinstance(b, int) else decide_equal(a, b) is False
 
 
-def number_of(dim: Dim) -> int:
+def static_dim(dim: Dim) -> int:
     """Return a static dim as an integer."""
     if isinstance(dim, Symbolic):
         raise TypeError(dim)

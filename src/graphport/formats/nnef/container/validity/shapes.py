@@ -13,10 +13,10 @@ from graphport.formats.nnef.container.validity.case import (
     Shape,
     differ,
     may_be_one,
-    number_of,
     rank_of,
     shape_of,
     shown,
+    static_dim,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _reshaped(case: Case, items: Shape, replaced: Shape, start: int, shape: Shap
     numbers = [*wanted, *replaced]
     if any(isinstance(number, Symbolic) for number in numbers):
         return
-    volume, product = math.prod(map(number_of, replaced)), math.prod(map(number_of, wanted))
+    volume, product = math.prod(map(static_dim, replaced)), math.prod(map(static_dim, wanted))
     fits = product != 0 and volume % product == 0 if -1 in items else volume == product
     if not fits:
         message = f"{shown(replaced)} has {volume} items, 'shape' {shown(items)} has {product}"
@@ -193,9 +193,9 @@ def _sliced(case: Case, axis: int, part: tuple[Dim, Dim, Dim], extent: Dim) -> I
         message = "'end = 0' for the end of an axis is deprecated since 1.0.4"
         yield case.warning("NNEF0618", message, "end", f"write {extent}")
         return
-    length = number_of(extent)
-    first, last = (min(max(n + length if n < 0 else n, -1), length) for n in (number_of(begin), number_of(end)))
-    if (last < first) if number_of(stride) > 0 else (last > first):
+    length = static_dim(extent)
+    first, last = (min(max(n + length if n < 0 else n, -1), length) for n in (static_dim(begin), static_dim(end)))
+    if (last < first) if static_dim(stride) > 0 else (last > first):
         message = f"the slice of axis {axis} begins at {begin} and ends at {end} of {extent}"
         yield case.error("NNEF0617", message, "end", "it runs in the direction of its stride")
 

@@ -41,7 +41,7 @@ def import_rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @cache
-        def stated() -> frozenset[str]:
+        def parameters_without_tensors() -> frozenset[str]:
             # Evaluated on first use, because the parameters of a rule row are parsed from its text.
             parameters = inspect.signature(function).parameters.values()
             return frozenset(each.name for each in parameters if each.annotation in _STATED)
@@ -49,7 +49,7 @@ def import_rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         @wraps(function)
         def lowered(b: Builder, *operands: Value | None, wires: tuple[str, ...] = (), **attributes: Any) -> Any:
             tensors, given = split_operands(operands, wires)
-            computed = next((name for name in given if name in stated()), None)
+            computed = next((name for name in given if name in parameters_without_tensors()), None)
             if computed is not None:
                 message = f"{computed} is computed"
                 raise UnsupportedError(message)

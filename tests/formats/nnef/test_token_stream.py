@@ -1,39 +1,39 @@
 from __future__ import annotations
 
-from graphport.formats.nnef.container.stream import Stream
+from graphport.formats.nnef.container.token_stream import Stream
 
 
-def words(stream: Stream) -> list[str]:
+def tokens(stream: Stream) -> list[str]:
     found = []
-    while stream.word:
+    while stream.lexeme:
         found.append(stream.advance())
     return found
 
 
 def test_words_come_in_order_with_their_places():
     stream = Stream("a = b;\n  c")
-    assert words(stream) == ["a", "=", "b", ";", "c"]
+    assert tokens(stream) == ["a", "=", "b", ";", "c"]
     assert (stream.start, stream.stop) == (10, 10)
 
 
 def test_blocks_of_a_long_text_join_without_a_seam():
     text = "\n".join(f"name{index} = relu(x);" for index in range(5000))
-    assert len(words(Stream(text))) == 7 * 5000
+    assert len(tokens(Stream(text))) == 7 * 5000
 
 
 def test_seeking_goes_forward_and_back():
     text = "\n".join(f"w{index}" for index in range(20_000))
     stream = Stream(text)
     stream.seek(text.index("w15000"))
-    assert stream.word == "w15000"
+    assert stream.lexeme == "w15000"
     stream.seek(3)
-    assert stream.word == "w1"
+    assert stream.lexeme == "w1"
 
 
 def test_looking_ahead_passes_nothing():
     stream = Stream("a b c d e f g h")
     assert [stream.peek(distance) for distance in (1, 6, 9)] == ["b", "g", ""]
-    assert stream.word == "a"
+    assert stream.lexeme == "a"
 
 
 def test_the_word_after_a_bracket_is_found():

@@ -1,4 +1,4 @@
-"""Parser base: the current token, expected tokens, and syntax errors."""
+"""Token cursor of the NNEF parser: the current token, expected tokens and syntax errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Span
 from graphport.formats.nnef.container.lexer import QUOTES, SYMBOLS, fault_of_number, fault_of_symbol, faults_of_string
-from graphport.formats.nnef.container.stream import Stream
 from graphport.formats.nnef.container.syntax import Edition, Name
+from graphport.formats.nnef.container.token_stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,8 +47,8 @@ class Fault(Exception):  # noqa: N818  control flow inside the parser, never see
         self.finding = finding
 
 
-class Words(Stream):
-    """Tokens of one edition, with checks of each token."""
+class TokenCursor(Stream):
+    """Token stream of one edition; reports malformed and unexpected tokens."""
 
     def __init__(self, text: str, edition: Edition, findings: Findings, limits: Limits) -> None:
         super().__init__(text)
@@ -67,33 +67,33 @@ class Words(Stream):
         """Return the location from `start` to the end of the previous token."""
         return Span(self.findings.source, start, max(self.last, start))
 
-    def is_identifier(self, word: str) -> bool:
-        """Whether `word` can name something."""
-        return word.isidentifier() and word.isascii() and word not in self.keywords
+    def is_identifier(self, lexeme: str) -> bool:
+        """Whether `lexeme` can name something."""
+        return lexeme.isidentifier() and lexeme.isascii() and lexeme not in self.keywords
 
-    def take(self, word: str) -> bool:
-        """Pass `word` if it is the current one."""
-        if self.word != word:
+    def accept(self, lexeme: str) -> bool:
+        """Skip the current token if it is `lexeme`; return whether it was."""
+        if self.lexeme != lexeme:
             return False
         self.advance()
         return True
 
-    def take_greater(self) -> bool:
-        """Pass `>`, which may be the first half of `>=` where a type ends and a default begins."""
-        if self.word != ">=":
-            return self.take(">")
+    def accept_greater(self) -> bool:
+        """Accept `>`; split `>=` if a type ends and a default value begins there."""
+        if self.lexeme != ">=":
+            return self.accept(">")
         self.last = self.start + 1
-        self.word, self.start = "=", self.last
+        self.lexeme, self.start = "=", self.last
         return True
 
-    def expect(self, word: str, what: str | None = None, help: str | None = None) -> None:
-        """Skip `word`.
+    def expect(self, lexeme: str, what: str | None = None, help: str | None = None) -> None:
+        """Skip `lexeme`.
 
         Raises:
             Fault: another token is there.
         """
-        if self.word != word:
-            raise self.fault(what or f"'{word}'", help)
+        if self.lexeme != lexeme:
+            raise self.fault(what or f"'{lexeme}'", help)
         self.advance()
 
     def name(self, what: str) -> Name:
@@ -102,13 +102,13 @@ class Words(Stream):
         Raises:
             Fault: another token is there, perhaps a keyword.
         """
-        word, start = self.word, self.start
-        if self.is_identifier(word):
+        lexeme, start = self.lexeme, self.start
+        if self.is_identifier(lexeme):
             self.advance()
-            return Name(word, start, self.last)
-        if word in self.keywords:
-            message = f"'{word}' is a keyword, not {what}"
-            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"use a different name, for example '{word}_'"))
+            return Name(lexeme, start, self.last)
+        if lexeme in self.keywords:
+            message = f"'{lexeme}' is a keyword, not {what}"
+            raise Fault(Diagnostic("NNEF0202", message, self.here(), f"use a different name, for example '{lexeme}_'"))
         raise self.fault(what)
 
     def fault(self, expected: str, help: str | None = None) -> Fault:
@@ -117,8 +117,8 @@ class Words(Stream):
             return Fault(None)
         if self.start == self._examined:
             return Fault(None)
-        found = _short(self.word) if self.word[:1] in QUOTES else f"'{_short(self.word)}'"
-        found = found if self.word else "the end of the text"
+        found = _short(self.lexeme) if self.lexeme[:1] in QUOTES else f"'{_short(self.lexeme)}'"
+        found = found if self.lexeme else "the end of the text"
         return Fault(Diagnostic("NNEF0201", f"expected {expected}, found {found}", self.here(), help))
 
     def examine(self, *, negative: bool = False) -> bool:
@@ -134,17 +134,17 @@ class Words(Stream):
         return is_faulty
 
     def _faults(self, *, negative: bool) -> Iterable[Diagnostic]:
-        word = self.word
-        first = word[:1]
+        lexeme = self.lexeme
+        first = lexeme[:1]
         if "0" <= first <= "9":
-            finding = fault_of_number(word, self.here(), negative=negative)
+            finding = fault_of_number(lexeme, self.here(), negative=negative)
             return () if finding is None else (finding,)
         if first in QUOTES:
-            return faults_of_string(word, self.start, self.findings.source)
-        if not word or word in SYMBOLS or (first.isascii() and (first.isalpha() or first == "_")):
+            return faults_of_string(lexeme, self.start, self.findings.source)
+        if not lexeme or lexeme in SYMBOLS or (first.isascii() and (first.isalpha() or first == "_")):
             return ()
-        return (fault_of_symbol(word, self.here()),)
+        return (fault_of_symbol(lexeme, self.here()),)
 
 
-def _short(word: str) -> str:
-    return word if len(word) <= 40 else word[:40] + "…"
+def _short(lexeme: str) -> str:
+    return lexeme if len(lexeme) <= 40 else lexeme[:40] + "…"

@@ -7,13 +7,13 @@ from bisect import bisect_left
 from graphport.formats.nnef.container.lexer import tokenize
 
 _FIRST, _BLOCK = 256, 4096
-"""Characters that are cut at once: few at first, for most of a flat text is read by other means."""
+"""Characters tokenized at once: few at first, because most flat statements take the fast path."""
 _AHEAD = 4
 _WIDEST = 1000
 
 
 class Stream:
-    """A cursor over tokens: `word` from `start` to `stop`; the empty token is at the end.
+    """A cursor over tokens: `lexeme` from `start` to `stop`; the empty token is at the end.
 
     Tokens contain no line ends, so the text can be split at any of them; a caller that skips text with `seek` does not
     pay for its tokens.
@@ -27,7 +27,7 @@ class Stream:
         self._cut = 0
         self._ended = False
         self._safe = 0
-        self.word = ""
+        self.lexeme = ""
         self.start = 0
         self.stop = 0
         self.last = 0
@@ -43,15 +43,15 @@ class Stream:
 
     def advance(self) -> str:
         """Advance to the next token; return the previous one."""
-        left = self.word
+        left = self.lexeme
         self.last = self.stop
         self._at = at = self._at + 1
         if at >= self._safe:
             self._load()
             return left
-        self.word = word = self._texts[at]
+        self.lexeme = lexeme = self._texts[at]
         self.start = start = self._starts[at]
-        self.stop = start + len(word)
+        self.stop = start + len(lexeme)
         return left
 
     def peek(self, distance: int = 1) -> str:
@@ -64,9 +64,9 @@ class Stream:
     def after_bracket(self) -> str:
         """Return the token after the bracket that closes the current one; empty if there is none."""
         depth = distance = 0
-        while word := self.peek(distance):
+        while lexeme := self.peek(distance):
             distance += 1
-            depth += (word in "([{") - (word in ")]}")
+            depth += (lexeme in "([{") - (lexeme in ")]}")
             if not depth:
                 return self.peek(distance)
         return ""
@@ -88,9 +88,9 @@ class Stream:
         at = min(self._at, len(self._texts) - 1)
         self._at = at
         self._safe = len(self._texts) - (1 if self._ended else _AHEAD)
-        self.word = self._texts[at]
+        self.lexeme = self._texts[at]
         self.start = self._starts[at]
-        self.stop = self.start + len(self.word)
+        self.stop = self.start + len(self.lexeme)
 
     def _extend(self) -> None:
         size = max(_BLOCK, len(self.text) // 64) if self._starts else _FIRST

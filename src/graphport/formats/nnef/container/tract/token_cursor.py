@@ -1,4 +1,4 @@
-"""Tokens of a text in tract's flavour: names may have any letters, or be escaped as `i"any text"`."""
+"""Token cursor for tract's flavour: identifiers may contain any letters, or be escaped as `i"any text"`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
 
 
-class Tokens:
-    """A cursor over the tokens of `source`: `word` from `start` to `stop`; the empty token is at the end."""
+class TokenCursor:
+    """A cursor over the tokens of `source`: `lexeme` from `start` to `stop`; the empty token is at the end."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -22,7 +22,7 @@ class Tokens:
         self.last = 0
 
     @property
-    def word(self) -> str:
+    def lexeme(self) -> str:
         """The current token."""
         return self._texts[self._at]
 
@@ -38,31 +38,31 @@ class Tokens:
 
     def advance(self) -> str:
         """Skip the current token and return it."""
-        word = self.word
-        self.last = self.start + len(word)
+        lexeme = self.lexeme
+        self.last = self.start + len(lexeme)
         self._at = min(self._at + 1, len(self._texts) - 1)
-        return word
+        return lexeme
 
     def seek(self, offset: int) -> None:
         """Make the first token at or after `offset` the current one."""
-        while self.word and self.start < offset:
+        while self.lexeme and self.start < offset:
             self.advance()
 
-    def take(self, word: str) -> bool:
-        """Pass `word` if it is the current one."""
-        if self.word != word:
+    def accept(self, lexeme: str) -> bool:
+        """Skip the current token if it is `lexeme`; return whether it was."""
+        if self.lexeme != lexeme:
             return False
         self.advance()
         return True
 
-    def expect(self, word: str) -> None:
-        """Skip `word`.
+    def expect(self, lexeme: str) -> None:
+        """Skip `lexeme`.
 
         Raises:
             DiagnosticError: NNEF0201, another token is there.
         """
-        if not self.take(word):
-            raise self.fault(f"'{word}'")
+        if not self.accept(lexeme):
+            raise self.fault(f"'{lexeme}'")
 
     def name(self, what: str) -> str:
         """Skip an identifier and return it unescaped.
@@ -76,19 +76,19 @@ class Tokens:
 
     def is_name(self) -> bool:
         """Whether the current token is an identifier."""
-        word = self.word
-        return bool(word) and word not in SYMBOLS and word[0] not in QUOTES and not "0" <= word[0] <= "9"
+        lexeme = self.lexeme
+        return bool(lexeme) and lexeme not in SYMBOLS and lexeme[0] not in QUOTES and not "0" <= lexeme[0] <= "9"
 
     def fault(self, expected: str, help: str | None = None) -> DiagnosticError:
         """Report that the current token is not `expected`."""
-        found = f"'{self.word[:40]}'" if self.word else "the end of the text"
-        span = Span(self.source, self.start, self.start + len(self.word))
+        found = f"'{self.lexeme[:40]}'" if self.lexeme else "the end of the text"
+        span = Span(self.source, self.start, self.start + len(self.lexeme))
         return DiagnosticError(Diagnostic("NNEF0201", f"expected {expected}, found {found}", span, help))
 
 
-def unescaped(word: str) -> str:
+def unescaped(lexeme: str) -> str:
     """Return the name in a token, unescaped."""
-    return word[2:-1].replace('\\"', '"').replace("\\\\", "\\") if word.startswith('i"') else word
+    return lexeme[2:-1].replace('\\"', '"').replace("\\\\", "\\") if lexeme.startswith('i"') else lexeme
 
 
 def _joined(text: str) -> tuple[list[str], list[int]]:
@@ -96,19 +96,19 @@ def _joined(text: str) -> tuple[list[str], list[int]]:
     cut = tokenize(text)
     texts: list[str] = []
     starts: list[int] = []
-    for word, start in zip(cut.texts, cut.starts, strict=True):
+    for lexeme, start in zip(cut.texts, cut.starts, strict=True):
         touches = bool(texts) and starts[-1] + len(texts[-1]) == start
-        is_escaped = touches and texts[-1] == "i" and word[:1] == '"'
-        if is_escaped or (touches and word and _continues_name(texts[-1], word)):
-            texts[-1] += word
+        is_escaped = touches and texts[-1] == "i" and lexeme[:1] == '"'
+        if is_escaped or (touches and lexeme and _continues_name(texts[-1], lexeme)):
+            texts[-1] += lexeme
         else:
-            texts.append(word)
+            texts.append(lexeme)
             starts.append(start)
     return texts, starts
 
 
-def _continues_name(before: str, word: str) -> bool:
-    """Whether `word` belongs to the name before it: one of the two has letters beyond ASCII."""
-    if before[0] in QUOTES or before in SYMBOLS or word in SYMBOLS or word[0] in QUOTES:
+def _continues_name(before: str, lexeme: str) -> bool:
+    """Whether `lexeme` belongs to the name before it: one of the two has letters beyond ASCII."""
+    if before[0] in QUOTES or before in SYMBOLS or lexeme in SYMBOLS or lexeme[0] in QUOTES:
         return False
-    return not (before.isascii() and word.isascii())
+    return not (before.isascii() and lexeme.isascii())
