@@ -23,37 +23,37 @@ _DESCRIPTOR = 0x08
 _WIDE = 0xFFFFFFFF
 _MOST_NARROW = 0xFFFF
 LONGEST_NAME = 0xFFFF
-"""Bytes of the name of a member."""
+"""Maximum bytes of a member's name."""
 
 
 class Layout(Enum):
-    """How lengths are written."""
+    """Width of the length fields in member headers."""
 
     WIDE = "64 bits"
-    """In 64 bits, as pnnx does since 2024."""
+    """64 bits: pnnx since 2024."""
     NARROW = "32 bits"
-    """In 32 bits, as it did before."""
+    """32 bits: pnnx before 2024."""
 
 
 class Member(NamedTuple):
-    """Where the bytes of one weight lie."""
+    """The byte range of one weight in the archive."""
 
     start: int
     length: int
 
 
 class Archive(NamedTuple):
-    """The members by name, in order, and how the file is laid out."""
+    """The members by name, in file order, and the layout of their headers."""
 
     members: dict[str, Member]
     layout: Layout
 
 
 def read_archive(file: MappedFile, source: Source) -> Archive:
-    """The members of an archive; nothing but their headers is looked at.
+    """Read the member headers of an archive; the weights are not read.
 
     Raises:
-        DiagnosticError: PNNX0102 a header is none, or reaches beyond the file; PNNX0103 a member is packed or
+        DiagnosticError: PNNX0102 a header is malformed or exceeds the file; PNNX0103 a member is compressed or
             encrypted; PNNX0104 two members have one name.
     """
     members: dict[str, Member] = {}
@@ -95,7 +95,7 @@ def _member(file: MappedFile, position: int, source: Source) -> tuple[str, Membe
 
 
 def _wide_length(extra: bytes) -> int | None:
-    """The length in the field of extra data that has it in 64 bits."""
+    """Return the length in the zip64 extra field; `None` if there is no such field."""
     position = 0
     while position + 4 <= len(extra):
         kind, size = struct.unpack_from("<HH", extra, position)

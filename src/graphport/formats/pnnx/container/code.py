@@ -1,6 +1,6 @@
 """Write a PNNX graph as a PyTorch module: Python source that reads its weights from the archive next to it.
 
-The source is a fixed template around statements that `core.python_code` builds: no string of a model becomes code.
+The source is a fixed template around statements that `core.python_code` builds: strings of a model are never executed.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ _ATTENTION = "nn.MultiheadAttention"
 _MASKS = ("attn_mask", "key_padding_mask")
 _ADAPTIVE = ("nn.Adaptive", "F.adaptive_")
 _POSITIONAL = {"torch.where": ("condition", "input", "other")}
-"""Functions that do not take all of their arguments by name."""
+"""Functions with positional-only parameters, and their order."""
 _LIST_FUNCTIONS = frozenset({"torch.cat", "torch.stack"})
-"""Functions of a list of tensors."""
+"""Functions whose first argument is a list of tensors."""
 _SPLITS = frozenset({"torch.split", "torch.unbind", "torch.chunk", "torch.tensor_split"})
-"""Functions that return a tuple even where it has one item."""
+"""Functions that return a tuple even if it has one item."""
 _STATES = {"nn.LSTM": 2, "nn.GRU": 1, "nn.RNN": 1}
-"""Recurrent layers and the number of their states."""
+"""Recurrent layers and the count of their states."""
 _CELL = "nn.LSTMCell"
 _FUNCTIONS = {"aten::one_hot": ("F.one_hot", "input")}
-"""Operators that pnnx leaves in ATen's names: the function, and its first parameter."""
+"""ATen operators that pnnx does not rename: the Python function and its first parameter."""
 _CONSTANTS = frozenset(
     {
         *DTYPES,
@@ -80,7 +80,7 @@ _CONSTANTS = frozenset(
         *("torch.channels_last", "torch.channels_last_3d"),
     }
 )
-"""Element types, layouts and memory formats, which PNNX has as strings."""
+"""Dtypes, layouts and memory formats, which PNNX represents as strings."""
 _TYPES: Mapping[DType, str] = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
 
 _HEAD = '''"""{title}, written by graphport: a module of PyTorch, with its weights in the archive beside it."""
@@ -129,7 +129,7 @@ def code_of(graph: Graph, archive: str, names: Mapping[Value, str]) -> str:
 
 
 class _Operands(NamedTuple):
-    """Operands of a node in Python: keyword operands and positional ones."""
+    """Operands of a node as Python arguments: keyword and positional."""
 
     values: list[ast.expr]
     named: dict[str, ast.expr]
@@ -230,7 +230,7 @@ class _Coder:
             self._assign(node, self._value(node))
 
     def _value(self, node: Node) -> ast.expr:
-        """The expression of an operator with plain results."""
+        """Return the expression of an operator that needs no special case."""
         op_type = node.word
         operands = self._operands(node)
         if op_type == "nn.Identity":
@@ -303,7 +303,7 @@ class _Coder:
         self.statements.append(assign([names[0], last], call(self.modules[node], x, *given)))
 
     def _attention(self, node: Node) -> None:
-        """Query, key and value as positional arguments, the mask by name; the attention weights are a second result."""
+        """Call multi-head attention: query, key, value positional, masks by name; the second result is the weights."""
         names = node.attributes.get(KEYS)
         keys = [str(name) for name in names] if isinstance(names, tuple) else []
         mask = next((x for x, key in zip(node.operands, keys, strict=False) if key in _MASKS), None)
@@ -353,7 +353,7 @@ class _Coder:
 
 
 class _Arguments(NamedTuple):
-    """Arguments of a method: numbers and strings of the file, and operands in Python."""
+    """Arguments of a method: literals of the file, and operands as Python expressions."""
 
     attributes: Mapping[str, Any]
     operands: Mapping[str, ast.expr]
@@ -362,7 +362,7 @@ class _Arguments(NamedTuple):
         return name in self.operands or name in self.attributes
 
     def code(self, name: str) -> ast.expr:
-        """An argument in Python.
+        """Return an argument as a Python expression.
 
         Raises:
             CodeError: it is missing.
@@ -388,7 +388,7 @@ def _index(x: ast.expr, arguments: _Arguments) -> ast.expr:
 
 
 def _indices(expr: Any) -> list[ast.expr]:
-    """One index for each axis; `None` takes the whole axis."""
+    """Return one index for each axis; `None` selects the whole axis."""
     whole: ast.expr = ast.Slice()
     if is_sequence(expr):
         return [whole if item is None else _value_of(item) for item in expr]
@@ -420,7 +420,7 @@ def _index_put(x: ast.expr, arguments: _Arguments) -> ast.expr:
 
 
 def _slice(x: ast.expr, arguments: _Arguments) -> ast.expr:
-    """One axis with a slice of Python."""
+    """Index one axis with a Python slice."""
     dim = arguments.attributes.get("dim")
     if not isinstance(dim, int) or not -_MAX_RANK <= dim < _MAX_RANK:
         message = "unsupported: a slice of several axes, or of an axis that is not constant"
@@ -435,7 +435,7 @@ def _slice(x: ast.expr, arguments: _Arguments) -> ast.expr:
 _BOUNDS: Mapping[str, tuple[int | None, ...]] = MappingProxyType(
     {"start": (None, 0), "end": (None, _END), "step": (None, 1)}
 )
-"""Parameters of a slice, and the values that mean the default."""
+"""Parameters of a slice, and the values that are equivalent to the default."""
 
 
 def _bound(arguments: _Arguments, name: str, defaults: tuple[int | None, ...]) -> ast.expr | None:
@@ -452,7 +452,7 @@ _PLAIN_METHODS = (
     *("bool", "byte", "short", "int", "long", "half", "bfloat16", "float", "double"),
     *("clone", "contiguous", "detach", "t"),
 )
-"""Methods without arguments; memory formats do not matter here."""
+"""Methods called without arguments; memory formats have no effect on the elements."""
 _METHODS: Mapping[str, Callable[[ast.expr, _Arguments], ast.expr]] = MappingProxyType(
     {
         **{name: _call_without_arguments(name) for name in _PLAIN_METHODS},
@@ -474,10 +474,10 @@ _METHODS: Mapping[str, Callable[[ast.expr, _Arguments], ast.expr]] = MappingProx
 
 
 def _function(node: Node) -> ast.expr:
-    """The function or class of a node.
+    """Return the Python function or class of a node.
 
     Raises:
-        CodeError: no rule of the dialect reads this operator.
+        CodeError: no import rule exists for this operator.
     """
     op_type = node.word
     if registry.lowering(DIALECT, op_type) is None and registry.lowering(DIALECT, f"{COMPLEX}{op_type}") is None:
@@ -489,7 +489,7 @@ def _function(node: Node) -> ast.expr:
 
 
 def _parameters(node: Node) -> dict[str, Any]:
-    """The arguments of a node that are not tensors."""
+    """Return the non-tensor arguments of a node."""
     found = {key: value for key, value in node.attributes.items() if not key.startswith(("@", KEYS))}
     sizes = found.get("output_size")
     if node.word.startswith(_ADAPTIVE) and is_sequence(sizes):
@@ -518,7 +518,7 @@ def _values(parameters: Mapping[str, Any]) -> dict[str, ast.expr]:
 
 
 def _value_of(value: Any) -> ast.expr:
-    """A value of a file: a literal, or a constant of PyTorch."""
+    """Return a parameter value as a literal or a PyTorch constant."""
     if isinstance(value, str) and value.startswith("torch."):
         if value not in _CONSTANTS:
             message = f"unsupported value {value!r}"
@@ -536,7 +536,7 @@ def _dtype(value: Any) -> ast.expr:
 
 
 def _arange(node: Node, operands: _Operands) -> ast.expr:
-    """Its bounds have no parameter names in PyTorch."""
+    """Call `torch.arange`, whose bounds are positional-only."""
     unnamed = {"end": operands.unnamed[0]} if len(operands.unnamed) == 1 else {}
     given = merged(operands.named, unnamed, _values(_parameters(node)))
     bounds = [given.get(name, literal(default)) for name, default in (("start", 0), ("end", 0), ("step", 1))]
@@ -583,7 +583,7 @@ def _counted(count: int, name: str) -> str:
 
 
 def _sample(value: Value) -> ast.expr:
-    """Random elements for an input; open dims have size 4."""
+    """Create random elements for an input; open dims have size 4."""
     fact = value.fact
     dims = fact.shape or () if isinstance(fact, TensorFact) else ()
     dtype = (fact.dtype if isinstance(fact, TensorFact) else None) or DType.FLOAT32

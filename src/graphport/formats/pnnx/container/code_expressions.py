@@ -1,4 +1,4 @@
-"""Convert PNNX expressions to Python expressions of tensors and numbers."""
+"""Convert PNNX expressions to Python expressions of tensors and scalars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ResultKind(Enum):
-    """The kind of a result."""
+    """Kind of an expression's result."""
 
     NUMBER = "a number"
     TENSOR = "a tensor"
@@ -26,7 +26,7 @@ class ResultKind(Enum):
 
 
 class Code(NamedTuple):
-    """A Python expression, the kind of its result, and how deep it is nested."""
+    """A Python expression, the kind of its result, and its nesting depth."""
 
     tree: ast.expr
     kind: ResultKind
@@ -34,7 +34,7 @@ class Code(NamedTuple):
 
 
 MAX_DEPTH = 20
-"""Deeper expressions are assigned to variables on the way: Python's parser has a limit, and so have readers."""
+"""Subexpressions at this depth are assigned to variables: Python's parser limits the nesting."""
 
 _OPERATORS: Mapping[str, type[ast.operator]] = MappingProxyType(
     {
@@ -58,11 +58,11 @@ _CASTS: Mapping[str, str] = MappingProxyType(
 _NUMERIC: Mapping[str, str] = MappingProxyType(
     {"int": "int", "abs": "abs", "torch.float": "float", "torch.long": "int", "torch.bool": "bool", "round": "round"}
 )
-"""Numeric functions that Python has without a library."""
+"""Numeric built-in functions of Python."""
 _EXTREMES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"max": ("max", "min"), "maximum": ("max", "min"), "min": ("min", "max"), "minimum": ("min", "max")}
 )
-"""Python function, and the bound of the equivalent clamp with a number."""
+"""Python function, and the parameter of the equivalent `clamp` with a scalar."""
 _UNARY = frozenset(
     {
         *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "expm1"),
@@ -76,7 +76,7 @@ _BINARY = frozenset({"fmod", "atan2", "logaddexp"})
 def expression_code(
     tree: Node, operands: Sequence[ast.expr], numbers: Sequence[bool], assign: Callable[[ast.expr], ast.expr]
 ) -> Code:
-    """Return the code of an expression over `operands`, some of which are numbers.
+    """Return the code of an expression over `operands`, which are tensors or scalars.
 
     `assign` takes an expression and returns the variable that it is assigned to.
 
@@ -146,7 +146,7 @@ def _call(name: str, parts: Sequence[Code]) -> Code:
 
 
 def _tensors(parts: Sequence[Code]) -> list[ast.expr]:
-    """Convert all operands to tensors: numbers get the element type of the first tensor."""
+    """Convert all operands to tensors: scalars get the element type of the first tensor."""
     first = next((part.tree for part in parts if part.kind is ResultKind.TENSOR), None)
     if first is None:
         message = "unsupported: a function whose arguments are all lists"

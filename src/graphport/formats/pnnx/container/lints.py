@@ -1,4 +1,4 @@
-"""Detect known errors in the output of pnnx, as far as the text shows them."""
+"""Detect known errors of pnnx in a `.param` text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST = -(2**31)
 _CASTS = ("torch.float", "torch.long", "torch.bool", "int", "size")
 _ATTENTION = "nn.MultiheadAttention"
 _STATES = {"nn.LSTM": 3, "nn.GRU": 2, "nn.RNN": 2}
-"""Recurrent layers, with how many results they have."""
+"""Recurrent layers and the count of their results."""
 RESHAPES = frozenset({"Tensor.reshape", "Tensor.view"})
 LOOKED_AT = frozenset({_ATTENTION, *_STATES, *RESHAPES})
 """Op types whose shapes are checked."""
@@ -85,7 +85,7 @@ def declared_shape(
 ) -> tuple[tuple[int, ...] | None, Diagnostic | None]:
     """Return the declared shape of a reshape whose shape list has another rank, and a warning.
 
-    If the list is a product of sizes, pnnx keeps factors of it: `(4,mul(4,4),-1)` becomes `(4,16,16,-1)`. The
+    If the list is a product of sizes, pnnx keeps factors of it: `(4,mul(4,4),-1)` turns into `(4,16,16,-1)`. The
     declaration is PyTorch's result.
     """
     param_shape = attributes.get("shape")
@@ -108,9 +108,9 @@ def read_results(
     results: Sequence[Value],
     place: Callable[[], Span],
 ) -> tuple[list[int] | None, Diagnostic | None]:
-    """Return which results of a recurrent layer a line contains, if their shapes show that others were omitted.
+    """Return the result indices of a recurrent layer's line and a warning, if the shapes show omitted results.
 
-    pnnx drops unused results: a remaining one may be the final state, of an LSTM one of two.
+    pnnx drops unused results, so the only result may be a final state; for LSTM, either of the two.
     """
     if op_type not in _STATES:
         return None, None
@@ -146,7 +146,7 @@ def _static_sizes(dims: Sequence[object] | None) -> tuple[int, ...] | None:
 
 
 def _divides(node: Tree) -> bool:
-    """Whether it divides tensors, not only their lengths."""
+    """Whether the expression divides tensors, not only sizes."""
     if not isinstance(node, Call) or node.text != "floor_divide":
         return False
     pending = list(node.arguments)

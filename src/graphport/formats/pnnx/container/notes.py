@@ -1,4 +1,4 @@
-"""Notes: content of a `.param` text besides its graph, which is kept for writing."""
+"""Notes: formatting of a `.param` text, stored so that the writer can reproduce the text."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute
 
 LINE = "pnnx.line"
-"""The note of a node, input or constant: the `Line` that it was read from. That of a graph has its outputs' lines."""
+"""Note of a node, input or constant: its `Line`. The note of a graph contains the lines of its outputs."""
 SHAPE = "pnnx.shape"
-"""The note of a value: the text of its shape, empty where the file has none."""
+"""Note of a value: the text of its shape, empty if the file has none."""
 LAYOUT = "pnnx.layout"
-"""The note of a graph: how the archive of its weights was laid out."""
+"""Note of a graph: the layout of its weight archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that was read: its type and name, names of operands, texts of values, and where it begins in the text.
+    """A line of the source: op type, name, operand names, texts of values, and its offset in the text.
 
-    `count` is the number of operands of an output line. That of a node has neither name nor place, which the node has.
+    `count` is the number of operands of an output line. The line of a node has neither name nor offset.
     """
 
     type: str
@@ -39,10 +39,10 @@ class Line:
 
 
 def line_of(note: object) -> Line | None:
-    """Return a note as a line, if it is one."""
+    """Return `note` if it is a line, else `None`."""
     return note if isinstance(note, Line) else None
 
 
 def lines_of(note: object) -> list[Line]:
-    """The lines of outputs in the note of a graph."""
+    """Return the lines of the outputs from the note of a graph."""
     return [item for item in note if isinstance(item, Line)] if is_sequence(note) else []

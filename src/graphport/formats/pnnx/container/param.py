@@ -22,7 +22,7 @@ _WORD = re.compile(r"[^ \t\v\f\r\n]+")
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHOWN = 40
 _ODD = "\x1c\x1d\x1e\x1f"
-"""Characters that are white space in Python only."""
+"""Characters that only Python treats as white space."""
 _PIECE = 1 << 16
 
 
@@ -31,7 +31,7 @@ Row: TypeAlias = "tuple[list[str], str, int]"
 
 
 class Field(NamedTuple):
-    """A run of characters without blanks, and the code point where it begins."""
+    """A run of characters without blanks, and the index of its first code point."""
 
     text: str
     start: int
@@ -54,17 +54,17 @@ class Line:
 
     @property
     def type(self) -> str:
-        """The operator."""
+        """The op type."""
         return self.fields[0]
 
     @property
     def name(self) -> str:
-        """What this one is called."""
+        """The name of the operator instance."""
         return self.fields[1]
 
     @property
     def inputs(self) -> list[str]:
-        """The operands, from field 4 on."""
+        """The operand names, from field 4 on."""
         return self.fields[4 : 4 + self.taken]
 
     @property
@@ -95,7 +95,7 @@ class Spans:
         self._starts = array("q")
 
     def add(self, start: int) -> None:
-        """Take note of where one more line begins."""
+        """Record the start of the next line."""
         self._starts.append(start)
 
     def line_offset(self, index: int) -> int:
@@ -119,7 +119,7 @@ class Findings:
     left_out: int = 0
 
     def error(self, code: str, message: str, field: Field | None, help: str | None = None) -> None:
-        """Something that makes the file unusable."""
+        """Add an error."""
         self.add(Diagnostic(code, message, self.span(field), help))
 
     def warning(self, code: str, message: str, field: Field | None, help: str | None = None) -> None:
@@ -127,7 +127,7 @@ class Findings:
         self.add(Diagnostic(code, message, self.span(field), help, Severity.WARNING))
 
     def add(self, finding: Diagnostic) -> None:
-        """Take `finding`, unless there are many already."""
+        """Add `finding`, unless the maximum is reached."""
         if len(self.found) < MOST_FINDINGS or (finding.is_error and not any(f.is_error for f in self.found)):
             self.found.append(finding)
         else:
@@ -138,10 +138,10 @@ class Findings:
         return Span(self.source) if field is None else Span(self.source, field.start, field.start + len(field.text))
 
     def settle(self) -> list[Diagnostic]:
-        """The warnings.
+        """Return the warnings.
 
         Raises:
-            DiagnosticError: everything, if there is an error.
+            DiagnosticError: all diagnostics, if one is an error.
         """
         found = list(self.found)
         if self.left_out:
@@ -169,7 +169,7 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
 
 
 def parse_head(rows: Iterator[Row], findings: Findings) -> list[Field]:
-    """Return the numbers of operators and operands in the header.
+    """Return the operator count and the operand count of the header.
 
     Raises:
         DiagnosticError: PNNX0001 and PNNX0002, as `parse_lines`.
@@ -190,7 +190,7 @@ def parse_head(rows: Iterator[Row], findings: Findings) -> list[Field]:
 
 
 def check_counts(counts: list[Field], lines: int, names: int, findings: Findings) -> None:
-    """Compare the header's counts with the lines and the names of their results."""
+    """Compare the header's counts with the number of lines and of distinct result names."""
     operators, operands = (int(field.text) for field in counts)
     if operators != lines:
         message = f"the header declares {operators} operators, the file has {lines}"
@@ -206,7 +206,7 @@ def rows_of(text: str) -> Iterator[Row]:
     is_plain = text.isascii() and not any(odd in text for odd in _ODD)
     start = 0
     while start < len(text):
-        # A few lines at once: all of them would double the memory.
+        # Splitting the whole text at once would double the memory.
         stop = text.find("\n", start + _PIECE)
         piece = text[start:] if stop < 0 else text[start:stop]
         for line in piece.split("\n"):
@@ -217,7 +217,7 @@ def rows_of(text: str) -> Iterator[Row]:
 
 
 def parse_line(fields: list[str], text: str, start: int, findings: Findings) -> Line | None:
-    """The operator of a line; `None` after a finding."""
+    """Parse the operator of a line; return `None` after an error."""
     line = Line(fields, 0, 0, text, start)
     if len(fields) < 4 or not (_COUNT.fullmatch(fields[2]) and _COUNT.fullmatch(fields[3])):
         place = line.field(0)

@@ -1,4 +1,4 @@
-"""PNNX files as raw graphs."""
+"""Read PNNX files as dialect graphs."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _PLAIN_KEYS = ("input", "self")
 """Default name of a single operand."""
 _MOST_OPERANDS = 1 << 24
 _FEWEST = 6
-"""Words of a line with an operand and a result."""
+"""Minimum fields of a line with an operand and a result."""
 _MOST_FORMS = 1 << 12
-"""Lines that are remembered."""
+"""Maximum number of cached line templates."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """PNNX has no versions."""
+    """Return an empty mapping: PNNX has no versions."""
     del graph
     return {}
 
@@ -73,18 +73,18 @@ def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagn
     Raises:
         DiagnosticError: PNNX0001 to PNNX0007 errors of the text; PNNX0101 to PNNX0106 of the weights.
     """
-    place = Path(path)
+    text_path = Path(path)
     try:
-        content = contents(place)
+        content = contents(text_path)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
     source = Source(str(path), content.decode("utf-8", "backslashreplace"))
     del content
     findings = Findings(source)
-    name = place.name.removesuffix(ENDING).removesuffix(".pnnx")
+    name = text_path.name.removesuffix(ENDING).removesuffix(".pnnx")
     with paused_collection():
-        graph = _GraphReader(name, findings, Weights(place, findings), tolerant).graph()
+        graph = _GraphReader(name, findings, Weights(text_path, findings), tolerant).graph()
     return graph, findings.settle()
 
 
@@ -99,7 +99,7 @@ class _ParsedParameters(NamedTuple):
     keys: tuple[str, ...]
     shapes: dict[str, tuple[str, int]]
     is_plain: bool
-    """Whether there is no weight."""
+    """Whether no field is a weight."""
 
 
 class _LineTemplate(NamedTuple):
@@ -162,7 +162,7 @@ class _GraphReader:
         return self.made
 
     def _repeat_operator(self, index: int, fields: list[str]) -> bool:
-        """Make the node of a line like one before; `False` where there was none, and nothing is done."""
+        """Create the node of a line from the template of an equal earlier line; return `False` if there is none."""
         if len(fields) < _FEWEST or fields[3] != "1":
             return False
         first = 5 + (1 if fields[2] == "1" else 2 if fields[2] == "2" else len(fields))
@@ -174,7 +174,7 @@ class _GraphReader:
             return False
         given = [known.get(name) for name in fields[4 : first - 1]]
         stop, shape, mark = len(fields), None, f"#{result}="
-        # From the last field on: shapes, operand names, and values, as pnnx orders them.
+        # Backwards from the last field: shapes, operand names and values, the order of pnnx.
         while stop > first and (field := fields[stop - 1])[0] == "#":
             stop -= 1
             if shape is None and field.startswith(mark):
@@ -198,11 +198,11 @@ class _GraphReader:
         return True
 
     def _line(self, index: int, line: Line) -> None:
-        operands = [self._operand(place, line) for place in range(4, line.first_result)]
+        operands = [self._operand(position, line) for position in range(4, line.first_result)]
         count = len(self.findings.found) + self.findings.left_out
         entries = self._parse_parameters(line)
         indices = range(line.first_result, line.first_parameter)
-        results = [value for place in indices if (value := self._result(index, place, line, entries)) is not None]
+        results = [value for position in indices if (value := self._result(index, position, line, entries)) is not None]
         if any(value is None for value in operands) or len(results) < line.given:
             return
         given = [value for value in operands if value is not None]
@@ -221,11 +221,11 @@ class _GraphReader:
             case _:
                 node = self._node(index, line, given, results, entries)
                 if len(self.findings.found) + self.findings.left_out == count:
-                    self._learn(node, line, entries)
+                    self._cache_template(node, line, entries)
 
-    def _learn(self, node: Node, line: Line, entries: _ParsedParameters) -> None:
+    def _cache_template(self, node: Node, line: Line, entries: _ParsedParameters) -> None:
         """Cache the form of a node without diagnostics, if it depends only on names and shapes."""
-        # Other checks of shapes or numbers apply to each line.
+        # Operators with checks of shapes or values are not cached.
         if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
             return
         notes_ = node.copied_notes
@@ -247,22 +247,22 @@ class _GraphReader:
         bare = op_type.removeprefix(_PREFIX)
         if "." not in bare and ":" not in bare:
             op_type = bare
-        # Without operands it is a constant of any type, possibly a string.
+        # An expression without operands is a constant of any type, possibly a string.
         if op_type == "Expression" and given:
             self._check_expression(line, given, results)
 
-        def place() -> Span:
+        def location() -> Span:
             return self.findings.span(line.field(0))
 
-        for doubt in doubts_of_operator(line.name, op_type, entries.keys, given, place):
+        for doubt in doubts_of_operator(line.name, op_type, entries.keys, given, location):
             self.findings.add(doubt)
         attributes = entries.attributes
         if op_type in RESHAPES:
-            shape, doubt = declared_shape(attributes, given, results, place)
+            shape, doubt = declared_shape(attributes, given, results, location)
             if shape is not None and doubt is not None:
                 attributes = {**attributes, "shape": shape}
                 self.findings.add(doubt)
-        slots, doubt = read_results(op_type, attributes, given, results, place)
+        slots, doubt = read_results(op_type, attributes, given, results, location)
         if slots is not None and doubt is not None:
             placed = dict(zip(slots, results, strict=True))
             results = [placed.get(slot) or Value(f"{line.name}_{slot}", UNKNOWN) for slot in range(slots[-1] + 1)]
@@ -282,22 +282,22 @@ class _GraphReader:
         value.notes[notes.LINE] = note
         self.made.adopt_constant(value)
 
-    def _operand(self, place: int, line: Line) -> Value | None:
-        name = line.fields[place]
+    def _operand(self, position: int, line: Line) -> Value | None:
+        name = line.fields[position]
         value = self.known.get(name)
         if value is None:
             message = f"{line.name} reads the operand {name!r}, which no earlier line computes"
-            self.findings.error("PNNX0004", message, line.field(place), "sort the operators topologically")
+            self.findings.error("PNNX0004", message, line.field(position), "sort the operators topologically")
         return value
 
-    def _result(self, index: int, place: int, line: Line, entries: _ParsedParameters) -> Value | None:
-        name = line.fields[place]
+    def _result(self, index: int, position: int, line: Line, entries: _ParsedParameters) -> Value | None:
+        name = line.fields[position]
         if name in self.known:
             message = f"the operand {name!r} is defined twice"
-            self.findings.error("PNNX0005", message, line.field(place), "each operand has exactly one producer")
+            self.findings.error("PNNX0005", message, line.field(position), "each operand has exactly one producer")
             return None
         shape = entries.shapes.get(name)
-        origin = self.places, index * Spans.LONGEST + place
+        origin = self.places, index * Spans.LONGEST + position
         text = "" if shape is None else shape[0]
         notes_ = self._shapes.get(text)
         if notes_ is None:
@@ -308,15 +308,15 @@ class _GraphReader:
         self.made.reserve(name)
         return value
 
-    def _fact(self, name: str, text: str, place: int, line: Line) -> Fact:
+    def _fact(self, name: str, text: str, position: int, line: Line) -> Fact:
         known = self._facts.get(text)
         if known is not None:
             return known
         try:
             fact = TensorFact(*parse_tensor(text, name))
         except ValueError as error:
-            offset = len(line.fields[place]) - len(text)
-            self.findings.error("PNNX0006", f"operand {name}: {error}", line.field(place, offset))
+            offset = len(line.fields[position]) - len(text)
+            self.findings.error("PNNX0006", f"operand {name}: {error}", line.field(position, offset))
             return UNKNOWN
         if fact.is_static:
             self._facts[text] = fact
@@ -328,82 +328,84 @@ class _GraphReader:
         plain: list[int] = []
         stored: list[int] = []
         fields = line.fields
-        for place in range(line.first_parameter, len(fields)):
-            field = fields[place]
+        for position in range(line.first_parameter, len(fields)):
+            field = fields[position]
             match field[0]:
                 case "#":
                     name, _, text = field.partition("=")
-                    shapes[name[1:]] = intern(text), place
+                    shapes[name[1:]] = intern(text), position
                 case "$":
                     key, _, name = field.partition("=")
-                    self._key(key[1:], name, place, line, keys)
+                    self._key(key[1:], name, position, line, keys)
                 case "@":
-                    stored.append(place)
+                    stored.append(position)
                 case _:
-                    plain.append(place)
+                    plain.append(position)
         attributes, texts = self._parse_values(line, plain)
         if stored:
             attributes = dict(attributes)
-        for place in stored:
-            key, _, _ = fields[place].partition("=")
+        for position in stored:
+            key, _, _ = fields[position].partition("=")
             if key in attributes:
-                self._twice(line, key, place)
+                self._twice(line, key, position)
                 continue
-            attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.field(place, len(key) + 1))
+            attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", line.field(position, len(key) + 1))
         return _ParsedParameters(attributes, texts, tuple(keys), shapes, not stored)
 
     def _parse_values(
         self, line: Line, indices: list[int]
     ) -> tuple[dict[str, Attribute], dict[str, tuple[Attribute, str]]]:
         """Return the values of non-weight fields, and their strings: shared between equal lines."""
-        stated = tuple([line.fields[place] for place in indices])
+        stated = tuple([line.fields[position] for position in indices])
         known = self._known_values.get(stated)
         if known is not None:
             return known
         count = len(self.findings.found)
         attributes = PlainAttributes()
         texts: dict[str, tuple[Attribute, str]] = {}
-        for place in indices:
-            key, _, text = line.fields[place].partition("=")
+        for position in indices:
+            key, _, text = line.fields[position].partition("=")
             if key in attributes:
-                self._twice(line, key, place)
+                self._twice(line, key, position)
                 continue
-            attributes[key] = self._value(key, text, place, line)
+            attributes[key] = self._value(key, text, position, line)
             texts[key] = (attributes[key], text)
         if len(self.findings.found) == count and not self.findings.left_out:
             self._known_values[stated] = attributes, texts
         return attributes, texts
 
-    def _twice(self, line: Line, key: str, place: int) -> None:
-        self.findings.error("PNNX0007", f"{line.name} has the parameter {key} twice", line.field(place, len(key) + 1))
+    def _twice(self, line: Line, key: str, position: int) -> None:
+        self.findings.error(
+            "PNNX0007", f"{line.name} has the parameter {key} twice", line.field(position, len(key) + 1)
+        )
 
-    def _value(self, key: str, text: str, place: int, line: Line) -> Attribute:
+    def _value(self, key: str, text: str, position: int, line: Line) -> Attribute:
         try:
             return parse_value(key, text)
         except (ValueError, OverflowError) as error:
-            self.findings.error("PNNX0007", f"{key}: {error}", line.field(place, len(key) + 1))
+            self.findings.error("PNNX0007", f"{key}: {error}", line.field(position, len(key) + 1))
             return None
 
-    def _key(self, key: str, name: str, place: int, line: Line, keys: list[str]) -> None:
+    def _key(self, key: str, name: str, position: int, line: Line, keys: list[str]) -> None:
         """Return the index of an operand; an operand may occur under several names, in order."""
         for index, operand in enumerate(line.inputs):
             if operand == name and not keys[index]:
                 keys[index] = intern(key)
                 return
         message = f"{line.name} assigns {name!r} to {key}, but {name!r} is not one of its operands"
-        self.findings.error("PNNX0007", message, line.field(place, len(key) + 2))
+        self.findings.error("PNNX0007", message, line.field(position, len(key) + 2))
 
     def _check_expression(self, line: Line, given: list[Value], results: list[Value]) -> None:
-        place = next(
+        position = next(
             (n for n in range(line.first_parameter, len(line.fields)) if line.fields[n].startswith("expr=")), None
         )
-        if place is None:
+        if position is None:
             self.findings.error("PNNX0007", f"the expression {line.name} has no parameter `expr`", line.field(1))
             return
-        known = line.fields[place], len(given)
+        known = line.fields[position], len(given)
         tree = self._expressions.get(known)
         if tree is None:
-            found = line.field(place, len("expr="))
+            found = line.field(position, len("expr="))
             count = len(self.findings.found)
             tree = self._expression(found, len(given))
             if tree is None:
@@ -411,7 +413,7 @@ class _GraphReader:
             if len(self.findings.found) == count and not self.findings.left_out:
                 self._expressions[known] = tree
         for doubt in doubts_of_expression(
-            tree, given, results, lambda: self.findings.span(line.field(place, len("expr=")))
+            tree, given, results, lambda: self.findings.span(line.field(position, len("expr=")))
         ):
             self.findings.add(doubt)
 

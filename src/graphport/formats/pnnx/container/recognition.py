@@ -1,4 +1,4 @@
-"""Telling a text of PNNX by its first operator."""
+"""Recognize a PNNX text by its first operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a `.param` text whose first operator is one of PNNX, whose types have a namespace."""
+    """Whether a file is a `.param` text whose first op type has a namespace, which ncnn's have not."""
     words = head.decode("utf-8", "replace").split(maxsplit=4)
     if not words or words[0] != MAGIC or path.suffix.lower() == ".bin":
         return False

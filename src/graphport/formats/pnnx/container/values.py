@@ -34,7 +34,7 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
         "bf16": DType.BFLOAT16,
     }
 )
-"""Element types by name; `null` is an unknown one, and `c32` is not supported by graphport."""
+"""Element types by name; `null` is an unknown type, and `c32` is not supported by graphport."""
 
 NAMES: Mapping[DType, str] = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
 
@@ -54,7 +54,7 @@ def parse_value(key: str, text: str) -> Attribute:
     """Parse `text` as the value of parameter `key`.
 
     Raises:
-        ValueError: it begins like a number and is none.
+        ValueError: the text starts like a number but is not one.
     """
     if key in _TEXTS or "%" in text:
         return text
@@ -92,7 +92,7 @@ def _parse_scalar(text: str) -> Attribute:
 
 
 def format_value(value: Attribute) -> str:
-    """The text that pnnx writes for a value.
+    """Format a value like pnnx.
 
     Raises:
         ValueError: PNNX has no text for it.
@@ -118,7 +118,7 @@ def format_value(value: Attribute) -> str:
 
 
 def format_float(number: float) -> str:
-    """A number with as few digits as give its float32 again; very small and large ones with an exponent."""
+    """Format the shortest decimal that rounds to the same float32, with an exponent if very small or large."""
     if math.isnan(number):
         return "nan"
     if math.isinf(number):
@@ -139,10 +139,10 @@ def _equals_float32(text: str, single: float) -> bool:
 
 
 def parse_tensor(text: str, name: str) -> tuple[DType | None, tuple[Dim, ...]]:
-    """Parse element type and shape of `(1,?,%h)f32`; open sizes become symbols named after `name` and the axis.
+    """Parse element type and shape of `(1,?,%h)f32`; open sizes are symbols named after `name` and the axis.
 
     Raises:
-        ValueError: it is no shape with an element type.
+        ValueError: the text is not a shape with an element type.
     """
     found = _TENSOR.fullmatch(text)
     if found is None or (found[2] not in DTYPES and found[2] not in _UNTYPED):
@@ -167,7 +167,7 @@ def format_tensor(dtype: DType | None, shape: Sequence[Dim]) -> str:
     """Format `(1,?,224)f32`: an unknown size is `?`.
 
     Raises:
-        ValueError: PNNX has no such element type.
+        ValueError: PNNX does not have the element type.
     """
     if dtype is not None and dtype not in NAMES:
         message = f"PNNX has no tensors of {dtype}"

@@ -1,4 +1,4 @@
-"""The weight archive of a PNNX text."""
+"""Weights of a `.param` text, read from its archive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Weights:
 
     @property
     def layout(self) -> Layout:
-        """How the archive is laid out; one that no weight is in is looked at, too."""
+        """Return the layout of the archive; opens it if that has not happened yet."""
         self._open_archive(None)
         return Layout.WIDE if self._archive is None else self._archive.layout
 

@@ -1,4 +1,4 @@
-"""Raw graphs as PNNX files, byte by byte as pnnx writes them."""
+"""Write dialect graphs as PNNX files with the exact formatting of pnnx."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINES = 512
 
 
 class _Row(NamedTuple):
-    """One operator on its way into the text."""
+    """One operator line to write."""
 
     type: str
     name: str
@@ -42,7 +42,7 @@ class _Row(NamedTuple):
     keys: tuple[str, ...] = ()
     line: notes.Line | None = None
     place: int = -1
-    """Where the line began in the text that it was read from; -1 for one that was in none."""
+    """Offset of the line in the source text; -1 if it was not read."""
 
 
 def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
@@ -114,7 +114,7 @@ class _Writer:
         """Text of shapes by note and fact, which the key keeps alive."""
 
     def text(self) -> list[bytes]:
-        """The `.param` text in pieces; collects the weights on the way."""
+        """Return the `.param` text in blocks, and collect the weights."""
         self._name()
         pieces: list[bytes] = []
         lines: list[str] = []
@@ -129,7 +129,7 @@ class _Writer:
         return [_encoded([MAGIC, f"{count} {self._operands()}"]), *pieces]
 
     def _name(self) -> None:
-        """Give each value a unique name without white space."""
+        """Assign each value a unique name without white space."""
         taken: set[str] = set()
         counters: dict[str, int] = {}
         for value in self.graph.values():
@@ -157,7 +157,7 @@ class _Writer:
         constants = [value for value in graph.constants if value.uses]
         owners = [*graph.inputs, *constants, *graph]
         if all(_source_offset(owner) >= 0 for owner in owners) and (self._ends() or not graph.outputs):
-            # Nothing was added: the lines keep their positions.
+            # No operator was added: write the lines in the order of the source.
             rows = [*self._inputs(), *map(self._constant, constants), *map(self._node, graph), *self._outputs()]
             return iter(sorted(rows, key=lambda row: row.place))
         del owners
@@ -204,7 +204,7 @@ class _Writer:
         return _Row(word, name, node.operands, node.results, attributes, stated, line, _source_offset(node))
 
     def _ends(self) -> list[notes.Line]:
-        """The lines that outputs were read from, if there are as many outputs still."""
+        """Return the source lines of the outputs, if their number is unchanged."""
         lines = notes.lines_of(self.graph.notes.get(notes.LINE)) if self.graph.has_notes else []
         return lines if sum(line.count for line in lines) == len(self.graph.outputs) else []
 
@@ -237,7 +237,7 @@ class _Writer:
         return " ".join(words)
 
     def _operator_name(self, row: _Row) -> str:
-        """The name of an operator, which is also that of the archive members with its weights."""
+        """Return the name of an operator, the prefix of the archive members with its weights."""
         has_weights = any(key[:1] == "@" for key in row.attributes)
         if row.line is not None and (not has_weights or is_safe(row.name)):
             name = row.name
@@ -266,7 +266,7 @@ class _Writer:
         return shape
 
     def _attributes(self, name: str, row: _Row) -> list[str]:
-        # Equal numbers may differ in text (-0.0 and 0.0), but equal texts are equal numbers.
+        # Equal values may differ in text (-0.0 and 0.0), but equal texts are equal values.
         form = repr(row.attributes) if row.line is None else ""
         known = self._words.get(form)
         if known is not None:
@@ -312,14 +312,14 @@ class _Writer:
         fact = value.fact
         if isinstance(note, str) and (not isinstance(fact, TensorFact) or self._agrees(note, fact)):
             return note
-        # pnnx writes no shape for rank 0; an input's element type is known from nothing else.
+        # pnnx writes no shape for rank 0, but nothing else contains an input's element type.
         is_scalar = isinstance(fact, TensorFact) and fact.shape == () and value.is_input and fact.dtype is not None
         if not isinstance(fact, TensorFact) or (not fact.shape and not is_scalar):
             return ""
         return self._tensor(value.name, fact)
 
     def _agrees(self, note: str, fact: TensorFact) -> bool:
-        """`_agrees`, remembered of the fact itself: networks repeat themselves."""
+        """Return `_agrees`, cached by note and fact because layers repeat."""
         known = self._agreeing.get((note, id(fact)))
         if known is None:
             known = self._agreeing[note, id(fact)] = fact, _agrees(note, fact)
@@ -341,7 +341,7 @@ def _encoded(lines: Sequence[str]) -> bytes:
 
 
 def _source_offset(owner: Node | Value) -> int:
-    """Where the line began that a node, input or constant was read from; -1 if it was not read."""
+    """Return the offset of the source line of a node, input or constant; -1 if it was not read."""
     line = notes.line_of(owner.note(notes.LINE))
     if line is None or line.start >= 0:
         return -1 if line is None else line.start
@@ -357,7 +357,7 @@ def _source_attributes(line: notes.Line | None) -> dict[str, Attribute]:
 
 
 def _agrees(note: str, fact: TensorFact) -> bool:
-    """Whether a shape that was read is still that of the value."""
+    """Whether the shape in the note equals the value's fact."""
     if not note:
         return True
     dtype, shape = parse_tensor(note, "_")

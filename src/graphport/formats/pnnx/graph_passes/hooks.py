@@ -1,4 +1,4 @@
-"""Convert lists, tuples and numbers, which are operands in PNNX, to several operands, results, or attributes."""
+"""Convert list, tuple and scalar operands of PNNX to several operands, results or attributes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _DIALECT = "pnnx"
 _DICTIONARY = "prim::DictConstruct"
-"""Keys and values in turn; what returns it returns the values."""
+"""Alternating keys and values; a graph that returns the dictionary returns its values."""
 _PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct", _DICTIONARY})
 _UNPACKS = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
 
 Item = Value | None
-"""An item of a list: a tensor, or nothing."""
+"""An element of a list: a tensor or `None`."""
 
 
 def before(graph: Graph) -> None:
-    """Remove lists, tuples and numbers from operands, and unused results from nodes."""
+    """Remove list, tuple and scalar operands, and unused results."""
     numbers: dict[Value, Any] = {}
     lists: dict[Value, list[Item]] = {}
     trees: dict[str, Tree | None] = {}
@@ -44,17 +44,17 @@ def before(graph: Graph) -> None:
         if node.word in _UNPACKS:
             _unpack(graph, node, lists)
             continue
-        _note(node, numbers, lists, trees)
+        _record_elements(node, numbers, lists, trees)
         _expand(node, numbers, lists)
     _open_outputs(graph, lists)
     for node in reversed(graph):
         if node.dialect == _DIALECT:
-            _forget(graph, node)
+            _drop_unused_results(graph, node)
     _pair(graph)
 
 
 def _pair(graph: Graph) -> None:
-    """Make every complex tensor a real one with a last axis of two, if all that read or make it have a rule for it."""
+    """Represent complex tensors as real ones with a last axis of 2, if all operators on them have a rule for that."""
     known = {value for value in graph.values() if _is_complex(value)}
     if not known or any(value.is_output or value.is_input for value in known):
         return
@@ -72,8 +72,10 @@ def _is_complex(value: Value) -> bool:
     return isinstance(value.fact, TensorFact) and value.fact.dtype in REALS
 
 
-def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]], trees: dict[str, Tree | None]) -> None:
-    """Remember a node that is a number or a list."""
+def _record_elements(
+    node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]], trees: dict[str, Tree | None]
+) -> None:
+    """Record a node that creates a scalar or a list."""
     if len(node.results) != 1:
         return
     if node.word == _DICTIONARY:
@@ -92,7 +94,7 @@ def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]],
 
 
 def _to_tensor_element(node: Node, item: Item, numbers: Mapping[Value, Any]) -> Item:
-    """Return an element of a list with tensors: numbers become tensors, too."""
+    """Return an element of a list with tensors as a tensor; scalars are converted."""
     if item is None or item not in numbers or node.graph is None:
         return item
     number = numbers[item]
@@ -108,7 +110,7 @@ def _flat(items: tuple[Item, ...], lists: Mapping[Value, list[Item]]) -> list[It
 
 
 def _parsed(text: str) -> Tree | None:
-    """Parse an expression; `None` if it is none."""
+    """Parse an expression; return `None` if the text is not one."""
     try:
         return parse(text, ARITIES, lenient=True).tree
     except DiagnosticError:
@@ -147,7 +149,7 @@ def _literal_value(tree: Tree, text: Any) -> Any:
 
 
 def _is_tensor_element(part: Tree, node: Node) -> bool:
-    """Whether a list element is `None`, or a tensor with axes: numbers would form a shape."""
+    """Whether a list element is `None` or a tensor of rank 1 or more; scalars would be the sizes of a shape."""
     if isinstance(part, Call):
         references = [each for each in postorder(part) if isinstance(each, Reference)]
         is_length = any(isinstance(each, Call) and each.text == "size" for each in postorder(part))
@@ -162,7 +164,7 @@ def _is_tensor_element(part: Tree, node: Node) -> bool:
 
 
 def _expand(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:
-    """Expand the lists of a node to operands, and its numbers to attributes, by name or index."""
+    """Replace list operands by their elements, and scalar operands by attributes with their name or index."""
     known = [value for value in node.inputs if value is not None and (value in numbers or value in lists)]
     if not known or node.word in _PACKS or node.word in ("Expression", "SliceIndexes"):
         return
@@ -188,7 +190,7 @@ def _expand(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list
 
 
 def _unpack(graph: Graph, node: Node, lists: Mapping[Value, list[Item]]) -> None:
-    """Let readers of an unpacked list read its items; a list that one node makes has that node's results."""
+    """Replace the results of an unpack node by the list's elements, or by the results of the list's producer."""
     packed = node.operand(0)
     if packed is None:
         return
@@ -215,7 +217,7 @@ def _open_outputs(graph: Graph, lists: Mapping[Value, list[Item]]) -> None:
         graph.set_outputs([value for value in items if value is not None])
 
 
-def _forget(graph: Graph, node: Node) -> None:
+def _drop_unused_results(graph: Graph, node: Node) -> None:
     """Drop unused trailing results, and nodes without used results."""
     if not node.results or any(value.uses for value in node.results):
         while len(node.outputs) > 1 and (last := node.outputs[-1]) is not None and not last.uses:
@@ -226,9 +228,9 @@ def _forget(graph: Graph, node: Node) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Fold weights that are computed from constants in several steps, while the steps are canonical.
+    """Fold weights computed from constants by several canonical nodes.
 
-    A single step is left to the export rule of its consumer, which may support it as a flag.
+    A single node is not folded: the export rule of its consumer may support it as a flag.
     """
     pages, is_changed = registry.pages(), False
     for node in list(graph):
@@ -255,7 +257,7 @@ def _drop_unread(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Say constants of rank 0, which no weight is; return several values as one tuple."""
+    """Replace constants of rank 0 by expressions, because weights have axes; return several outputs as one tuple."""
     for value in list(graph.constants):
         text = literal_of(value)
         if text is not None and value.uses:
@@ -269,7 +271,7 @@ def after_lifting(graph: Graph) -> None:
 
 
 def _format_scalar(graph: Graph, value: Value, text: str) -> None:
-    """Convert an expression to a number; consumers other than expressions need a tensor with methods and a type."""
+    """Write a scalar as an expression; consumers other than expressions need a tensor, so a conversion is inserted."""
     uses = list(value.uses)
     numeric = [use for use in uses if isinstance(use.user, Node) and use.user.word == "Expression"]
     if numeric:
