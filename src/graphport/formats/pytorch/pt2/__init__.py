@@ -1,8 +1,9 @@
-"""Programs that PyTorch exported: `.pt2`, as `torch.export.save` writes it, read and written without torch.
+"""Exported programs of PyTorch (`.pt2`, `torch.export.save`), read and written without torch.
 
-A raw graph speaks `pytorch.aten.add.Tensor`: the target is the word, arguments that are tensors are operands, the rest
-attributes of the same names, and `$` is the tuple of the names under which operands are given. Parameters, buffers and
-constants are constants under their full names; inputs and outputs are those of the program's signature.
+The op type of a dialect node is the target of the call, for example `pytorch.aten.add.Tensor`. Tensor arguments are
+operands, other arguments are attributes of equal names, and the attribute `$` is the tuple of the operands' parameter
+names. Parameters, buffers and constants are constants with their qualified names; inputs and outputs follow the
+program's signature.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The zip file of an exported program: stored members whose data begins at a multiple of 64 bytes."""
+"""Write the zip file of an exported program: uncompressed members aligned to 64 bytes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ALIGNMENT = 64
 _LOCAL_HEADER = 30
 _PADDING = struct.Struct("<HH")
 _PADDING_ID = 0x4246
-"""`FB`: the extra field that torch fills in front of data."""
+"""`FB`: the extra field that torch uses as padding before the data of a member."""
 _ZIP64_EXTRA = 20
 
 
 class ArchiveWriter:
-    """Writes members one after another; the data of each is streamed."""
+    """Writer of a zip file; the data of members is streamed."""
 
     def __init__(self, file: BinaryIO, folder: str) -> None:
         self._file = file
@@ -38,5 +38,5 @@ class ArchiveWriter:
                 member.write(chunk)
 
     def close(self) -> None:
-        """Write the directory."""
+        """Write the central directory."""
         self._zip.close()

@@ -1,4 +1,4 @@
-"""Arguments of nodes: tensors and computed numbers become operands, the rest attributes."""
+"""Arguments of nodes: tensors and run-time scalars are operands, other arguments are attributes."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _NUMBER_LISTS = ("as_sym_ints", "as_sym_floats", "as_sym_bools")
 
 
 def dtype_name(dtype: DType) -> str:
-    """An element type as PyTorch prints it."""
+    """Return PyTorch's name of an element type."""
     return f"torch.{dtype.text}"
 
 
 @dataclass(slots=True)
 class Arguments:
-    """What the arguments of one node come to."""
+    """Operands and attributes of one node."""
 
     operands: list[Value | None] = field(default_factory=list["Value | None"])
     keys: list[str] = field(default_factory=list[str])
     attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
     numbers: set[int] = field(default_factory=set[int])
-    """Places of operands that are numbers of Python, and no tensors."""
+    """Indices of operands that are Python scalars instead of tensors."""
 
     def operand(self, name: str, value: Value | None, *, is_number: bool = False) -> None:
-        """Give an operand under a name."""
+        """Add an operand for the parameter `name`."""
         if is_number:
             self.numbers.add(len(self.operands))
         self.operands.append(value)
@@ -59,7 +59,7 @@ class Arguments:
 
 
 class ArgumentReader:
-    """Reads arguments in one graph: `lookup` finds values by name, `body` makes graphs."""
+    """Reader of the arguments in one graph: `lookup` finds values by name, `body` builds subgraphs."""
 
     def __init__(
         self, lookup: Callable[[str], Value], constant: Callable[[TensorFact, Any], Value], body: Callable[[Any], Graph]
@@ -69,10 +69,10 @@ class ArgumentReader:
         self._body = body
 
     def read(self, found: Any, into: Arguments, place: int) -> None:
-        """Add the named argument `found`, the one at `place`.
+        """Add the named argument `found`, which has the index `place`.
 
         Raises:
-            SchemaError: it is none.
+            SchemaError: `found` is not an argument.
         """
         named = fields(found, "an argument")
         name = text(named.get("name"), "the name of an argument") or str(place)
@@ -116,7 +116,7 @@ class ArgumentReader:
             into.operand(f"{name}{ITEM}", self._lookup(name_of(inner, name)) if chosen == "as_tensor" else None)
 
     def _read_scalars(self, value: Any, name: str, into: Arguments) -> None:
-        """Numbers of which some are computed: the others are constants beside them then."""
+        """Add a list of scalars, some of them computed at run time; the static ones are constants."""
         given = [union(item, name) for item in _listed(value, name)]
         if all(kind != "as_name" for kind, _ in given):
             into.attributes[name] = tuple(_literal(kind, item, name) for kind, item in given)
@@ -147,10 +147,10 @@ def _literal(kind: str, value: Any, name: str) -> Any:
 
 
 def attribute_of(kind: str, value: Any, name: str) -> Attribute:
-    """An argument that is neither a tensor nor computed.
+    """Return the attribute for an argument that is static and not a tensor.
 
     Raises:
-        SchemaError: it is not what its kind says.
+        SchemaError: the value does not match its declared kind.
     """
     match kind:
         case "as_none":
@@ -177,5 +177,5 @@ def attribute_of(kind: str, value: Any, name: str) -> Attribute:
         case "as_device":
             return text(fields(value, name).get("type", "cpu"), name)
         case _:
-            # It makes the node one that nothing is known of.
+            # The node stays opaque.
             return f"{kind} that is not read"

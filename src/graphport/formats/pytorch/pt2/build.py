@@ -1,4 +1,4 @@
-"""The program's graphs as ours: values by name, nodes in order, bodies within nodes."""
+"""Build dialect graphs from the graphs of a program."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 DIALECT = "pytorch"
 KEYS = "$"
 LAYOUT = "pt2.layout"
-"""The note of a tensor where strides say some: whether it is dense, and at which element of its storage it begins."""
+"""Note of a tensor with known strides: whether it is dense, and the element offset in its storage."""
 STRIDED = "pt2.strided"
-"""The note of a value whose elements do not lie one after another; only where something writes in place."""
+"""Note of a value that is not contiguous; set only if the program writes in place."""
 OVERLOADED = "torch.ops."
 _ON_TENSORS = "torch.ops.aten."
 _CAST = "aten.to.dtype"
@@ -36,7 +36,7 @@ _PLAIN_OUTPUTS = ("as_int", "as_float", "as_bool", "as_string", "as_none", "as_c
 
 
 def _is_in_place(node: Any) -> bool:
-    """Whether the name of an operator says that it writes into its operand."""
+    """Whether a node calls an in-place operator, by the trailing underscore of its name."""
     target = fields(node, "a node").get("target")
     parts = target.split(".") if isinstance(target, str) else []
     return len(parts) > 3 and parts[3].endswith("_") and not parts[3].endswith("__")
@@ -52,7 +52,7 @@ def _dtype(value: Value | None) -> DType | None:
 
 
 def _element(number: Value) -> Value:
-    """The tensor that a number is the only element of, where that has no axes; else the number."""
+    """Return the tensor of rank 0 whose `item()` the scalar is; otherwise the scalar."""
     node = number.producer
     operand = node.operand(0) if node is not None and node.word in _ELEMENTS else None
     fact = None if operand is None else operand.fact
@@ -63,7 +63,7 @@ WITH_EFFECTS = "torch.ops.higher_order.with_effects"
 
 
 class Builder:
-    """What all graphs of one program share: names, extents, places in the source."""
+    """Shared state of all graphs of one program: names, symbolic dims, source locations."""
 
     def __init__(self, extents: Extents, spans: Spans) -> None:
         self.extents = extents
@@ -74,7 +74,7 @@ class Builder:
         self._depth = 0
 
     def name(self, wanted: str) -> str:
-        """`wanted`, or another name where one graph of the program has it already."""
+        """Return `wanted`, or a similar name if a graph of the program already uses it."""
         found = unique(wanted or "value", self._taken, self._counters)
         self._taken.add(found)
         if len(self._taken) > MOST_VALUES:
@@ -82,7 +82,7 @@ class Builder:
         return found
 
     def body(self, found: Any) -> Graph:
-        """A graph that is an argument of a node."""
+        """Read a graph that is an argument of a node."""
         named = fields(found, "a graph")
         self._depth += 1
         if self._depth > MOST_NESTED:
@@ -98,7 +98,7 @@ class Builder:
 
 
 def _without_token(node: dict[str, Any]) -> dict[str, Any]:
-    """The operator that a node calls in its turn: tokens say the order, which that of the nodes is."""
+    """Replace `with_effects` by the operator that it calls; the order of the nodes replaces the effect tokens."""
     given, results = list_of(node.get("inputs"), "its arguments"), list_of(node.get("outputs"), "its results")
     kind, operator = union(fields(given[1], "the operator").get("arg"), "the operator") if len(given) > 1 else ("", "")
     if kind != "as_operator" or not results:
@@ -109,7 +109,7 @@ def _without_token(node: dict[str, Any]) -> dict[str, Any]:
 
 
 class GraphReader:
-    """One graph of a program, read from its JSON."""
+    """Reader of one graph of a program."""
 
     def __init__(self, builder: Builder, document: dict[str, Any], name: str) -> None:
         self.document = document
@@ -125,19 +125,19 @@ class GraphReader:
     # Values
 
     def lookup(self, name: str) -> Value:
-        """The value that is called so in the program.
+        """Return the value with this name in the program.
 
         Raises:
-            SchemaError: no input and no node before gives it.
+            SchemaError: no input and no earlier node defines it.
         """
         value = self._values.get(name)
         return value if value is not None else fail(f"it reads {name!r}, which nothing before it gives")
 
     def value(self, name: str, fact: Fact, own: str | None = None) -> Value:
-        """A new value that is called `name` in the program, and `own` here.
+        """Create the value for `name` of the program; its name in the graph is `own`.
 
         Raises:
-            SchemaError: the program has one of that name.
+            SchemaError: the name is already defined.
         """
         if name in self._values:
             fail(f"the value {name!r} is given twice")
@@ -147,12 +147,12 @@ class GraphReader:
         return found
 
     def adopt(self, argument: Any) -> Value:
-        """An input of a body."""
+        """Add an input of a subgraph."""
         found = self._result(argument)
         return self.made.adopt_input(found) if found is not None else fail("an input of a body is no value")
 
     def output(self, argument: Any) -> Value:
-        """What a body returns; a number is a constant."""
+        """Return an output of a subgraph as a value; a static scalar is a constant."""
         kind, value = union(argument, "an output")
         if kind in ("as_tensor", "as_custom_obj"):
             return self.lookup(name_of(value, "an output"))
@@ -174,10 +174,10 @@ class GraphReader:
     # Nodes
 
     def nodes(self) -> None:
-        """Read all nodes, each behind those that it reads.
+        """Read all nodes, in topological order.
 
         Raises:
-            SchemaError: one is none.
+            SchemaError: an entry is not a node.
         """
         for index, found in enumerate(list_of(self.document.get("nodes"), "the nodes")):
             node = fields(found, f"node {index}")
@@ -189,7 +189,7 @@ class GraphReader:
                     str(error) if getattr(error, "is_placed", False) else f"{name} ({node.get('target')}): {error}"
                 )
                 placed = SchemaError(message)
-                placed.is_placed = True  # pyright: ignore[reportAttributeAccessIssue]  said once, by the innermost
+                placed.is_placed = True  # pyright: ignore[reportAttributeAccessIssue]  reported once, by the innermost
                 raise placed from error
 
     def _node(self, node: dict[str, Any], name: str) -> None:
@@ -211,9 +211,9 @@ class GraphReader:
         self.made.append(Node(word, arguments.operands, results, attributes, dialect=DIALECT, name=name, origin=origin))
 
     def _cast_scalars_to_float32(self, arguments: Arguments, results: Sequence[Value | None]) -> None:
-        """Let tensors read real numbers, which have 64 bits in Python, in single precision, as PyTorch does.
+        """Cast run-time Python floats, which have 64 bits, to float32 before operators on tensors, like PyTorch.
 
-        Leaves alone: what is beside a tensor of 64 bits, what becomes integers, what makes tensors of numbers alone.
+        Does not apply if an operand is a float64 tensor, if the results are integers, or if no operand is a tensor.
         """
         tensors = [x for place, x in enumerate(arguments.operands) if place not in arguments.numbers]
         result = _dtype(results[0]) if results else None

@@ -1,4 +1,4 @@
-"""The zip file: which members it has and where their bytes lie; nothing is ever extracted."""
+"""Read the directory and the members of a zip file; no file is extracted to disk."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _ENCRYPTED = 0x1
 
 MOST_INFLATED = 1 << 31
-"""Bytes that the packed members of one file may take when they are unpacked, all together."""
+"""Maximum total bytes of the decompressed members of one file."""
 MOST_RATIO = 200
-"""How many times as long a packed member may get; zeros aside, weights and programs stay far below."""
+"""Maximum compression ratio of a member; weights and programs compress far less."""
 SMALL = 1 << 20
-"""Bytes of a member that may have been packed as tightly as they like."""
+"""Bytes of a member up to which any compression ratio is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class Member:
 
 
 class Container:
-    """The members of an archive by name, without the folder that all of them lie in."""
+    """The members of an archive by name, without their common folder."""
 
     def __init__(
         self, file: MappedFile | Bytes, source: Source, start: int = 0, length: int | None = None, within: str = ""
     ) -> None:
-        """The directory of `file`, or of its part from `start` on: the member `within` of another archive.
+        """Read the directory of `file` from offset `start` on; `within` names the archive member that starts there.
 
         Raises:
-            DiagnosticError: PT0001 it is no zip file, PT0002 two members have one name, PT0003 a member is encrypted,
-                packed in an unknown way, or far larger than it is packed.
+            DiagnosticError: PT0001 not a zip file, PT0002 two members have the same name, PT0003 a member is
+                encrypted, compressed by an unknown method, or its compression ratio is too high.
         """
         self.file = file
         self.source = source
@@ -64,14 +64,14 @@ class Container:
         return name in self.members
 
     def below(self, prefix: str) -> list[str]:
-        """Names of the members that begin so, in the order of the directory."""
+        """Return the names of the members that start with `prefix`, in directory order."""
         return [name for name in self.members if name.startswith(prefix)]
 
     def read(self, name: str) -> bytes:
-        """A member that is read as a whole, held against its checksum.
+        """Return the content of a member after checking its CRC.
 
         Raises:
-            DiagnosticError: PT0004 there is none of this name, PT0005 it is damaged.
+            DiagnosticError: PT0004 no member has this name, PT0005 the member is corrupt.
         """
         member = self._member(name)
         found, start, _ = self.placed(name)
@@ -81,10 +81,10 @@ class Container:
         return data
 
     def placed(self, name: str) -> tuple[MappedFile | Bytes, int, int]:
-        """Where a member's bytes lie: in what, from which on, and how many.
+        """Return file, offset and length of a member's bytes.
 
         Raises:
-            DiagnosticError: PT0004 there is none of this name, PT0005 it reaches beyond the file, or is damaged.
+            DiagnosticError: PT0004 no member has this name, PT0005 the member is truncated or corrupt.
         """
         member = self._member(name)
         start = self._start(member)
@@ -93,7 +93,7 @@ class Container:
         return Bytes(self._inflate(member, start)), 0, member.length
 
     def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
-        """What is wrong with the archive."""
+        """Return an error about the archive."""
         return DiagnosticError(
             Diagnostic(
                 code,
@@ -110,10 +110,10 @@ class Container:
         return member
 
     def _start(self, member: Member) -> int:
-        """The first byte of a member, behind its local header.
+        """Return the offset of a member's data, which follows its local header.
 
         Raises:
-            DiagnosticError: PT0005 it has no header, or reaches beyond the end of the file.
+            DiagnosticError: PT0005 the header is missing, or the data exceeds the file.
         """
         start = member_start(self.file, self._offset + member.header) if member.header >= 0 else None
         if start is None or start + member.packed > self._offset + self.size:
@@ -122,7 +122,7 @@ class Container:
 
     def _inflate(self, member: Member, start: int) -> bytes:
         self._inflated += member.length
-        # Members may share the bytes that they are unpacked from.
+        # Several members may refer to the same compressed bytes.
         most = min(budget.limit("pt2.unpacked", MOST_INFLATED), MOST_RATIO * self.size + 16 * SMALL)
         if self._inflated > most:
             raise self.fault("PT0003", f"the members are more than {most} bytes when they are unpacked")
@@ -177,6 +177,6 @@ class Container:
 
 
 def _folder(names: list[str]) -> str:
-    """The folder that every member lies in, with its slash; empty where there is none."""
+    """Return the common folder of all members with a trailing slash; empty if there is none."""
     first = names[0].partition("/")[0] + "/" if names and "/" in names[0] else ""
     return first if first and all(name.startswith(first) for name in names) else ""

@@ -1,4 +1,4 @@
-"""JSON as programs are written in it, within limits."""
+"""Parse the JSON members of an archive within limits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.pt2.container import Container
 
 MOST_BYTES = 1 << 29
-"""Length of the longest program that is read; one of 20,000 nodes with their stack traces takes some 60 MB."""
+"""Maximum bytes of a program; 20,000 nodes with stack traces take about 60 MB."""
 
 
 def document(container: Container, name: str) -> dict[str, Any]:
-    """The member `name` as the object that it is.
+    """Parse the member `name` as a JSON object.
 
     Raises:
-        DiagnosticError: PT0004 and PT0005 as of `Container.read`, PT0006 it is no JSON, or larger than is read.
+        DiagnosticError: PT0004 and PT0005 as in `Container.read`, PT0006 not a JSON object, or too large.
     """
     member = container.members.get(name)
     most = budget.limit("pt2.text", MOST_BYTES)
@@ -29,9 +29,9 @@ def document(container: Container, name: str) -> dict[str, Any]:
 
 
 def parsed(container: Container, name: str, data: bytes) -> dict[str, Any]:
-    """Bytes as the JSON object that they are; see `document`."""
+    """Parse bytes as a JSON object; see `document`."""
     try:
-        # Integers of more than 4,300 digits are refused by Python itself.
+        # Python refuses integers of more than 4,300 digits.
         found = json.loads(data.decode("utf-8"))
     except RecursionError as error:
         raise container.fault("PT0006", f"{name} is nested deeper than any program is") from error

@@ -1,4 +1,4 @@
-"""Modules exported where torch is installed: the only place that asks for it, and only when it is called."""
+"""Export modules with an installed torch; the only module that imports torch, inside its functions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def exported(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> bytes:
-    """The bytes of a `.pt2` file of a module, or of a program that was exported already.
+    """Return the `.pt2` file of a module or of an exported program.
 
     Raises:
-        DiagnosticError: PT0013 torch is not there, or does not export it.
+        DiagnosticError: PT0013 torch is not installed or cannot export the module.
     """
     try:
         torch: Any = import_module("torch")
@@ -32,7 +32,7 @@ def exported(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> bytes:
 
 
 def loaded(path: Path) -> Any:
-    """The module of the program at `path`.
+    """Load the module of the exported program at `path`.
 
     Raises:
         DiagnosticError: PT0013 torch is not installed.
@@ -52,7 +52,7 @@ def _program(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: An
         with torch.no_grad():
             return torch.export.export(module, given, kwargs or {}, dynamic_shapes=dynamic_shapes)
     except Exception as error:
-        # Whatever torch raises, its own words tell best what it stumbles over.
+        # Torch raises many exception types; its message explains the cause.
         message = f"torch.export fails: {error}"
         help = "mend the module until torch.export.export takes it; torch.export.draft_export tells all that is amiss"
         raise DiagnosticError(Diagnostic("PT0013", message, None, help)) from error

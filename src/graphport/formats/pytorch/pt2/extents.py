@@ -1,7 +1,7 @@
-"""Sizes that are expressions: `Mul(Integer(2), Symbol('s6', positive=True, integer=True))`, read and never evaluated.
+"""Parse symbolic sizes: `Mul(Integer(2), Symbol('s6', positive=True, integer=True))`.
 
-SymPy's own text (`srepr`) is calls of names with expressions, texts and flags; the ranges, and older files, say
-`2*s6 + 1`. Both are read by one grammar, in which a call has operators around it.
+SymPy's `srepr` consists of calls with expressions, strings and booleans as arguments; ranges and older files contain
+infix expressions such as `2*s6 + 1`. One grammar covers both. No text is executed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _LITERALS = {"True": True, "False": False, "true": True, "false": False}
 
 
 class ExtentError(ValueError):
-    """A text is no size: the reason is its text."""
+    """A text is not a symbolic size; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An expression that is in order, and that no dim of ours is: a condition, a real number."""
+    """A valid expression that no dim can represent: a condition or a float."""
 
 
 Extent = "int | Symbolic | Opaque"
@@ -48,7 +48,7 @@ OPAQUE = Opaque()
 
 
 class Range(NamedTuple):
-    """The bounds of an extent."""
+    """Lower and upper bound of a symbol."""
 
     least: int | None
     most: int | None
@@ -56,18 +56,18 @@ class Range(NamedTuple):
 
 @dataclass(slots=True)
 class Extents:
-    """The symbols of one program by name, and the expressions that were read."""
+    """The symbols of one program by name, and a cache of parsed expressions."""
 
     ranges: Mapping[str, Range] = field(default_factory=dict[str, Range])
     names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What symbols are called here, where that is not their own name."""
+    """New names of symbols that are renamed."""
     _read: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def symbol(self, name: str) -> Symbolic:
-        """The dim of one symbol.
+        """Return the dim for a symbol.
 
-        An input's extent that is said to be 2 at least is only not specialized to 1, which is no promise to refuse 1;
-        and where it is said to be 0 at least, the exporter went by what holds from 1 on.
+        A lower bound of 2 only means that the exporter did not specialize the dim to 0 or 1; it is replaced by 1. So is
+        a lower bound of 0 for an input's dim, because the exporter simplified expressions for sizes of at least 1.
         """
         least, most = self.ranges.get(name, (None, None))
         low = max(least or 0, 0)
@@ -78,10 +78,10 @@ class Extents:
         return Symbol(self.names.get(name, name), low, most)
 
     def parse(self, text: str) -> Any:
-        """The dim that `text` says, or `OPAQUE`.
+        """Parse `text` as a dim; return `OPAQUE` if it has another type.
 
         Raises:
-            ExtentError: it is no expression, or has a function that no size has.
+            ExtentError: the syntax is wrong, or a function is unknown.
         """
         found = self._read.get(text)
         if found is None:
@@ -103,7 +103,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    """Reads an expression from left to right; its depth has a limit, so it may recurse."""
+    """Recursive-descent parser of expressions with a nesting limit."""
 
     def __init__(self, text: str, extents: Extents) -> None:
         self._tokens = _tokens(text)
@@ -195,7 +195,7 @@ class _Parser:
                 self._at += 1
                 texts.append(text)
             elif kind == "name" and self._at + 1 < len(self._tokens) and self._tokens[self._at + 1] == ("mark", "="):
-                # Assumptions of a symbol, digits of a number: they change no value.
+                # Assumptions about a symbol and the precision of a number do not change the value.
                 self._at += 2
                 self._primary()
             else:
@@ -223,7 +223,7 @@ def _parse_integer(text: str) -> Any:
 
 
 def _applied(name: str, arguments: Sequence[Any]) -> Any:
-    """A function of the table; `OPAQUE` of what it does not compute with sizes."""
+    """Apply a function of the table; return `OPAQUE` if an argument is not a size."""
     function = _FUNCTIONS[name]
     if function is None or any(isinstance(x, Opaque | bool) for x in arguments):
         return OPAQUE
@@ -356,7 +356,7 @@ _FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "IntTrueDiv": _divided,
     "LShift": _shift,
     "RShift": _shifted_back,
-    # Conditions and real numbers: in order, and no dims.
+    # Conditions and floats: valid expressions, but not dims.
     **dict.fromkeys(
         (
             *("GreaterThan", "LessThan", "StrictGreaterThan", "StrictLessThan", "Equality", "Unequality"),
@@ -367,4 +367,4 @@ _FUNCTIONS: dict[str, Callable[..., Any] | None] = {
         )
     ),
 }
-"""Functions that occur in sizes; those without a meaning here make the whole expression one that is not known."""
+"""Functions in sizes; `None` makes the expression `OPAQUE`."""

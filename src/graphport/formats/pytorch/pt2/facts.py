@@ -1,4 +1,4 @@
-"""What a program records of its values: element types and sizes, which judge ours."""
+"""Facts that a program declares for its values; inferred facts are compared with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_RANK = 64
 
 
 class Recorded:
-    """The values that one graph declares: tensors, and numbers that are computed from sizes."""
+    """Declared facts of one graph: tensors, and scalars computed from sizes."""
 
     def __init__(self, graph: dict[str, Any], extents: Extents, known: dict[Any, TensorFact]) -> None:
         self._tensors = fields(graph.get("tensor_values", {}), "tensor_values")
@@ -26,14 +26,14 @@ class Recorded:
         self._flags = fields(graph.get("sym_bool_values") or {}, "sym_bool_values")
         self._reals = fields(graph.get("sym_float_values") or {}, "sym_float_values")
         self._extents = extents
-        # Facts that agree are one: networks repeat themselves, and inference remembers by identity.
+        # Equal facts share one object: layers repeat, and inference caches by identity.
         self._known = known
 
     def tensor(self, name: str) -> TensorFact:
-        """Element type and sizes of a tensor.
+        """Return element type and shape of a tensor.
 
         Raises:
-            SchemaError: they are none.
+            SchemaError: the description is malformed.
         """
         meta = self._tensors.get(name)
         if meta is None:
@@ -48,7 +48,7 @@ class Recorded:
         return self._known.setdefault(fact, fact)
 
     def is_dense(self, name: str) -> bool:
-        """Whether the elements of a tensor lie one after another in the order of its axes."""
+        """Whether a tensor is contiguous."""
         meta = self._tensors.get(name)
         if not isinstance(meta, dict):
             return True
@@ -66,33 +66,33 @@ class Recorded:
         return True
 
     def offset(self, name: str) -> int | None:
-        """At which element of its storage a tensor begins; `None` where that is computed."""
+        """Return the element offset of a tensor in its storage; `None` if it is symbolic."""
         meta = self._tensors.get(name)
         given = fields(meta, name).get("storage_offset") if isinstance(meta, dict) else None
         found = 0 if given is None else self._parse_size(given, f"the offset of {name}")
         return found if isinstance(found, int) else None
 
     def integer(self, name: str) -> Fact:
-        """What is known of an integer that is computed from sizes."""
+        """Return the fact of an integer computed from sizes."""
         size = self._integers.get(name)
         dim = None if size is None else self._parse_size(size, name)
         return TensorFact(DType.INT64, (), None if dim is None else (dim,))
 
     def flag(self, name: str) -> Fact:
-        """The truth value of a condition on sizes, as far as it is known."""
+        """Return the fact of a condition on sizes."""
         del name
         return TensorFact(DType.BOOL, ())
 
     def float_fact(self, name: str) -> Fact:
-        """What is known of a real number that is computed from sizes."""
+        """Return the fact of a float computed from sizes."""
         del name
         return TensorFact(DType.FLOAT64, ())
 
     def dim(self, size: Any, name: str) -> Dim:
-        """An extent; one that is not known is called after the axis.
+        """Return a dim; an unknown one is a symbol named after the axis.
 
         Raises:
-            SchemaError: it is none.
+            SchemaError: the size is malformed.
         """
         found = self._parse_size(size, f"the size {name}")
         if isinstance(found, int) and found < 0:

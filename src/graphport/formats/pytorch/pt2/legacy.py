@@ -1,4 +1,4 @@
-"""Weights of files before PyTorch 2.9: archives of `torch.save` within the archive."""
+"""Weights of files before PyTorch 2.9: nested archives of `torch.save`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLAT = {
 
 
 class Saved:
-    """One archive of `torch.save`: a pickle of a dictionary, whose tensors are looked at, and their storages."""
+    """One archive of `torch.save`: a pickled dictionary of tensors, and their storages."""
 
     def __init__(self, outer: Container, name: str) -> None:
         file, start, length = outer.placed(name)
@@ -34,7 +34,7 @@ class Saved:
         return name in self._tensors
 
     def storage(self, name: str) -> Storage:
-        """The numbers of `name`."""
+        """Return the elements of the tensor `name`."""
         found: Tensor = self._tensors[name]
         key = found.storage.key
         if not key.isalnum():
@@ -52,7 +52,7 @@ class Saved:
 
 
 class _Archives:
-    """Numbers by the archives that hold them."""
+    """Nested archives by name."""
 
     def __init__(self, container: Container, members: dict[str, tuple[str, ...]]) -> None:
         self._container = container
@@ -61,11 +61,11 @@ class _Archives:
         self._made: dict[tuple[str, str], Storage] = {}
 
     def storage(self, folder: str, name: str) -> Storage:
-        """The numbers of `name`; a buffer that is not persistent lies with the constants.
+        """Return the elements of `name`; non-persistent buffers are stored with the constants.
 
         Raises:
-            DiagnosticError: the archive is damaged.
-            SchemaError: there are none, or they are no tensor.
+            DiagnosticError: the archive is corrupt.
+            SchemaError: the archive does not contain `name`, or it is not a tensor.
         """
         key = folder, name
         if key not in self._made:
@@ -87,14 +87,14 @@ class _Archives:
 
 
 class LegacyWeights(_Archives):
-    """The layout up to PyTorch 2.7: one archive beside the program for weights, one for constants."""
+    """Layout up to PyTorch 2.7: one archive for weights, one for constants, in the folder of the program."""
 
     def __init__(self, container: Container) -> None:
         super().__init__(container, _FLAT)
 
 
 class NestedWeights(_Archives):
-    """The layout of PyTorch 2.8: the folders of today, with one archive in each."""
+    """Layout of PyTorch 2.8: the folders of the current layout with one archive in each."""
 
     def __init__(self, container: Container, program: str) -> None:
         super().__init__(container, {folder: (f"{folder}{program}.pt",) for folder in (WEIGHTS, CONSTANTS)})

@@ -32,7 +32,7 @@ _MODULE = frozenset(
         *("to_empty", "to_folder", "train", "training", "type", "xpu", "zero_grad"),
     )
 )
-"""Attributes of modules, which a parameter or a submodule must not be called like."""
+"""Attributes of modules; parameters and submodules must have other names."""
 
 
 class Identifiers:
@@ -43,7 +43,7 @@ class Identifiers:
         self._counters: dict[str, int] = {}
 
     def make(self, wanted: str) -> str:
-        """An identifier like `wanted` that was not returned before."""
+        """Return a unique identifier similar to `wanted`."""
         name = _OTHER.sub("_", wanted) or "value"
         if not name[0].isalpha():
             name = f"v{name}" if name[0] == "_" else f"v_{name}"
@@ -53,7 +53,7 @@ class Identifiers:
 
 
 class QualifiedNames:
-    """Unique dotted names; none is a prefix of another, for a tensor is no module."""
+    """Unique dotted names; none is a prefix of another, because a tensor has no submodules."""
 
     def __init__(self) -> None:
         self._tensors: set[str] = set()
@@ -61,7 +61,7 @@ class QualifiedNames:
         self._counters: dict[str, int] = {}
 
     def make(self, wanted: str) -> str:
-        """A dotted name like `wanted` that was not returned before."""
+        """Return a unique dotted name similar to `wanted`."""
         parts = [_attribute_name(part) for part in _SEPARATOR.split(wanted) if part.strip("_ ")]
         name = ".".join(parts) or "tensor"
         if self._conflicts(name):

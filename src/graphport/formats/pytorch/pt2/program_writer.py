@@ -1,4 +1,4 @@
-"""The JSON document of a program: graph, signature, and facts of all values."""
+"""Build the JSON document of a program: graph, signature, and facts of all values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NAME, _PATH = 1, 2
 
 
 class ProgramWriter:
-    """Encodes one graph of the dialect `pytorch`; problems are collected in `findings`."""
+    """Encoder of one graph of the dialect `pytorch`; errors are collected in `findings`."""
 
     def __init__(self, graph: Graph, source: Source) -> None:
         self.graph = graph
@@ -60,7 +60,7 @@ class ProgramWriter:
         self._qualified: dict[Value, str] = {}
 
     def document(self) -> dict[str, Any]:
-        """The program; see `findings` for what cannot be written."""
+        """Return the program; nodes and values that cannot be written are reported in `findings`."""
         self._name_values()
         self._sizes.declare(value.shape or () for value in self.graph.inputs)
         weights = [value for value in self.graph.constants if _is_weight(value)]
@@ -90,7 +90,7 @@ class ProgramWriter:
 
     def _name_values(self) -> None:
         names = QualifiedNames()
-        # Public names first: they are kept as they are where torch permits it.
+        # Public names first, so that they stay unchanged if torch permits them.
         for value in [*self.graph.inputs, *self.graph.outputs]:
             if value not in self._names and not value.is_constant:
                 self._names[value] = self._identifiers.make(value.name)
@@ -173,7 +173,7 @@ class ProgramWriter:
             return self._sizes.fresh()
 
     def meta(self, value: Value) -> dict[str, Any]:
-        """The element type, sizes and strides of a tensor."""
+        """Return element type, sizes and strides of a tensor."""
         fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)
         number = None if fact.dtype is None else _NUMBER_OF.get(fact.dtype)
         if fact.shape is None or number is None:
@@ -285,7 +285,7 @@ class ProgramWriter:
         return self._argument_of(value)
 
     def _argument_of(self, value: Value) -> dict[str, Any]:
-        """A value as an argument, input or output."""
+        """Encode a value as an argument, input or output."""
         kind = _argument_kind(value)
         return {kind: {"name": self._name(value)} if kind == "as_tensor" else {"as_name": self._name(value)}}
 
@@ -347,7 +347,7 @@ class ProgramWriter:
 
 
 def _is_weight(value: Value) -> bool:
-    """Whether a constant is a tensor of the program; constants that only size arguments read are literals."""
+    """Whether a constant is a weight of the program; constants that only size arguments use are literals."""
     return any(not isinstance(use.user, Node) or _is_tensor_argument(use.user, use.index) for use in value.uses)
 
 
@@ -360,14 +360,14 @@ def _is_tensor_argument(node: Node, index: int) -> bool:
 
 
 def _argument_kind(value: Value) -> str:
-    """How a value is passed: as a tensor, or as a number."""
+    """Return the argument kind of a value: tensor or scalar."""
     if not is_number(value):
         return "as_tensor"
     return "as_sym_int" if value.dtype is None else _NUMBERS.get(value.dtype, "as_sym_int")
 
 
 def _arguments(node: Node) -> dict[str, Any]:
-    """The arguments of a node by name; operands whose keys end in `*` are items of a list."""
+    """Return the arguments of a node by name; operands whose keys end in `*` are items of a list."""
     keys = node.attributes.get(KEYS)
     names = [str(key) for key in keys] if isinstance(keys, tuple) else []
     found: dict[str, Any] = {name: value for name, value in node.attributes.items() if name != KEYS}
@@ -388,7 +388,7 @@ def _literal(value: float, wanted: str) -> dict[str, Any]:
 
 
 def _float(value: float) -> float | str:
-    """A float; JSON has no literal for infinities and NaN."""
+    """Encode a float; infinities and NaN are strings in JSON."""
     number = float(value)
     if math.isfinite(number):
         return number

@@ -1,4 +1,4 @@
-"""Which programs an archive has, in the layouts of all versions of PyTorch."""
+"""Find the programs of an archive in the layouts of all PyTorch versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDEST, NEWEST, NEWEST_MINOR = 5, 8, 20
 
 @dataclass(slots=True)
 class Program:
-    """A program and where its numbers are."""
+    """A program and the location of its weights."""
 
     document: dict[str, Any]
     weights: Weights | LegacyWeights | NestedWeights
@@ -29,11 +29,11 @@ class Program:
 
 
 def program(container: Container, name: str | None) -> Program:
-    """The program called `name`, or the only one.
+    """Return the program `name`; without a name, the only program.
 
     Raises:
-        DiagnosticError: PT0007 there is none, PT0008 there are several or none of this name, PT0009 its schema or
-            layout is not known, PT0010 its numbers have another byte order.
+        DiagnosticError: PT0007 the archive has no program, PT0008 `name` is missing or unknown, PT0009 the schema or
+            layout is not supported, PT0010 the byte order is big-endian.
     """
     _check_archive(container)
     if PROGRAM in container:

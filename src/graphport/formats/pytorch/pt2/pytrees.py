@@ -1,4 +1,4 @@
-"""Names for results: the keys of the dictionaries that a module returns them in."""
+"""Names of outputs, derived from the keys of returned dictionaries and named tuples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEYED = ("dict", "OrderedDict", "defaultdict", "ImmutableDict", "immutable_dict
 
 
 def output_paths(module_call_graph: Any, named_fields: Any) -> list[tuple[str, ...]]:
-    """A path for each result, in order: keys and places. Empty where the file has none that can be followed."""
+    """Return the path of keys and indices of each output; an empty list if the file has no supported tree."""
     try:
         signature = module_call_graph[0]["signature"]
         written = signature["out_spec"]
@@ -43,7 +43,7 @@ def _paths(spec: Any, path: tuple[str, ...], named: dict[str, Any]) -> Iterator[
 def _keys(kind: str, context: Any, count: int, named: dict[str, Any]) -> list[str]:
     names = [str(index) for index in range(count)]
     found: Any = json.loads(context) if isinstance(context, str) else context
-    # A named tuple has its fields elsewhere; a defaultdict its factory beside its keys; others what they like.
+    # Keys: field names of a named tuple, the context of a dict, or an item of the context of a defaultdict.
     for candidate in (named.get(kind), found, *(cast("list[Any]", found) if isinstance(found, list) else ())):
         keys = cast("list[Any]", candidate) if isinstance(candidate, list) else []
         if len(keys) == count and all(isinstance(key, str) for key in keys):
@@ -52,7 +52,7 @@ def _keys(kind: str, context: Any, count: int, named: dict[str, Any]) -> list[st
 
 
 def name_of(path: tuple[str, ...]) -> str | None:
-    """What a result is called after its path; `None` where no key says anything."""
+    """Return the output name for a path; `None` if the path has no string key."""
     if all(part.isdecimal() for part in path):
         return None
     return ".".join(path)

@@ -1,4 +1,4 @@
-"""Exported programs as raw graphs."""
+"""Read exported programs as dialect graphs."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from graphport.ir.graph import Graph, Node, Value
 ALIAS = "aten.alias.default"
 VERSION = "pt2.version"
 MUTATED = "pt2.mutated"
-"""The note of a graph that says which weights the program changes, and to which values: full name and value."""
+"""Note of a graph: the mutated weights, as pairs of qualified name and new value."""
 STATES = "pt2.states"
-"""The note of a graph whose changed buffers are to be inputs and outputs."""
+"""Note of a graph whose mutated buffers are converted to inputs and outputs."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """The schema of the program and the PyTorch that wrote it."""
+    """Return the schema version and the PyTorch version of the file."""
     found = graph.notes.get(VERSION) if graph.has_notes else None
     return dict(cast("dict[str, str]", found)) if isinstance(found, dict) else {}
 
 
 def read(path: str | Path, *, program: str | None = None, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a program, and warnings.
+    """Read the dialect graph of a program, and warnings.
 
-    With `states`, buffers that the program changes are to become inputs and outputs of the model.
+    With `states`, mutated buffers are converted to inputs and outputs of the model.
 
     Raises:
-        DiagnosticError: PT0001 to PT0006 what is wrong with the archive, PT0007 to PT0010 which programs it has,
-            PT0011 what is wrong with the program.
+        DiagnosticError: PT0001 to PT0006 errors of the archive, PT0007 to PT0010 no supported program, PT0011 an
+            error of the program.
     """
     source = Source(str(path))
     try:
@@ -50,7 +50,7 @@ def read(path: str | Path, *, program: str | None = None, states: bool = False) 
 
 
 def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a program whose file is in memory; see `read`."""
+    """Read the dialect graph of a program from memory; see `read`."""
     return _read(Bytes(data), Source("exported program"), "main", None, states=states)
 
 
@@ -83,7 +83,7 @@ class _ProgramReader:
         self._reader = GraphReader(self._builder, self._document, stem)
 
     def graph(self) -> Graph:
-        """The graph with inputs, weights, nodes and outputs."""
+        """Build the graph with inputs, weights, nodes and outputs."""
         self._inputs()
         self._reader.nodes()
         self._outputs()
@@ -125,10 +125,10 @@ class _ProgramReader:
     # Outputs
 
     def _check_outputs(self, specs: list[signature.Returned]) -> None:
-        """Hold the outputs of the signature against those of the graph; the file does not say which of them counts.
+        """Compare the outputs of the signature with the outputs of the graph, which a valid file repeats.
 
         Raises:
-            SchemaError: their numbers differ, or the names at one index.
+            SchemaError: their counts differ, or the names at an index.
         """
         declared = list_of(self._document.get("outputs"), "the outputs")
         stated = list_of(self._signature.get("output_specs"), "output_specs")
@@ -155,14 +155,14 @@ class _ProgramReader:
             if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
                 kind, value = union(value, "an output")
             if kind not in ("as_tensor", "as_name"):
-                # A number or text that the module returns always: PyTorch returns it without computing anything.
+                # A scalar or string that does not depend on the inputs: PyTorch returns it without computation.
                 continue
             name = value if kind == "as_name" else fields(value, "an output").get("name")
             self._return(self._reader.lookup(text(name, "an output")), pytrees.name_of(path), named)
 
     def _return(self, value: Value, name: str | None, named: set[Value]) -> None:
         made = self._reader.made
-        # What is returned twice, or given, has another name as an output.
+        # A value that is returned twice, or that is an input, gets another name as an output.
         if value in named or value.producer is None:
             result = Value(self._builder.name(value.name), value.fact)
             made.append(Node(ALIAS, [value], [result], {"$": ("self",)}, dialect=DIALECT))
@@ -182,7 +182,7 @@ class _ProgramReader:
 
 
 def _output_name(argument: Any) -> str | None:
-    """The name of the value that is an output; `None` of a number that is the same in every run."""
+    """Return the name of the output value; `None` for a static scalar."""
     kind, value = union(argument, "an output")
     if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
         kind, value = union(value, "an output")
@@ -199,7 +199,7 @@ def _named(argument: Any) -> str:
 
 
 def _ranges(found: Any) -> dict[str, Range]:
-    """The ranges of symbols; those of expressions follow from them."""
+    """Return the ranges of symbols; ranges of expressions are derived from them."""
     ranges: dict[str, Range] = {}
     for name, constraint in fields(found or {}, "range_constraints").items():
         if not name.isidentifier():
@@ -217,7 +217,7 @@ def _end(found: Any) -> int | None:
 def _symbol_names(
     document: dict[str, Any], specs: list[signature.Weight | signature.UserInput | None]
 ) -> dict[str, str]:
-    """What symbols are called: after the first input and axis that has exactly this extent, or the input itself."""
+    """Name symbols after the first input and axis whose size they are, or after the input itself if it is a scalar."""
     probe = Extents()
     facts = GraphReader(Builder(probe, Spans(Source(""))), document, "").recorded
     names: dict[str, str] = {}

@@ -17,12 +17,12 @@ _MEMBERS = (
     b"data/aotinductor/",
 )
 _PROGRAM = re.compile(rb"/models/[^/\0]+\.json")
-"""The program's member, below the folder that all members are in."""
+"""The path of the program below the archive's common folder."""
 ENDING = ".pt2"
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a zip file that begins with the members of an exported program."""
+    """Whether a file is a zip file whose first members are those of an exported program."""
     del path
     if head[:4] != b"PK\3\4" or b"/code/" in head:
         return False

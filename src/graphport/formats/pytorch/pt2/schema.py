@@ -1,4 +1,4 @@
-"""Objects of the program's JSON, looked into with their kinds checked."""
+"""Typed access to the JSON objects of a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DTYPES: Mapping[int, DType] = MappingProxyType(
         11: DType.COMPLEX128,
         12: DType.BOOL,
         13: DType.BFLOAT16,
-        # The numbers of 8-bit floats in schema 7.
+        # Codes of 8-bit floats in schema 7.
         23: DType.FLOAT8E5M2,
         24: DType.FLOAT8E4M3FN,
         25: DType.FLOAT8E5M2FNUZ,
@@ -39,10 +39,10 @@ DTYPES: Mapping[int, DType] = MappingProxyType(
         35: DType.UINT64,
     }
 )
-"""Element types by the number that the schema gives them."""
+"""Element types by their code in the schema."""
 
 STRIDED = 7
-"""The layout of every tensor that is not sparse."""
+"""Layout code of dense (strided) tensors."""
 
 MEMORY_FORMATS: Mapping[int, str] = MappingProxyType(
     {1: "contiguous", 2: "channels_last", 3: "channels_last_3d", 4: "preserve"}
@@ -54,40 +54,40 @@ _REALS: Mapping[str, float] = MappingProxyType(
 
 
 class SchemaError(ValueError):
-    """An object is not what the schema says; the sentence is its text."""
+    """An object does not match the schema."""
 
 
 def fail(message: str) -> Never:
-    """Refuse an object."""
+    """Raise `SchemaError`."""
     raise SchemaError(message)
 
 
 def fields(found: Any, what: str) -> dict[str, Any]:
-    """An object with fields."""
+    """Return `found` as an object."""
     return cast("dict[str, Any]", found) if isinstance(found, dict) else fail(f"{what} is no object")
 
 
 def list_of(found: Any, what: str) -> list[Any]:
-    """A list; one that is not there is empty."""
+    """Return `found` as a list; `None` is an empty list."""
     if found is None:
         return []
     return cast("list[Any]", found) if isinstance(found, list) else fail(f"{what} is no list")
 
 
 def text(found: Any, what: str) -> str:
-    """A text."""
+    """Return `found` as a string."""
     return found if isinstance(found, str) else fail(f"{what} is no text")
 
 
 def integer(found: Any, what: str) -> int:
-    """An integer of 64 bits."""
+    """Return `found` as a 64-bit integer."""
     if isinstance(found, bool) or not isinstance(found, int) or not -_FAR <= found < _FAR:
         fail(f"{what} is no integer of 64 bits")
     return found
 
 
 def float_of(found: Any, what: str) -> float:
-    """A real number; what JSON has no literal for is a text."""
+    """Return `found` as a float; infinities and NaN are strings."""
     if isinstance(found, str) and found in _REALS:
         return _REALS[found]
     if isinstance(found, bool) or not isinstance(found, int | float):
@@ -99,12 +99,12 @@ def float_of(found: Any, what: str) -> float:
 
 
 def flag(found: Any, what: str) -> bool:
-    """True or false."""
+    """Return `found` as a boolean."""
     return found if isinstance(found, bool) else fail(f"{what} is neither true nor false")
 
 
 def union(found: Any, what: str) -> tuple[str, Any]:
-    """The chosen member of a union and what it holds."""
+    """Return the tag and the value of a tagged union."""
     chosen = fields(found, what)
     if len(chosen) != 1:
         fail(f"{what} is {len(chosen)} kinds of argument at once")
@@ -112,11 +112,11 @@ def union(found: Any, what: str) -> tuple[str, Any]:
 
 
 def name_of(found: Any, what: str) -> str:
-    """The name in `{"name": …}`."""
+    """Return the name in `{"name": …}`."""
     return text(fields(found, what).get("name"), f"the name of {what}")
 
 
 def dtype_of(found: Any, what: str) -> DType:
-    """The element type of a number of the schema."""
+    """Return the element type for a code of the schema."""
     dtype = DTYPES.get(integer(found, what))
     return dtype if dtype is not None else fail(f"{what} is {found}, which is no element type of a dense tensor")

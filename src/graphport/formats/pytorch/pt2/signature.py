@@ -1,4 +1,4 @@
-"""What the inputs and outputs of a program are: weights, a user's tensors, numbers that were baked in."""
+"""Roles of a program's inputs and outputs: weights, user inputs, specialized constants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MUTATIONS = {
 
 
 class Weight(NamedTuple):
-    """An input that the file has the numbers of."""
+    """An input whose elements the file contains."""
 
     name: str
     full_name: str
@@ -28,14 +28,14 @@ class Weight(NamedTuple):
 
 
 class UserInput(NamedTuple):
-    """An input that the user gives: a tensor, or a number that sizes are computed with."""
+    """An input of the model: a tensor, or a scalar that sizes depend on."""
 
     name: str
     is_number: bool
 
 
 class Returned(NamedTuple):
-    """An output: a value for the user, or what a buffer becomes."""
+    """An output: a result of the model, or the new value of a buffer."""
 
     argument: Any
     mutated: str | None
@@ -44,10 +44,10 @@ class Returned(NamedTuple):
 
 
 def inputs(signature: dict[str, Any]) -> Iterator[Weight | UserInput | None]:
-    """What each input of the graph is, in order; `None` of a number that was baked in, and of a token.
+    """Return the role of each input of the graph, in order; `None` for specialized constants and effect tokens.
 
     Raises:
-        SchemaError: one is an object, which no graph has.
+        SchemaError: an input is a custom object.
     """
     for index, spec in enumerate(list_of(signature.get("input_specs"), "input_specs")):
         kind, found = union(spec, f"input {index}")
@@ -89,10 +89,10 @@ def _parse_user_input(spec: dict[str, Any], what: str) -> UserInput | None:
 
 
 def outputs(signature: dict[str, Any]) -> Iterator[Returned]:
-    """What each output of the graph is, in order.
+    """Return the role of each output of the graph, in order.
 
     Raises:
-        SchemaError: the program trains, or returns what no graph can.
+        SchemaError: the program returns gradients or custom objects.
     """
     for index, spec in enumerate(list_of(signature.get("output_specs"), "output_specs")):
         kind, found = union(spec, f"output {index}")

@@ -1,7 +1,7 @@
-"""Dims as the texts of sizes that torch parses: `Mul(Integer(2), Symbol('s6', positive=True, integer=True))`.
+"""Format dims like SymPy's `srepr`: `Mul(Integer(2), Symbol('s6', positive=True, integer=True))`.
 
 The free symbols of the inputs' shapes are backed symbols (`s0`, `s1`, …). A dim with another symbol depends on data and
-is an unbacked symbol of its own (`u0`, `u1`, …).
+is written as a new unbacked symbol (`u0`, `u1`, …).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FUNCTIONS = Functions("Add", "Sub", "Mul", "FloorDiv", "Max", "Min")
 _BACKED, _UNBACKED = "positive=True, integer=True", "integer=True"
 _EXAMPLE = 4
-"""The example of a symbol, within its bounds: torch specializes nothing for it."""
+"""Size hint of a symbol, clipped to its bounds; torch does not specialize it."""
 _MOST = (1 << 63) - 1
 
 
@@ -36,7 +36,7 @@ class Sizes:
         self._floats = 0
 
     def declare(self, shapes: Iterable[Sequence[Dim]]) -> None:
-        """Make the free symbols of the inputs' shapes backed symbols."""
+        """Declare the free symbols of the inputs' shapes as backed symbols."""
         for dim in (dim for shape in shapes for dim in shape):
             for name, symbol in symbols(self._extents.expanded(dim)).items():
                 if name in self._names:
@@ -49,12 +49,12 @@ class Sizes:
 
     @property
     def range_constraints(self) -> dict[str, dict[str, int | None]]:
-        """The bounds of all symbols."""
+        """Return the bounds of all symbols."""
         found = {name: {"min_val": low, "max_val": high} for name, (low, high) in self._ranges.items()}
         return found | {name: {"min_val": 0, "max_val": None} for name in self._unbacked.values()}
 
     def size(self, dim: Dim) -> dict[str, Any]:
-        """A dim as `as_int` or `as_expr`."""
+        """Encode a dim as `as_int` or `as_expr`."""
         if isinstance(dim, int):
             return {"as_int": dim}
         found = self._texts.get(dim)
@@ -64,11 +64,11 @@ class Sizes:
         return found
 
     def fresh(self) -> dict[str, Any]:
-        """A size of which nothing is known."""
+        """Create an unbacked symbol."""
         return _expression_of(self._unknown(("", len(self._unbacked))), None)
 
     def unknown_number(self, *, is_bool: bool) -> dict[str, Any]:
-        """A float or a condition that depends on data."""
+        """Encode a float or a boolean that depends on data."""
         if is_bool:
             return _expression_of(f"Equality({self._unknown(('', len(self._unbacked)))}, Integer(1))", None)
         self._floats += 1
@@ -76,7 +76,7 @@ class Sizes:
 
     @staticmethod
     def strided(sizes: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The sizes of a dense tensor, and its strides."""
+        """Return the sizes of a dense tensor, and its strides."""
         strides: list[dict[str, Any]] = []
         step: dict[str, Any] = {"as_int": 1}
         for size in reversed(sizes):
@@ -134,7 +134,7 @@ def _hint(size: dict[str, Any]) -> int | None:
 
 
 def _in_sympy(text: str) -> str:
-    """A text of nested calls as SymPy's `srepr` has it."""
+    """Convert nested calls to the syntax of SymPy's `srepr`."""
     return _printed(ast.parse(text, mode="eval").body)
 
 

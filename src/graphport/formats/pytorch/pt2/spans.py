@@ -1,4 +1,4 @@
-"""Places in the user's Python files, as the exporter recorded them with every node."""
+"""Source locations in the user's Python files, from the stack traces of nodes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _LONGEST = 120
 
 
 class Spans:
-    """Says where nodes come from when somebody asks; until then the texts of the program are all that is kept."""
+    """Locations of nodes, computed on demand from the metadata of the program."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._metadata: list[tuple[str, Any]] = []
 
     def add(self, name: str, metadata: Any) -> int:
-        """The number under which the place of a node is known."""
+        """Add a node; return the index of its location."""
         self._metadata.append((name, metadata))
         return len(self._metadata) - 1
 
     def span(self, index: int) -> Span:
-        """The innermost line outside of PyTorch, the module that it runs in, and the node."""
+        """Return the innermost source line outside PyTorch, with the module and the node."""
         name, metadata = self._metadata[index]
         found = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
         place = _frame(found.get("stack_trace"))
@@ -38,7 +38,7 @@ class Spans:
 
 
 def _frame(trace: Any) -> str:
-    """File, line and code of the innermost frame that is the user's; empty where there is none."""
+    """Return file, line and code of the innermost user frame; empty if there is none."""
     if not isinstance(trace, str):
         return ""
     frames = _FRAME.findall(trace)
@@ -53,7 +53,7 @@ def _frame(trace: Any) -> str:
 
 
 def module_of(stack: Any) -> str:
-    """The full name of the innermost module of `KEY,PATH,TYPE;KEY,PATH,TYPE`; empty for the model itself."""
+    """Return the qualified name of the innermost module in `KEY,PATH,TYPE;KEY,PATH,TYPE`; empty for the root."""
     if not isinstance(stack, str):
         return ""
     entry = stack.rpartition(";")[2].split(",")

@@ -1,7 +1,7 @@
-"""Tensors of `torch.save`, from the dozen opcodes that they take; nothing is called that is not in the table here.
+"""Read tensors pickled by `torch.save` with a restricted pickle machine.
 
-A pickle is a program for a stack machine. This one has no way to import or to call: of the names that a pickle may ask
-for, those that tensors need stand for what the reader makes of them, and every other name is refused.
+The machine supports the opcodes that tensors need. It cannot import or call: the few global names that tensors need are
+interpreted by the functions of this module, and every other name is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STORAGES = {
     "ComplexDoubleStorage": DType.COMPLEX128,
 }
 _UNTYPED = "torch.storage.UntypedStorage"
-"""The storage of element types that have no class of storages: `_rebuild_tensor_v3` is told which."""
+"""Storage class without an element type, which `_rebuild_tensor_v3` receives as an argument."""
 _ELEMENTS = {
     "torch.uint16": DType.UINT16,
     "torch.uint32": DType.UINT32,
@@ -57,7 +57,7 @@ _NAMES = frozenset(
 
 
 class StorageOf(NamedTuple):
-    """A storage that a pickle names: the member that has its bytes."""
+    """A storage: element type, and the archive member with its bytes."""
 
     key: str
     dtype: DType
@@ -65,7 +65,7 @@ class StorageOf(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """A tensor of a pickle."""
+    """A tensor of a pickle: its storage, offset, sizes and strides."""
 
     storage: StorageOf
     offset: int
@@ -74,7 +74,7 @@ class Tensor(NamedTuple):
 
 
 class Name(NamedTuple):
-    """A name that a pickle may use, as it stands there."""
+    """An accepted global name of a pickle."""
 
     text: str
 
@@ -87,10 +87,10 @@ _MARK = _Mark()
 
 
 def tensors(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a pickled dictionary by their names.
+    """Return the tensors of a pickled dictionary by key.
 
     Raises:
-        SchemaError: it is something else, or asks for a name that no tensor needs.
+        SchemaError: the pickle is not a dictionary of tensors, or contains another global name.
     """
     try:
         found = Machine(data).run()
@@ -105,7 +105,7 @@ def tensors(data: bytes) -> dict[str, Tensor]:
 
 
 class Machine:
-    """A stack machine for pickles that can neither import nor call."""
+    """Pickle machine that cannot import or call."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -114,28 +114,28 @@ class Machine:
         self._memo: dict[int, Any] = {}
 
     def steps(self) -> dict[bytes, Callable[[Any], None]]:
-        """What each opcode does."""
+        """The handlers of the opcodes."""
         return _STEPS
 
     def resolve(self, text: str) -> Any:
-        """What a name stands for.
+        """Resolve a global name.
 
         Raises:
-            SchemaError: it is not in the table.
+            SchemaError: the name is not accepted.
         """
         if text not in _NAMES:
             fail(f"the pickle needs the name {text[:120]!r}, which no tensor has: it may be code")
         return Name(text)
 
     def storage_type(self, name: str) -> DType | None:
-        """The element type of a class of storages."""
+        """Return the element type of a storage class."""
         return _STORAGES.get(name)
 
     def run(self) -> Any:
-        """The value that the pickle makes.
+        """Execute the pickle and return its value.
 
         Raises:
-            SchemaError: it has another operation, or is cut off.
+            SchemaError: an opcode is not supported, or the pickle is truncated.
         """
         steps = self.steps()
         for _ in range(MOST_STEPS):
@@ -149,7 +149,7 @@ class Machine:
         return fail("the pickle is longer than any of weights")
 
     def take(self, count: int) -> bytes:
-        """The next bytes of the pickle."""
+        """Return the next `count` bytes of the pickle."""
         found = self._data[self._at : self._at + count]
         if len(found) < count:
             fail("the pickle ends too early")
@@ -161,30 +161,30 @@ class Machine:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def line(self) -> str:
-        """A text up to the end of its line."""
+        """Read a string up to the end of the line."""
         end = self._data.index(b"\n", self._at)
         found = self._data[self._at : end].decode("ascii")
         self._at = end + 1
         return found
 
     def text(self, length: int) -> str:
-        """A text of so many bytes."""
+        """Read a string of `length` bytes."""
         return self.take(length).decode("utf-8", "surrogatepass")
 
     def push(self, value: Any) -> None:
-        """Lay a value on the stack."""
+        """Push a value."""
         self._stack.append(value)
 
     def pop(self) -> Any:
-        """Take the last value from the stack."""
+        """Pop the top of the stack."""
         return self._stack.pop()
 
     def top(self) -> Any:
-        """The last value on the stack, which stays there."""
+        """Return the top of the stack."""
         return self._stack[-1]
 
     def since_mark(self) -> list[Any]:
-        """Take everything from the last mark on."""
+        """Pop all values above the last mark."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1
@@ -195,23 +195,23 @@ class Machine:
         return found
 
     def remember(self, key: int) -> None:
-        """Keep the last value under a number."""
+        """Store the top of the stack in the memo."""
         self._memo[key] = self._stack[-1]
 
     def count_memo(self) -> int:
-        """How many values are kept: MEMOIZE keeps the next under this number."""
+        """Return the size of the memo, the key of the next MEMOIZE."""
         return len(self._memo)
 
     def recall(self, key: int) -> None:
-        """Lay on the stack what is kept under a number."""
+        """Push a value of the memo."""
         self._stack.append(self._memo[key])
 
     def name(self) -> None:
-        """A name that the pickle wants imported: one of the table, or nothing."""
+        """GLOBAL, STACK_GLOBAL: resolve an accepted name; refuse others."""
         self.push(self.resolve(f"{self.line()}.{self.line()}"))
 
     def stored(self) -> None:
-        """A storage, named as `("storage", class, key, device, count)`."""
+        """BINPERSID: a storage `("storage", class, key, device, count)`."""
         kind, name, key, _, count = self.pop()
         if kind != "storage" or not isinstance(name, Name) or not isinstance(key, str) or not isinstance(count, int):
             fail("the pickle names something that is no storage")
@@ -219,7 +219,7 @@ class Machine:
         self.push(StorageOf(key, dtype, count) if dtype is not None else fail(f"{name.text} is no storage"))
 
     def called(self) -> None:
-        """A call of one of the names: made here, by hand."""
+        """REDUCE: interpret a call of an accepted name."""
         given = self.pop()
         name = self.pop()
         if not isinstance(name, Name):
@@ -227,13 +227,13 @@ class Machine:
         self.push(self.reduce_call(name.text, given))
 
     def reduce_call(self, name: str, given: Any) -> Any:
-        """The result of a call with the value in place of the arguments."""
+        """Return the result of REDUCE on `name` and the popped argument value."""
         if not isinstance(given, tuple):
             fail(f"the pickle calls {name} without a tuple of arguments")
         return self.call(name, cast("tuple[Any, ...]", given))
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        """The result of a function of the table, made here."""
+        """Return the result of an accepted function without calling it."""
         match name.rpartition(".")[2]:
             case "OrderedDict" if not arguments:
                 return {}
@@ -247,7 +247,7 @@ class Machine:
                 return fail(f"the pickle calls {name}, which is no tensor")
 
     def items(self, pairs: list[Any]) -> None:
-        """Pairs of a dictionary that is on the stack."""
+        """SETITEM, SETITEMS: add key-value pairs to the dictionary on top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
             fail("the pickle has items of something that is no dictionary")
@@ -257,17 +257,17 @@ class Machine:
             target[key] = value
 
     def built(self) -> None:
-        """A state of an object: that of a dictionary (`_metadata`) says nothing of tensors."""
+        """BUILD: drop the state of an object, for example `_metadata` of a state dict."""
         self.pop()
         if not isinstance(self._stack[-1], dict):
             fail("the pickle sets the state of something that is no dictionary")
 
 
 def rebuilt(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
-    """A tensor of a storage.
+    """Return a strided view of a storage.
 
     Raises:
-        SchemaError: its sizes, strides or offset are no integers.
+        SchemaError: the sizes, strides or offset are not integers.
     """
     if not isinstance(sizes, tuple) or not isinstance(strides, tuple):
         fail("the pickle has a tensor without sizes or strides")
@@ -281,7 +281,7 @@ def rebuilt(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
 
 
 def _typed(tensor: Tensor, name: Any) -> Tensor:
-    """A tensor whose storage has bytes alone, of the element type that is called `name`."""
+    """Return `tensor` with the element type `name` for its untyped storage."""
     dtype = _ELEMENTS.get(name.text) if isinstance(name, Name) else None
     if dtype is None:
         fail("the pickle has a tensor whose element type is none")

@@ -1,4 +1,4 @@
-"""Parameters, buffers and constants: storages of the archive, and tensors that are looked at through strides."""
+"""Parameters, buffers and constants: strided views of the archive's storages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_RANK = 64
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a tensor lies in its storage: counts of elements."""
+    """Layout of a tensor in its storage, in elements."""
 
     dtype: DType
     sizes: tuple[int, ...]
@@ -49,14 +49,14 @@ class Layout:
 
     @property
     def needs(self) -> int:
-        """Elements that the storage has at least."""
+        """The minimum number of elements of the storage."""
         if 0 in self.sizes:
             return 0
         return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True)) + 1
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether elements lie one after another in the order of the axes."""
+        """Whether the tensor is contiguous."""
         step = 1
         for n, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
             if n != 1 and stride != step:
@@ -66,10 +66,10 @@ class Layout:
 
 
 def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Storage:
-    """A tensor of a storage of which `placed` says where it lies and how many bytes it has.
+    """Return the tensor in the storage `placed`: file, offset and length in bytes.
 
     Raises:
-        SchemaError: it reaches beyond the storage.
+        SchemaError: the tensor exceeds the storage.
     """
     file, start, length = placed
     width = layout.dtype.bits // 8
@@ -90,16 +90,16 @@ def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Stora
 
 
 def _strided(sizes: Sequence[int], strides: Sequence[int], flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    # Sizes and strides were held against the storage before.
+    # Sizes and strides were checked against the storage above.
     width = flat.dtype.itemsize
-    # NumPy does not stride over element types that it does not know itself, and the bits are the same.
+    # NumPy cannot stride over the element types of ml_dtypes, so the bits are strided as integers.
     bits = flat if flat.dtype.isbuiltin == 1 else flat.view(f"u{width}")
     found = np.lib.stride_tricks.as_strided(bits, sizes, [stride * width for stride in strides], writeable=False)
     return found.view(flat.dtype)
 
 
 class Weights:
-    """The numbers of one program by the full names of parameters, buffers and constants."""
+    """Elements of the parameters, buffers and constants of one program by qualified name."""
 
     def __init__(self, container: Container, program: str) -> None:
         self._container = container
@@ -109,11 +109,11 @@ class Weights:
         self._placed: dict[str, tuple[MappedFile | Bytes, int, int]] = {}
 
     def storage(self, folder: str, name: str) -> Storage:
-        """The numbers of `name`.
+        """Return the elements of `name`.
 
         Raises:
-            DiagnosticError: PT0004 to PT0006 as of the archive's members.
-            SchemaError: the archive has none, they are pickled, or not what it declares.
+            DiagnosticError: PT0004 to PT0006 errors of the archive's members.
+            SchemaError: the weight is missing, pickled, or differs from its declaration.
         """
         key = folder, name
         if key not in self._made:
@@ -150,10 +150,10 @@ class Weights:
 
 
 def layout_of(meta: Any) -> Layout:
-    """How a tensor lies, from its description.
+    """Return the layout in a tensor's description.
 
     Raises:
-        SchemaError: it is none of a dense tensor.
+        SchemaError: the description is not that of a dense tensor.
     """
     found = fields(meta, "its description")
     if found.get("layout", STRIDED) != STRIDED:

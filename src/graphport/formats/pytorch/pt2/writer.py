@@ -1,4 +1,4 @@
-"""Graphs of the dialect `pytorch` as files that `torch.export.load` opens; weights are streamed from their source."""
+"""Write graphs of the dialect `pytorch` as files for `torch.export.load`; weights are streamed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def write(graph: Graph, path: str | Path) -> None:
     """Write a graph as an exported program.
 
     Raises:
-        DiagnosticError: PT0101 the rank or element type of a value is not known, or torch has no tensors of it; PT0102
-            the elements of a weight are not available; PT0103 a node is no operator of torch; PT0104 an operator has
-            no such argument; PT0105 the file cannot be written.
+        DiagnosticError: PT0101 the rank or element type of a value is unknown or not supported by torch; PT0102 the
+            elements of a weight are not available; PT0103 an operator does not exist in torch; PT0104 an operator
+            does not have the argument; PT0105 the file cannot be written.
     """
     target = Path(path)
     source = Source(str(path))
@@ -62,7 +62,7 @@ def _write_archive(
         f"data/weights/{MODEL}_weights_config.json": json.dumps({"config": config}).encode(),
         f"data/constants/{MODEL}_constants_config.json": b'{"config": {}}',
         f"models/{MODEL}.json": program,
-        # Torch asks for the member, and has no sample inputs if it is empty.
+        # torch.export.load requires the member; an empty one means no sample inputs.
         f"data/sample_inputs/{MODEL}.pt": b"",
         "archive_format": b"pt2",
         "archive_version": b"0",
