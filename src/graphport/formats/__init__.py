@@ -110,7 +110,7 @@ def locate(path: str | Path) -> Located:
             raise DiagnosticError(Diagnostic("IO0001", message, Span(Source(str(path))), "check the path"))
         is_file = not S_ISDIR(mode)
         if is_file and not S_ISREG(mode):
-            regular_status(place)  # which says what it is
+            regular_status(place)  # the diagnostic contains the finding
         found = _locate(place, beginning(place, HEAD) if is_file else b"", is_file=is_file, depth=MAX_CONTAINERS)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
@@ -118,7 +118,7 @@ def locate(path: str | Path) -> Located:
     if found is not None:
         return found
     message = f"unrecognized model format: {path}"
-    raise DiagnosticError(Diagnostic("IO0002", message, Span(Source(str(path))), f"known: {_known()}"))
+    raise DiagnosticError(Diagnostic("IO0002", message, Span(Source(str(path))), f"known: {_list_formats()}"))
 
 
 def _locate(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:
@@ -206,7 +206,7 @@ def called(name: str) -> Format:
     """
     if name not in FORMATS:
         close = find_similar(name, FORMATS)
-        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_known()}"
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_list_formats()}"
         raise DiagnosticError(Diagnostic("IO0003", f"there is no format {name!r}", None, remedy))
     return FORMATS[name]
 
@@ -225,11 +225,13 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
             found = FORMATS["nnef"]
     if found is None:
         raise DiagnosticError(
-            Diagnostic("IO0003", f"cannot infer the format from the file name {path}", None, f"known: {_known()}")
+            Diagnostic(
+                "IO0003", f"cannot infer the format from the file name {path}", None, f"known: {_list_formats()}"
+            )
         )
     if not found.writes:
         message = f"{found.title}s are read, not written"
-        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
+        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_list_formats()}"))
     return found
 
 
@@ -252,5 +254,5 @@ def _by_ending(name: str) -> Format | None:
     return None
 
 
-def _known() -> str:
+def _list_formats() -> str:
     return ", ".join(f"{found.name} ({', '.join(found.endings)})" for found in FORMATS.values())

@@ -36,10 +36,10 @@ class Recognizer(Protocol):
     def __call__(self, path: Path, head: bytes, /) -> bool: ...
 
 
-class Reader(Protocol):
+class ModelReader(Protocol):
     """Read a file as a graph in the format's dialect.
 
-    Returns the graph and warnings, or the graph alone where the format's options contain `findings`.
+    Returns the graph and warnings, or the graph alone if the format has the option `findings`.
     """
 
     def __call__(self, path: str | Path, /, **options: Any) -> Any: ...
@@ -92,7 +92,7 @@ class Hooks:
     """The functions of a format: `recognize`, `read` and `versions` are required; `Format` documents the others."""
 
     recognize: Recognizer
-    read: Reader
+    read: ModelReader
     versions: VersionReader
     write: Writer | None = None
     can_stay: Callable[..., bool] | None = None

@@ -121,7 +121,7 @@ class _Parser:
         if not has_colon:
             self.fail(f"':' or '{{' behind {name}")
         if self.skip("["):
-            self.items(message, name, field)
+            self.parse_list(message, name, field)
         else:
             self.scalar_into(message, name, field)
         self.separator()
@@ -156,8 +156,8 @@ class _Parser:
         self.advance()
         return inner, closing, start
 
-    def items(self, message: Message, name: str, field: Field | None) -> None:
-        """Scalars between brackets."""
+    def parse_list(self, message: Message, name: str, field: Field | None) -> None:
+        """Parse scalars between brackets."""
         if self.skip("]"):
             return
         while True:

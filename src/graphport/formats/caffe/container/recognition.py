@@ -22,12 +22,12 @@ def recognizes(path: Path, head: bytes) -> bool:
     if b"\0" not in head and path.suffix != WEIGHTS:
         first = _FIRST_FIELD.match(head)
         is_other = first is not None and first[1] in _FIELDS_OF_OTHERS
-        return not is_other and _NETWORK.search(head) is not None and _is_fitting(head)
+        return not is_other and _NETWORK.search(head) is not None and _has_layer_fields(head)
     return _begins_as_weights(head)
 
 
-def _is_fitting(head: bytes) -> bool:
-    """Whether a text has fields of layers: other messages have inputs, too."""
+def _has_layer_fields(head: bytes) -> bool:
+    """Whether a text has fields of layers; `input` alone occurs in other messages."""
     return b"bottom" in head or b"top" in head or b"input_dim" in head or b"input_shape" in head or b"type" in head
 
 

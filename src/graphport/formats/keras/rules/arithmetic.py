@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.formats.keras.rules.binding import Layer, layer
-from graphport.formats.keras.rules.tensors import binary, numbers, unsqueezed
+from graphport.formats.keras.rules.tensors import binary, constant_of, unsqueezed
 from graphport.ops.lowering.operands import cast
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 
@@ -49,5 +49,5 @@ def average(at: Layer) -> Value:
 def rescaling(at: Layer, *, scale: Any = 1.0, offset: Any = 0.0) -> Value:
     """`x * scale + offset`, in the compute type."""
     b, x = at.b, cast(at.b, at.x, at.dtype)
-    scaled = b(Mul, x, numbers(b, scale, at.dtype))
-    return b(Add, scaled, numbers(b, offset, at.dtype)) if np.any(np.asarray(offset)) else scaled
+    scaled = b(Mul, x, constant_of(b, scale, at.dtype))
+    return b(Add, scaled, constant_of(b, offset, at.dtype)) if np.any(np.asarray(offset)) else scaled

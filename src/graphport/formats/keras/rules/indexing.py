@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import Layer, in_compute_type, layer
 from graphport.formats.keras.rules.padding import sides
-from graphport.formats.keras.rules.tensors import expand_like, numbers, reduced, spatial_axes, squeezed, unsqueezed
+from graphport.formats.keras.rules.tensors import constant_of, expand_like, reduced, spatial_axes, squeezed, unsqueezed
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, dtype_of, vector
 from graphport.ops.pages.arithmetic import Add, Mul
@@ -139,7 +139,7 @@ def encoded(at: Layer, indices: Value, depth: int, mode: str, weights: Value | N
     rank = len(b.dims(indices))
     if mode == "one_hot" and rank > 0 and b.dims(indices)[-1] == 1:
         indices = squeezed(b, indices, [rank - 1])
-    hot = b(OneHot, indices, vector(b, [depth]), numbers(b, [0, 1], at.dtype), axis=-1)
+    hot = b(OneHot, indices, vector(b, [depth]), constant_of(b, [0, 1], at.dtype), axis=-1)
     if weights is not None:
         hot = b(Mul, hot, unsqueezed(b, cast(b, weights, at.dtype), [len(b.dims(weights))]))
     if mode == "one_hot" or rank == 0:
@@ -164,7 +164,7 @@ def discretization(
         message = "its boundaries are not in the configuration"
         raise UnsupportedError(message)
     b, x = at.b, cast(at.b, at.x, DType.FLOAT32)
-    edges = numbers(b, list(bin_boundaries), DType.FLOAT32)
+    edges = constant_of(b, list(bin_boundaries), DType.FLOAT32)
     reached = b(GreaterOrEqual, unsqueezed(b, x, [at.rank]), edges)
     found = reduced(b, ReduceSum, cast(b, reached, DType.INT32), [at.rank])
     if output_mode == "int":
@@ -202,10 +202,10 @@ def integer_lookup(
     masked = [] if mask_token is None else [mask_token]
     if invert:
         tokens = [*masked, *[oov_token] * num_oov_indices, *vocabulary]
-        return b(Gather, numbers(b, tokens, DType.INT64), cast(b, at.x, DType.INT64), axis=0)
+        return b(Gather, constant_of(b, tokens, DType.INT64), cast(b, at.x, DType.INT64), axis=0)
     x = unsqueezed(b, cast(b, at.x, DType.INT64), [at.rank])
     known = [each for each in vocabulary if each != mask_token]
-    is_token = b(Equal, x, numbers(b, known, DType.INT64))
+    is_token = b(Equal, x, constant_of(b, known, DType.INT64))
     is_known = any_of(b, is_token, [at.rank])
     first = len(masked) + num_oov_indices
     found = b(ArgMax, cast(b, is_token, DType.INT32), axis=at.rank, keepdims=0)

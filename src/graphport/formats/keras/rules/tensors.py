@@ -129,6 +129,6 @@ def in_float32(b: Builder, x: Value) -> Value:
     return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
 
 
-def numbers(b: Builder, values: object, dtype: DType) -> Value:
-    """A constant with the configuration's values."""
+def constant_of(b: Builder, values: object, dtype: DType) -> Value:
+    """Create a constant from values of the configuration."""
     return b.constant(np.asarray(values, dtype.numpy), dtype)

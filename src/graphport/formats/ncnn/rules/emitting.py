@@ -168,7 +168,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
         raise _open_lengths(f"a layer {type_}")
     if any(isinstance(n, float) and not isfinite(n) for n in named.values()):
-        message = f"a parameter of {type_} is infinite or NaN; .param files represent finite numbers only"
+        message = f"a parameter of {type_} is infinite or NaN; .param files cannot represent that"
         raise UnsupportedError(message)
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
     if fact is None and type_ not in MOVING and isinstance(own, TensorFact):

@@ -84,7 +84,7 @@ def _pad_and_crop(b: Builder, op: PadView, axes: list[int]) -> Value:
     most = [high for low, high in ranges if low is not None and low >= 0 and high is not None and high <= _MAX_AMOUNT]
     dims, count = b.dims(data), len(axes)
     if not amounts or len(most) < len(amounts) or len(amounts) != 2 * count or not b.outcome.shape:
-        message = "what is added, and how much, is computed, and has no bounds"
+        message = "the pads are computed at run time and have no upper bound"
         raise UnsupportedError(message)
     least = [bounds(dims[axis])[0] or 0 for axis in axes]
     if op.mode == "wrap" or (op.mode == "reflect" and any(n >= m for n, m in zip(most, [*least, *least], strict=True))):

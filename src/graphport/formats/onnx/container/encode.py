@@ -205,7 +205,9 @@ class Encoder:
         if name:
             first.name = name
         encoded.add(first.SerializeToString())
-        outside = None if storage.dtype is DType.STRING else self._placement.place(storage, is_attribute=is_attribute)
+        outside = (
+            None if storage.dtype is DType.STRING else self._placement.place_storage(storage, is_attribute=is_attribute)
+        )
         if outside is None and storage.dtype is not DType.STRING:
             encoded.add_numbers(9, storage)
         second = TensorProto()

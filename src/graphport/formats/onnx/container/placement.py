@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from graphport.formats.onnx.container.notes import Properties
 
 ALIGNMENT = 64
-"""Bytes that the offset of a tensor is a multiple of: a line of the processor's cache, its widest register."""
+"""Alignment of tensors in bytes: a cache line, and the widest vector register."""
 
 SMALL = 1024
-"""Smaller tensors stay in the message: runtimes read shapes and axes before opening other files."""
+"""Tensors below this size in bytes are stored in the message: runtimes read shapes before they open other files."""
 
 
 class Placement(Protocol):
     """Strategy that decides where elements are stored."""
 
-    def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
+    def place_storage(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
         """Return the `external_data` of the tensor; `None` if its elements are in the message."""
         ...
 
@@ -28,8 +28,8 @@ class Placement(Protocol):
 class Inside:
     """Everything is stored in the message."""
 
-    def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:  # noqa: ARG002
-        """Nothing is elsewhere."""
+    def place_storage(self, storage: Storage, *, is_attribute: bool) -> Properties | None:  # noqa: ARG002
+        """Return `None`: no tensor is external."""
         return None
 
 
@@ -49,7 +49,7 @@ class DataFile:
         self._least = least
         self._offsets: dict[int, int] = {}
 
-    def place(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
+    def place_storage(self, storage: Storage, *, is_attribute: bool) -> Properties | None:
         if storage.nbytes < self._least or (is_attribute and not self._with_attributes):
             return None
         while isinstance(storage, View):

@@ -63,7 +63,7 @@ class Blobs:
         """Pieces by size and first bytes; where several match, by digest."""
         self._placed: dict[int, ByteRange] = {}
 
-    def place(self, storage: Storage) -> ByteRange:
+    def append(self, storage: Storage) -> ByteRange:
         """Return the position of the bytes of `storage`; write them if they are new."""
         placed = self._placed.get(id(storage))
         if placed is not None:

@@ -215,7 +215,7 @@ class Networks:
         except UnreadableError as error:
             self._findings.error("OV0204", f"shape: {error}", layer, "write it as in 1,3,?,2..5")
         value.notes[KEY] = layer
-        value.origin = self._findings.place(layer)
+        value.origin = self._findings.location(layer)
         graph.adopt_input(value)
 
     # Edges
@@ -305,7 +305,7 @@ class Networks:
         findings, append = self._findings, graph.append_new
         returned: list[tuple[Element, Value]] = []
         is_sorted = True
-        first = findings.all_later([layer[0] for layer in layers.values()])
+        first = findings.deferred_locations([layer[0] for layer in layers.values()])
         for number, (element, form, operands, results) in enumerate(layers.values(), first):
             if form.type:
                 if form.type == "Result":

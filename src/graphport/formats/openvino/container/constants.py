@@ -57,7 +57,7 @@ class Constants:
             return
         (value,) = results
         value.notes[KEY] = layer
-        value.origin = self._findings.later(layer)
+        value.origin = self._findings.deferred_location(layer)
         data = layer.child("data")
         stated = {} if data is None else data.attributes
         self.count += 1

@@ -22,25 +22,25 @@ class Findings:
         self._most = most
         self._layers: list[Element] = []
 
-    def place(self, layer: Element) -> Span:
+    def location(self, layer: Element) -> Span:
         """Return the location of a layer."""
         named = f'layer {layer.attributes.get("id", "?")} "{layer.attributes.get("name", "")}"'
         return Span(self.source, layer.at, layer.at + len("<layer"), named)
 
-    def later(self, layer: Element) -> tuple[Findings, int]:
+    def deferred_location(self, layer: Element) -> tuple[Findings, int]:
         """Return a deferred location of a layer, computed only if it is printed."""
         self._layers.append(layer)
         return self, len(self._layers) - 1
 
-    def all_later(self, layers: Sequence[Element]) -> int:
-        """`later` for each of many: the number of the first."""
+    def deferred_locations(self, layers: Sequence[Element]) -> int:
+        """Defer the locations of `layers`; return the index of the first."""
         first = len(self._layers)
         self._layers += layers
         return first
 
     def span(self, index: int) -> Span:
-        """The place that `later` has given this number."""
-        return self.place(self._layers[index])
+        """Return the deferred location with this index."""
+        return self.location(self._layers[index])
 
     def error(self, code: str, message: str, layer: Element | None = None, help: str | None = None) -> None:
         """The file cannot be used."""
@@ -52,7 +52,7 @@ class Findings:
 
     def _add(self, code: str, message: str, layer: Element | None, help: str | None, severity: Severity) -> None:
         if len(self.found) < self._most or (severity is Severity.ERROR and not self._has_error()):
-            span = Span(self.source) if layer is None else self.place(layer)
+            span = Span(self.source) if layer is None else self.location(layer)
             self.found.append(Diagnostic(code, message, span, help, severity))
 
     def _has_error(self) -> bool:

@@ -119,7 +119,7 @@ def _write(graph: Graph, files: Replacing, target: Path, version: str | None) ->
         root = tree(graph, None, version=version)
     else:
         kept = blobs.Blobs(weights)
-        root = tree(graph, kept.place, version=version)
+        root = tree(graph, kept.append, version=version)
         kept.finish()
     text = TextIOWrapper(files.open(target), encoding="utf-8", errors="surrogatepass", newline="")
     text.writelines(render(root))

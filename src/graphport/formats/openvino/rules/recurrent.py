@@ -379,7 +379,7 @@ class _Layer:
         batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
         if isinstance(batch, int) and isinstance(steps, int):
             if steps > np.iinfo(np.int32).max:
-                message = f"a sequence of {steps} steps exceeds int32, the type of its length"
+                message = f"the sequence length {steps} exceeds int32"
                 raise UnsupportedError(message)
             return self._b.constant(np.full(reserve(batch), steps, np.int32))
         count, length = (vector(self._b, [n]) if isinstance(n, int) else n for n in (batch, steps))

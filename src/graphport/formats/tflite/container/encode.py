@@ -26,7 +26,7 @@ class Data:
         self.length = length
         self._pieces = pieces
 
-    def pieces(self) -> Iterator[bytes | memoryview]:
+    def blocks(self) -> Iterator[bytes | memoryview]:
         """Iterate over the bytes in blocks."""
         yield from self._pieces()
 
@@ -79,11 +79,11 @@ class Encoder:
         position = len(self._bytes)
         for start, data in offsets:
             file.write(b"\0" * (start - position) + struct.pack("<I", data.length))
-            file.writelines(data.pieces())
+            file.writelines(data.blocks())
             position = start + 4 + data.length
         for start, data in behind:
             file.write(b"\0" * (start - position))
-            file.writelines(data.pieces())
+            file.writelines(data.blocks())
             position = start + data.length
 
     def _point(self, field: int, target: int) -> None:

@@ -19,7 +19,7 @@ def enumeration_faults(record: Record) -> Iterator[tuple[str, str]]:
     """Yield the error and the expected members of each field whose number belongs to no member."""
     for field in schema.TABLES[record.table]:
         numbers = record.get(field.name)
-        if numbers is None or not field.is_number or field.kind == "f":
+        if numbers is None or not field.is_numeric or field.kind == "f":
             continue
         members = schema.ENUMS.get(f"{record.table}.{field.name}") or schema.ENUMS.get(field.name)
         count = len(TYPES) if field.name in schema.ELEMENT_TYPES else None if members is None else len(members)

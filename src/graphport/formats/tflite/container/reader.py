@@ -171,8 +171,8 @@ class _FileReader:
         """Return a tensor of a subgraph, checked once; `None` after an error was reported."""
         key = subgraph, index
         if key not in self._made:
-            place = f"subgraph[{subgraph}].tensor[{index}]"
-            self._made[key] = self.tensors.tensor(self.subgraphs[subgraph].records("tensors")[index], place)
+            location = f"subgraph[{subgraph}].tensor[{index}]"
+            self._made[key] = self.tensors.tensor(self.subgraphs[subgraph].records("tensors")[index], location)
         return self._made[key]
 
     def _metadata(self) -> tuple[tuple[str, bytes], ...]:
@@ -185,16 +185,16 @@ class _FileReader:
 
     def _check_signatures(self) -> None:
         for index, record in enumerate(self.model.records("signature_defs")):
-            place = f"signature_defs[{index}]"
+            location = f"signature_defs[{index}]"
             subgraph: int = record["subgraph_index"]
             if subgraph >= len(self.subgraphs):
-                self.findings.error("TFL0101", f"there is no subgraph {subgraph}", place)
+                self.findings.error("TFL0101", f"there is no subgraph {subgraph}", location)
                 continue
             count = len(self.subgraphs[subgraph].records("tensors"))
             for item in [*(record.records("inputs")), *(record.records("outputs"))]:
                 if item["tensor_index"] >= count:
                     message = f"{item['name']} is tensor {item['tensor_index']}, the subgraph has {count}"
-                    self.findings.error("TFL0101", message, place)
+                    self.findings.error("TFL0101", message, location)
 
     def _check_others(self) -> None:
         """Check the subgraphs that no operator runs: their errors are errors of the file."""
@@ -219,12 +219,12 @@ class _Subgraph:
         self.states: dict[int, Value] = {}
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"subgraph[{self.index}]"
 
     def graph(self) -> Graph:
         """Build the graph."""
-        self.made.origin = self.findings.span(self.place)
+        self.made.origin = self.findings.span(self.location)
         for position, index in enumerate(_indices(self.record["inputs"])):
             self._input(position, index)
         records: list[Record] = self.record.records("operators")
@@ -232,7 +232,7 @@ class _Subgraph:
             self._operator(position, record)
         outputs: list[Value] = []
         for position, index in enumerate(_indices(self.record["outputs"])):
-            value = self._read(index, f"{self.place}.outputs[{position}]")
+            value = self._read(index, f"{self.location}.outputs[{position}]")
             if value is not None:
                 outputs.append(value)
         if self.index == self.reader.main and len(self.reader.opened) == 1:
@@ -241,51 +241,51 @@ class _Subgraph:
         self._sign()
         return self.made
 
-    def _tensor(self, index: int, place: str) -> Tensor | None:
+    def _tensor(self, index: int, location: str) -> Tensor | None:
         tensors = self.record.records("tensors")
         if not 0 <= index < len(tensors):
             message = f"there is no tensor {index}: the subgraph has {len(tensors)}"
-            self.findings.error("TFL0101", message, place)
+            self.findings.error("TFL0101", message, location)
             return None
         return self.reader.tensor(self.index, index)
 
     def _value(self, index: int, tensor: Tensor) -> Value:
         name = self.reader.outermost.fresh(tensor.name or f"tensor_{index}")
         value = Value(name, named(tensor.fact, name))
-        value.origin = self.findings.span(f"{self.place}.tensor[{index}]")
+        value.origin = self.findings.span(f"{self.location}.tensor[{index}]")
         value.notes[TENSOR] = tensor
         self.values[index] = value
         return value
 
     def _input(self, position: int, index: int) -> None:
-        place = f"{self.place}.inputs[{position}]"
-        tensor = self._tensor(index, place)
+        location = f"{self.location}.inputs[{position}]"
+        tensor = self._tensor(index, location)
         if tensor is None:
             return
         if index in self.values:
-            self.findings.error("TFL0101", f"tensor {index} is listed twice as an input", place)
+            self.findings.error("TFL0101", f"tensor {index} is listed twice as an input", location)
             return
         value = self._value(index, tensor)
         # An input with a buffer takes the constant unless the caller passes a value.
         value.storage = tensor.storage
         self.made.adopt_input(value)
 
-    def _read(self, index: int, place: str) -> Value | None:
+    def _read(self, index: int, location: str) -> Value | None:
         """Return the value of a tensor that is read; `None` after an error was reported."""
         if index in self.values:
             return self.values[index]
-        tensor = self._tensor(index, place)
+        tensor = self._tensor(index, location)
         if tensor is None:
             return None
         if tensor.is_variable and tensor.storage is None:
-            return self._variable(index, tensor, place)
+            return self._variable(index, tensor, location)
         storage = tensor.storage
         if storage is None and _is_empty(tensor):
             storage = _zeros(tensor)
         if storage is None:
             message = f"tensor {index} ({tensor.name}) is used before it is written"
             if not tensor.record["external_buffer"]:
-                self.findings.error("TFL0203", message, place, "list operators in execution order")
+                self.findings.error("TFL0203", message, location, "list operators in execution order")
             # Report each missing producer once.
             self._value(index, tensor)
             self.made.adopt_constant(self.values[index])
@@ -295,16 +295,16 @@ class _Subgraph:
         value.fact = TensorFact.of(storage)
         return self.made.adopt_constant(value)
 
-    def _variable(self, index: int, tensor: Tensor, place: str) -> Value | None:
+    def _variable(self, index: int, tensor: Tensor, location: str) -> Value | None:
         """Create a state: an additional input that is initialized with zeros."""
         fact = tensor.fact
         if not isinstance(fact, TensorFact) or not fact.is_static or tensor.storage is not None:
-            self.findings.error("TFL0203", f"variable {index} has no shape", place)
+            self.findings.error("TFL0203", f"variable {index} has no shape", location)
             return None
         storage = _zeros(tensor)
         if storage is None:
             remedy = f"{SETTING} allows more"
-            self.findings.error("TFL0203", f"variable {index} is too large: {fact}", place, remedy)
+            self.findings.error("TFL0203", f"variable {index} is too large: {fact}", location, remedy)
             return None
         value = self._value(index, tensor)
         value.storage = storage
@@ -326,30 +326,30 @@ class _Subgraph:
 
     def _operator(self, position: int, record: Record) -> None:
         reader = self.reader
-        place = f"{self.place}.operator[{position}]"
+        location = f"{self.location}.operator[{position}]"
         kind: int = record["opcode_index"]
         if kind >= len(reader.codes):
             message = f"there is no operator code {kind}: the file has {len(reader.codes)}"
-            self.findings.error("TFL0201", message, place)
+            self.findings.error("TFL0201", message, location)
             return
         code = reader.codes[kind]
-        place = f"{place} {code.word}"
+        location = f"{location} {code.word}"
         if not code.is_known:
             message = f"{code.number} is no builtin operator code"
-            self.findings.error("TFL0201", message, place, "the operator may be newer than the supported schema")
+            self.findings.error("TFL0201", message, location, "the operator may be newer than the supported schema")
             return
         if not 1 <= code.version <= newest_version(code.word):
             message = f"version {code.version} of the operator is not supported"
-            self.findings.error("TFL0201", message, place, f"supported versions: 1 to {newest_version(code.word)}")
+            self.findings.error("TFL0201", message, location, f"supported versions: 1 to {newest_version(code.word)}")
         for table in (record, record["builtin_options"], record["builtin_options2"]):
             for message, remedy in () if table is None else enumeration_faults(table):
-                self.findings.error("TFL0208", message, place, remedy)
-        attributes = self._attributes(code, record, place)
+                self.findings.error("TFL0208", message, location, remedy)
+        attributes = self._attributes(code, record, location)
         given = _indices(record["inputs"])
-        operands = [None if i == -1 else self._read(i, place) for i in given]
+        operands = [None if i == -1 else self._read(i, location) for i in given]
         quantized = [None if i == -1 else self._quantization(i) for i in given]
         changed = [i for i in dict.fromkeys(given) if i in self.states]
-        results, result_quantized, types = self._results(record, place)
+        results, result_quantized, types = self._results(record, location)
         results += [self._next(index) for index in changed]
         if any(quantized):
             attributes["quantized"] = tuple(quantized)
@@ -360,7 +360,7 @@ class _Subgraph:
             first_at = {index: at for at, index in reversed(list(enumerate(given)))}
             attributes["states"] = tuple(first_at[index] for index in changed)
         node = Node(code.word, operands, results, attributes, dialect=DIALECT)
-        node.origin = self.findings.span(place)
+        node.origin = self.findings.span(location)
         node.notes[VERSION] = code.version
         self.made.append(node)
 
@@ -368,12 +368,12 @@ class _Subgraph:
         tensor = self.reader.tensor(self.index, index) if 0 <= index < len(self.record.records("tensors")) else None
         return None if tensor is None else tensor.quantization
 
-    def _results(self, record: Record, place: str) -> tuple[list[Value | None], list[Any], tuple[DType | None, ...]]:
+    def _results(self, record: Record, location: str) -> tuple[list[Value | None], list[Any], tuple[DType | None, ...]]:
         results: list[Value | None] = []
         quantized: list[Any] = []
         types: list[DType | None] = []
         for index in _indices(record["outputs"]):
-            tensor = None if index == -1 else self._tensor(index, place)
+            tensor = None if index == -1 else self._tensor(index, location)
             quantized.append(None if tensor is None else tensor.quantization)
             types.append(None if tensor is None else tensor.dtype)
             if tensor is None:
@@ -381,12 +381,12 @@ class _Subgraph:
                 continue
             if index in self.values and index not in self.states:
                 message = f"tensor {index} ({tensor.name}) is written twice, or after its first use"
-                self.findings.error("TFL0203", message, place, "write each tensor once, before its first use")
+                self.findings.error("TFL0203", message, location, "write each tensor once, before its first use")
                 results.append(None)
                 continue
             if tensor.storage is not None:
                 self.findings.error(
-                    "TFL0203", f"tensor {index} ({tensor.name}) is constant, but an operator writes it", place
+                    "TFL0203", f"tensor {index} ({tensor.name}) is constant, but an operator writes it", location
                 )
                 results.append(None)
                 continue
@@ -402,36 +402,36 @@ class _Subgraph:
 
     # Options
 
-    def _attributes(self, code: _Code, record: Record, place: str) -> dict[str, Any]:
+    def _attributes(self, code: _Code, record: Record, location: str) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
         options = record["builtin_options"] or record["builtin_options2"]
         wanted = "" if code.builtin is None else code.builtin.options
         if options is not None and wanted and options.table != wanted:
-            self.findings.error("TFL0202", f"its options are {options.table}, expected {wanted}", place)
+            self.findings.error("TFL0202", f"its options are {options.table}, expected {wanted}", location)
             return attributes
         if wanted:
             for field in schema.TABLES[wanted]:
                 option = _default_of(field) if options is None else options[field.name]
-                self._attribute(attributes, field.name, option, place)
+                self._attribute(attributes, field.name, option, location)
         if code.builtin is None:
-            attributes["custom_options"] = self._custom(record, place)
-        intermediates = self._intermediates(record, place)
+            attributes["custom_options"] = self._custom(record, location)
+        intermediates = self._intermediates(record, location)
         if any(intermediates):
             attributes["quantized_intermediates"] = intermediates
         return attributes
 
-    def _intermediates(self, record: Record, place: str) -> tuple[Quantization | None, ...]:
+    def _intermediates(self, record: Record, location: str) -> tuple[Quantization | None, ...]:
         found: list[Quantization | None] = []
         for index in _indices(record["intermediates"]):
-            tensor = None if index == -1 else self._tensor(index, place)
+            tensor = None if index == -1 else self._tensor(index, location)
             found.append(None if tensor is None else tensor.quantization)
         return tuple(found)
 
-    def _attribute(self, attributes: dict[str, Any], name: str, value: Any, place: str) -> None:
+    def _attribute(self, attributes: dict[str, Any], name: str, value: Any, location: str) -> None:
         if name == "subgraph" or name.endswith("subgraph_index"):
-            attributes[name.removesuffix("_index")] = self._body(value, place)
+            attributes[name.removesuffix("_index")] = self._body(value, location)
         elif name.endswith("subgraph_indices"):
-            attributes[name.removesuffix("_indices")] = tuple(self._body(index, place) for index in _indices(value))
+            attributes[name.removesuffix("_indices")] = tuple(self._body(index, location) for index in _indices(value))
         elif isinstance(value, Extent):
             attributes[name] = bytes(self.reader.buffer.view(value.start, value.length))
         elif isinstance(value, np.ndarray):
@@ -439,26 +439,26 @@ class _Subgraph:
         elif value is not None:
             attributes[name] = value
 
-    def _custom(self, record: Record, place: str) -> bytes:
+    def _custom(self, record: Record, location: str) -> bytes:
         extent: Extent | None = record["custom_options"]
         if record["large_custom_options_offset"] > 1:
             start, length = record["large_custom_options_offset"], record["large_custom_options_size"]
-            extent = self.reader.tensors.extent_of(start, length, "custom_options", place)
+            extent = self.reader.tensors.extent_of(start, length, "custom_options", location)
         return b"" if extent is None else bytes(self.reader.buffer.view(extent.start, extent.length))
 
-    def _body(self, index: int, place: str) -> Graph | None:
+    def _body(self, index: int, location: str) -> Graph | None:
         reader = self.reader
         if not 0 <= index < len(reader.subgraphs):
             message = f"there is no subgraph {index}: the file has {len(reader.subgraphs)}"
-            self.findings.error("TFL0204", message, place)
+            self.findings.error("TFL0204", message, location)
             return None
         if index in reader.opened:
             self.findings.error(
-                "TFL0205", f"subgraph {index} calls itself", place, "recursive subgraphs are not allowed"
+                "TFL0205", f"subgraph {index} calls itself", location, "recursive subgraphs are not allowed"
             )
             return None
         if len(reader.opened) >= _MAX_SUBGRAPH_DEPTH:
-            self.findings.error("TFL0205", f"subgraphs are nested more than {_MAX_SUBGRAPH_DEPTH} deep", place)
+            self.findings.error("TFL0205", f"subgraphs are nested more than {_MAX_SUBGRAPH_DEPTH} deep", location)
             return None
         return reader.subgraph(index)
 

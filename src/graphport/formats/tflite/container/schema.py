@@ -375,7 +375,7 @@ class Field:
     is_vector: bool = False
 
     @property
-    def is_number(self) -> bool:
+    def is_numeric(self) -> bool:
         """Whether the field holds a number or a vector of numbers."""
         return self.kind in SIZES and self.kind != "?"
 

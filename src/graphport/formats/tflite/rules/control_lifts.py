@@ -160,7 +160,7 @@ class _Stack:
         empty = b.constant(np.zeros((0, *dims), self.dtype.numpy), self.dtype)
         return [empty] if self.has_static_shape else [empty, b.constant(np.zeros(len(self.dims), np.int64))]
 
-    def put(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
+    def append_row(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
         """Return the states after one iteration."""
         if self.has_static_shape:
             row = inside(Unsqueeze, self.value, inside.constant(np.array([0])))
@@ -183,7 +183,7 @@ def _round(
     limit = twin.add_input(most.name, most.fact)
     rest = _add_captured_inputs(twin, outside)
     number, goes_on, *results = twin.inputs[0], *twin.outputs[: 1 + carried]
-    rows = [state for stack, states in zip(stacks, sums, strict=True) for state in stack.put(inside, states)]
+    rows = [state for stack, states in zip(stacks, sums, strict=True) for state in stack.append_row(inside, states)]
     following = inside(Add, number, inside.constant(np.int64(1)))
     goes_on = shaped(inside, goes_on, ()) if inside.dims(goes_on) else goes_on
     twin.set_outputs(own_results(b, twin, [following, goes_on, *results, *rows, limit, *rest]))
