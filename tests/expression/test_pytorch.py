@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.expression.expression import Expression
@@ -115,6 +116,7 @@ def test_a_function_gives_what_pytorch_gives(name):
 
 @every("name", spread(list(CASES)))
 def test_compiled_code_gives_what_pytorch_gives(name):
+    pytest.importorskip("llvmlite")
     few = [case for case in CASES[name] if case[0] == ["f16", "i32"] or set(case[0]) in ({"i32"}, {"f16"}, {"f32"})]
     assert few
     different = [
