@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from graphport.core.diagnostics import DiagnosticError, Severity, Source
+from graphport.lsp.fault_removal import UNUSED_RESULT, remove_faults
+from graphport.lsp.nnef_tokens import TokenIndex
 from graphport.lsp.positions import range_of_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphport.api.model import Model
     from graphport.core.diagnostics import Diagnostic
 
 _SEVERITIES = {
@@ -22,6 +25,8 @@ _SEVERITIES = {
     Severity.WARNING: types.DiagnosticSeverity.Warning,
     Severity.NOTE: types.DiagnosticSeverity.Information,
 }
+MAX_REMOVALS = 6
+"""Limit of attempts to read the rest of a text with errors."""
 _PROPOSED_EXTENSION = re.compile(r"add '(extension [A-Za-z0-9_]+;)' after the version")
 _PROPOSED_NAME = re.compile(r"did you mean '?([A-Za-z_][A-Za-z0-9_]*)'?\?")
 
@@ -42,9 +47,43 @@ def analyse(text: str, path: str, version: int | None, format: str) -> Analysis:
     if format != "nnef":
         return Analysis(version, _check_layer_list(text, path, format))
     model, findings = checked(_encode(text), format=format)
-    if model is None or any(finding.is_error for finding in findings):
-        return Analysis(version, findings)
-    return Analysis(version, findings, {name: str(fact) for name, fact in model.shapes().items()})
+    faults = [finding for finding in findings if finding.is_error]
+    if faults:
+        return Analysis(version, findings, _infer_remaining_facts(text, faults))
+    return Analysis(version, findings, {} if model is None else _facts(model))
+
+
+def _infer_remaining_facts(text: str, faults: Sequence[Diagnostic]) -> Mapping[str, str]:
+    """Return the facts of the values that do not depend on a statement with an error.
+
+    A stage runs only on a text without errors of the previous stage, so several rounds are needed.
+    """
+    from graphport.api.load import checked
+
+    tokens = TokenIndex()
+    tokens.update(text.split("\n"))
+    positions: set[tuple[int, int]] = set()
+    for _ in range(MAX_REMOVALS):
+        before = len(positions)
+        positions |= {position for finding in faults if (position := _position(finding)) is not None}
+        rest = remove_faults(tokens, positions)
+        if rest is None or len(positions) == before:
+            break
+        model, findings = checked(_encode(rest), format="nnef")
+        faults = [finding for finding in findings if finding.is_error]
+        if model is not None and not faults:
+            return {name: fact for name, fact in _facts(model).items() if name != UNUSED_RESULT}
+    return {}
+
+
+def _facts(model: Model) -> dict[str, str]:
+    return {name: str(fact) for name, fact in model.shapes().items()}
+
+
+def _position(finding: Diagnostic) -> tuple[int, int] | None:
+    """Return line and column (0-based) of a diagnostic, or None."""
+    span = finding.span
+    return None if span is None or span.line is None or span.column is None else (span.line - 1, span.column - 1)
 
 
 def _encode(text: str) -> bytes:

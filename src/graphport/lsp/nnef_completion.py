@@ -78,9 +78,13 @@ def operator_manuals(dialect: str, token: str) -> list[str]:
 
 def operation_signature(name: str, tokens: TokenIndex) -> str | None:
     """Return the declaration of a fragment of this text or of a standard operation."""
-    for place in tokens.declared():
-        if place.token.kind is TokenKind.OPERATION and place.token.text == name:
-            return tokens.lines[place.line].strip()
+    for section in tokens.sections():
+        if not section.is_graph and section.name is not None and section.name.token.text == name:
+            first, last = section.head[0], section.head[-1]
+            lines = tokens.lines[first.line : last.line + 1]
+            lines[-1] = lines[-1][: last.token.stop]
+            lines[0] = lines[0][first.token.start :]
+            return " ".join(" ".join(lines).split())
     library = standard_operations()
     return to_text(library[name].fragment).strip() if name in library else None
 

@@ -5,6 +5,7 @@ No NNEF token spans lines, so each line is tokenized once per initial state and 
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,7 @@ class TokenKind(StrEnum):
     OPERATION = "function"
     PARAMETER = "parameter"
     VALUE = "variable"
+    GRAPH = "namespace"
     NUMBER = "number"
     STRING = "string"
     COMMENT = "comment"
@@ -70,6 +72,45 @@ class LocatedToken(NamedTuple):
     line: int
     token: Token
     scope: int
+
+
+class Section(NamedTuple):
+    """A fragment or the graph: the tokens before the braces, the tokens between them, and the braces, if present.
+
+    Comments are excluded.
+    """
+
+    head: tuple[LocatedToken, ...]
+    start: LocatedToken | None
+    body: tuple[LocatedToken, ...]
+    end: LocatedToken | None
+
+    @property
+    def tokens(self) -> tuple[LocatedToken, ...]:
+        """All tokens."""
+        start, end = (() if brace is None else (brace,) for brace in (self.start, self.end))
+        return (*self.head, *start, *self.body, *end)
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is the graph."""
+        return self.head[0].token.text == "graph"
+
+    @property
+    def name(self) -> LocatedToken | None:
+        """The token after the keyword."""
+        named = self.head[1:2]
+        return named[0] if named and named[0].token.kind is not TokenKind.PUNCTUATION else None
+
+    def statements(self) -> Iterator[tuple[LocatedToken, ...]]:
+        """Yield the tokens of each statement up to its semicolon."""
+        first = 0
+        for index, place in enumerate(self.body, 1):
+            if place.token.text == ";":
+                yield self.body[first:index]
+                first = index
+        if first < len(self.body):
+            yield self.body[first:]
 
 
 class _TokenizedLine(NamedTuple):
@@ -158,6 +199,46 @@ class TokenIndex:
         """Return the declaration of a value or of a fragment of this text."""
         return next((each for each in self.same_name(place) if each.token.declares), None)
 
+    def is_in_graph(self, place: LocatedToken) -> bool:
+        """Whether a token is in the graph, not in a fragment."""
+        return any(each.is_graph and each.head[0].scope == place.scope for each in self.sections())
+
+    def sections(self) -> Iterator[Section]:
+        """Yield the fragments and the graph; one without closing brace ends before the next."""
+        head: list[LocatedToken] = []
+        body: list[LocatedToken] = []
+        start = None
+        for place in self:
+            text, kind = place.token.text, place.token.kind
+            if kind is TokenKind.COMMENT:
+                continue
+            if text in _SECTION_KEYWORDS or (text == "}" and start is not None):
+                if head:
+                    yield Section(tuple(head), start, tuple(body), place if text == "}" else None)
+                head, start, body = ([] if text == "}" else [place]), None, []
+            elif start is not None:
+                body.append(place)
+            elif head and text == "{":
+                start = place
+            elif text == ";":
+                head = []  # a declaration without a body, or a statement of the document
+            elif head:
+                head.append(place)
+        if head:
+            yield Section(tuple(head), start, tuple(body), None)
+
+    def statement_before(self, line: int, column: int) -> list[Token]:
+        """Return the tokens between the start of the statement at a position and the position."""
+        found: list[Token] = []
+        while line >= 0:
+            here = [each for each in self.of_line(line) if each.stop <= column and each.kind is not TokenKind.COMMENT]
+            ends = [index for index, each in enumerate(here, 1) if each.text in (";", "{", "}")]
+            found[:0] = here[ends[-1] if ends else 0 :]
+            if ends:
+                break
+            line, column = line - 1, sys.maxsize
+        return found
+
     def first(self, text: str) -> int:
         """Return the line of the first token `text`, or -1."""
         return next((place.line for place in self._with(text) if place.token.text == text), -1)
@@ -190,7 +271,8 @@ def _tokenize_line(line: str, state: LineState) -> _TokenizedLine:
         if not text:
             continue
         after = texts[index + 1] if index + 1 < len(texts) else ""
-        kind = _classify(text, after, before, section, opened)
+        is_call = after == "(" or _is_instantiation(texts, index)
+        kind = _classify(text, after, before, section, opened, is_call=is_call)
         within = opened[-1] if opened and kind is TokenKind.PARAMETER else ""
         declares = _is_declaration(kind, before, after, section, opened, is_target=is_target)
         found.append(Token(text, start, start + len(text), kind, within, declares))
@@ -199,7 +281,10 @@ def _tokenize_line(line: str, state: LineState) -> _TokenizedLine:
         if text in _SECTION_KEYWORDS:
             section, opened = text, []
         elif text in ("(", "["):
-            opened.append(before if text == "(" and found[-2:-1] and found[-2].kind is TokenKind.OPERATION else "")
+            # `variable<scalar>(`: the operation is four tokens before the bracket.
+            called = found[-5:-4] if before == ">" and _is_instantiation(texts, index - 4) else found[-2:-1]
+            is_call = text == "(" and bool(called) and called[0].kind is TokenKind.OPERATION
+            opened.append(called[0].text if is_call else "")
         elif text in (")", "]"):
             del opened[-1:]
         elif text == "{":
@@ -217,7 +302,12 @@ def _tokenize_line(line: str, state: LineState) -> _TokenizedLine:
     return _TokenizedLine(tuple(found), tuple(token for token in found if token.declares), headings, end)
 
 
-def _classify(text: str, after: str, before: str, section: str, opened: Sequence[str]) -> TokenKind:
+def _is_instantiation(texts: Sequence[str], index: int) -> bool:
+    """Whether `NAME<TYPE>(` begins at an index."""
+    return index >= 0 and texts[index + 1 : index + 5 : 2] == ["<", ">"] and texts[index + 4 : index + 5] == ["("]
+
+
+def _classify(text: str, after: str, before: str, section: str, opened: Sequence[str], *, is_call: bool) -> TokenKind:
     first = text[0]
     if first == "#":
         return TokenKind.COMMENT
@@ -231,8 +321,8 @@ def _classify(text: str, after: str, before: str, section: str, opened: Sequence
         return TokenKind.KEYWORD
     if text in TYPES:
         return TokenKind.TYPE
-    if before in _SECTION_KEYWORDS or (section == "body" and after in ("(", "<") and before not in (")", "]")):
-        return TokenKind.OPERATION if before != "graph" else TokenKind.VALUE
+    if before in _SECTION_KEYWORDS or (section == "body" and is_call and before not in (")", "]")):
+        return TokenKind.OPERATION if before != "graph" else TokenKind.GRAPH
     if section == "body" and after == "=" and opened and opened[-1]:
         return TokenKind.PARAMETER
     return TokenKind.VALUE

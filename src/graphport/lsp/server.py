@@ -10,18 +10,22 @@ import re
 import sys
 import threading
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.core.version import __version__
-from graphport.lsp import incremental, layer_lists, nnef_completion
+from graphport.lsp import incremental, layer_lists, nnef_completion, outline
 from graphport.lsp.diagnostics import Analysis, analyse, proposed_line, proposed_name, to_lsp_diagnostic
 from graphport.lsp.nnef_tokens import TokenIndex, TokenKind
 from graphport.lsp.positions import code_point_column, range_of, utf16_length
+from graphport.lsp.rename import RenameError, check_name, find_occurrences
+from graphport.lsp.signatures import find_signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +48,7 @@ _COMPLETIONS = {
 
 
 class OpenDocument:
-    """A document that is open in the editor."""
+    """A document of the editor."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -68,7 +72,7 @@ class OpenDocument:
     def check_changes(self, before: Sequence[str]) -> bool:
         """Check the statements that differ from `before` and return whether that was possible.
 
-        Diagnostics of other lines stay and move with their lines.
+        Diagnostics of other lines move with their lines.
         """
         if self.format != "nnef" or not self.analysis.facts:
             return False
@@ -142,8 +146,10 @@ class Server(LanguageServer):
                 found = Analysis(version, error.diagnostics)
         if text.version != version:
             return
-        # A text with errors keeps the facts of its last correct version.
-        text.analysis = found if found.facts else Analysis(version, found.findings, text.analysis.facts)
+        # Values that depend on an error keep the facts of the last correct version.
+        has_errors = any(finding.is_error for finding in found.findings)
+        facts = {**text.analysis.facts, **found.facts} if has_errors or not found.facts else found.facts
+        text.analysis = Analysis(version, found.findings, facts)
         text.published = [to_lsp_diagnostic(finding, text.lines) for finding in found.findings]
         self._publish(text, version)
 
@@ -176,6 +182,7 @@ def make_server() -> Server:
     server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=["(", ",", "="]))(
         _complete
     )
+    server.feature(types.TEXT_DOCUMENT_SIGNATURE_HELP, types.SignatureHelpOptions(["(", ","]))(_signature_help)
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
     legend = types.SemanticTokensLegend(_LEGEND, ["declaration"])
     server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)(_semantic_tokens)
@@ -275,22 +282,42 @@ def _highlight(server: Server, params: types.DocumentHighlightParams) -> list[ty
 def _prepare_rename(server: Server, params: types.PrepareRenameParams) -> types.Range | None:
     text = server.texts[params.text_document.uri]
     token_at = text.token_at(params.position)
-    if (
-        token_at is None
-        or token_at.token.kind not in (TokenKind.VALUE, TokenKind.OPERATION)
-        or not text.tokens.declaration(token_at)
-    ):
-        return None
-    return text.location(token_at).range
+    is_declared = token_at is not None and bool(find_occurrences(text.tokens, token_at))
+    return text.location(token_at).range if token_at is not None and is_declared else None
 
 
-def _rename(server: Server, params: types.RenameParams) -> types.WorkspaceEdit | None:
+def _rename(server: Server, params: types.RenameParams) -> types.WorkspaceEdit:
     text = server.texts[params.text_document.uri]
     token_at = text.token_at(params.position)
-    if token_at is None or not params.new_name.isidentifier() or not params.new_name.isascii():
-        return None
-    edits = [types.TextEdit(text.location(each).range, params.new_name) for each in text.tokens.same_name(token_at)]
-    return types.WorkspaceEdit({text.uri: edits})
+    found = [] if token_at is None else find_occurrences(text.tokens, token_at)
+    if token_at is None or not found:
+        raise JsonRpcException("no name that this document declares", types.LSPErrorCodes.RequestFailed)
+    if params.new_name == token_at.token.text:
+        return types.WorkspaceEdit({})
+    try:
+        check_name(text.tokens, found[0], params.new_name)
+    except RenameError as error:
+        raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed) from None
+    edits = [types.TextEdit(text.location(each).range, params.new_name) for each in found]
+    changes = {text.uri: edits}
+    if found[0].token.kind is TokenKind.VALUE and text.tokens.is_in_graph(found[0]):
+        beside = text.uri.rpartition(".")[0] + ".quant"
+        changes |= _rename_in_quantization(server, beside, token_at.token.text, params.new_name)
+    return types.WorkspaceEdit(changes)
+
+
+def _rename_in_quantization(server: Server, uri: str, old: str, new: str) -> dict[str, Sequence[types.TextEdit]]:
+    """Return the edits of the quantization file in the same folder, whose keys are names of values."""
+    if not Path(unquote(urlparse(uri).path)).is_file() and uri not in server.workspace.text_documents:
+        return {}
+    lines = server.workspace.get_text_document(uri).source.split("\n")
+    entries = ((number, re.match(rf"\s*([\"']){re.escape(old)}\1\s*:", line)) for number, line in enumerate(lines))
+    edits = [
+        types.TextEdit(range_of(lines, number, entry.end(1), entry.end(1) + len(old)), new)
+        for number, entry in entries
+        if entry is not None
+    ]
+    return {uri: edits} if edits else {}
 
 
 def _complete(server: Server, params: types.CompletionParams) -> types.CompletionList:
@@ -408,28 +435,35 @@ def _inlay_hints(server: Server, params: types.InlayHintParams) -> list[types.In
 
 def _document_symbols(server: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
     text = server.texts[params.text_document.uri]
-
-    def symbol(name: str, detail: str, kind: types.SymbolKind, first: int, last: int) -> types.DocumentSymbol:
-        start, end = (
-            types.Position(first, 0),
-            types.Position(last, utf16_length(text.lines[last], len(text.lines[last]))),
-        )
-        whole = types.Range(start, end)
-        return types.DocumentSymbol(name or detail or "?", kind, whole, whole, detail=detail)
-
     if text.format in layer_lists.DIALECTS:
-        found = layer_lists.parse_layers(text.lines, text.format)
-        return [symbol(x.name, x.type, types.SymbolKind.Function, x.first, x.last) for x in found]
-    return [
-        symbol(
-            token_at.token.text,
-            text.analysis.facts.get(token_at.token.text, ""),
-            types.SymbolKind.Variable if token_at.token.kind is TokenKind.VALUE else types.SymbolKind.Function,
-            token_at.line,
-            token_at.line,
-        )
-        for token_at in text.tokens.declared()
-    ]
+        return outline.list_layer_symbols(text.lines, text.format)
+    return outline.list_nnef_symbols(text.tokens, text.analysis.facts)
+
+
+def _folding_ranges(server: Server, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+    text = server.texts[params.text_document.uri]
+    if text.format in layer_lists.DIALECTS:
+        return outline.list_layer_folds(text.lines, text.format)
+    return outline.list_nnef_folds(text.tokens)
+
+
+def _signature_help(server: Server, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+    text = server.texts[params.text_document.uri]
+    line = params.position.line
+    if text.format != "nnef" or line >= len(text.lines):
+        return None
+    found = find_signature(text.tokens, line, code_point_column(text.lines[line], params.position.character))
+    if found is None:
+        return None
+    manuals = "\n\n".join(nnef_completion.operator_manuals("nnef", found.operation))
+    parameters = [types.ParameterInformation(found.label[start:stop]) for start, stop in found.parameters]
+    signature = types.SignatureInformation(
+        found.label,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, manuals) if manuals else None,
+        parameters=parameters,
+        active_parameter=found.active,
+    )
+    return types.SignatureHelp([signature], active_signature=0, active_parameter=found.active)
 
 
 _HANDLERS: dict[str, Any] = {
@@ -447,4 +481,5 @@ _HANDLERS: dict[str, Any] = {
     types.TEXT_DOCUMENT_CODE_ACTION: _code_actions,
     types.TEXT_DOCUMENT_INLAY_HINT: _inlay_hints,
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _document_symbols,
+    types.TEXT_DOCUMENT_FOLDING_RANGE: _folding_ranges,
 }
