@@ -311,7 +311,7 @@ def test_inspect_as_text(net):
 
 
 def test_inspect_as_json(net):
-    document = told("inspect", net, "--input", "x=1x4")
+    document = told("inspect", net, "--input", "x=1x4", "--weights", 1)
     targets = document.pop("targets")
     assert set(targets) == {name for name, kind in FORMATS.items() if kind.writes and kind.takes_any_model}
     assert targets["nnef"] == targets["onnx"] == {"complete": True, "unsupported": {}}
@@ -326,6 +326,8 @@ def test_inspect_as_json(net):
         "macs": 35,
         "macs_by_operator": {"Gemm": 20, "MatMul": 15},
         "macs_unknown": {},
+        "activations": {"sizes": {}, "peak_bytes": 40, "node": "active", "operator": "Relu"},
+        "weights": [{"name": "w", "dtype": "float32", "shape": [4, 5], "nbytes": 80}],
         "diagnostics": [],
     }
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphport.api.load import as_model
-from graphport.api.macs import with_example
+from graphport.api.macs import with_activations, with_example
 from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 @budget.fresh()
 def inspect(model: ModelSource) -> Inspection:
-    """Summarize `model`: operators and their counts, weights, operations, and the formats that support it."""
+    """Summarize `model`: operators, weights, operations, memory of activations, and the formats that support it."""
     model = as_model(model)
     graph, _ = legalize(model.graph)
     found = with_example(inspect_graph(graph, model.format, model.versions), graph)
+    found = with_activations(found, graph)
     found = replace(found, kernels=model.kernels)
     lacking = {name for name, operators in found.unsupported.items() if operators}
     if not lacking:

@@ -1,16 +1,20 @@
-"""Operation counts at example sizes, for models whose symbolic formulas are too long to read."""
+"""Operation counts and memory of activations at example sizes, for models with symbolic dims."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphport.conversion.inspection import Example, inspect
+from graphport.conversion.activations import activation_dims, live_bytes
+from graphport.conversion.inspection import Activations, Example, inspect
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import MOST_TEXT, Symbolic, TooLong, bounds, evaluate, symbols
+from graphport.ir.graph import walk
 from graphport.runtimes.inputs import free_sizes, is_accepted, open_axes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim, Extents
     from graphport.ir.graph import Graph
@@ -34,6 +38,18 @@ def with_example(found: Inspection, graph: Graph) -> Inspection:
     numbers = extents.evaluate_symbols(sizes)
     by_operator = {op: evaluate(macs, numbers) for op, macs in found.macs_by_operator.items()}
     return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
+
+
+def with_activations(found: Inspection, graph: Graph) -> Inspection:
+    """`found` of `graph` with the peak memory of activations, at example sizes of open dims."""
+    dims = [dim for dim in activation_dims(walk(graph)) if isinstance(dim, Symbolic)]
+    sizes = _sizes(graph, dims) if dims else {}
+    live = live_bytes(graph, graph.extents.evaluate_symbols(sizes))
+    node = max(graph, key=lambda node: live[node], default=None)
+    if node is None:
+        return found
+    name = node.name or next((value.name for value in node.results), "")
+    return replace(found, activations=Activations(sizes, live[node], name, node.op))
 
 
 def compare_summaries(before: Graph, after: Graph) -> tuple[Inspection, Inspection]:
@@ -66,7 +82,7 @@ def _is_short(dim: Dim, extents: Extents) -> bool:
     return isinstance(dim, int) or (len(str(dim)) <= MOST_TEXT and extents.definitions.keys().isdisjoint(symbols(dim)))
 
 
-def _sizes(graph: Graph, dims: list[Dim]) -> dict[str, int]:
+def _sizes(graph: Graph, dims: Sequence[Dim]) -> dict[str, int]:
     """Choose 1 for batch dims, 128 for others, or a permitted size; also a size for dims known only at run time."""
     free: dict[str, Symbolic] = {}
     for dim in dims:

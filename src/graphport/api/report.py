@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.api.compare import compared_values
 from graphport.api.load import as_model
-from graphport.api.macs import with_example
+from graphport.api.macs import with_activations, with_example
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
 from graphport.comparison.correspondence import correspondence
@@ -114,6 +114,7 @@ def _canonical(model: Model) -> Graph:
 
 def _described(model: Model, side: GraphDocument) -> dict[str, Any]:
     found = with_example(inspect(side.graph, model.format, model.versions, has_coverage=False), side.graph)
+    found = with_activations(found, side.graph)
     return side.with_file("" if model.path is None else model.path.name, found)
 
 

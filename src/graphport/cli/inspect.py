@@ -35,21 +35,32 @@ _KERNEL = ("operator", "version", "nodes", "xnnpack")
 
 @click.command(cls=Verb, name="inspect")
 @click.argument("model", type=MODEL)
+@click.option("--weights", "count", type=click.IntRange(min=1), metavar="N", help="Also list the N largest weights.")
 @opening_options
 @answered
-def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
-    """Report inputs, outputs, operators, weights and work of a model, and the formats that can express it.
+def verb(
+    model: Path,
+    count: int | None,
+    shapes: Any,
+    edition: str | None,
+    program: str | None,
+    color: str,
+    as_json_: bool,
+) -> None:
+    """Report inputs, outputs, operators, weights, work and memory of a model, and the formats that can express it.
 
     Operators have their ONNX names where possible; operators in bodies of loops and branches count once. Work is the
     number of multiply-accumulates of one run: a formula for open dims, or a number at stated sizes if the formula is
-    long; --input binds dims. For TorchScript also the modules with their weights, the methods and the extra files, even
-    if the file does not contain the shapes of its inputs.
+    long; --input binds dims. The memory of activations is the most that is alive at once in the order of the nodes: a
+    value from its computation to its last consumer. For TorchScript also the modules with their weights, the methods
+    and the extra files, even if the file does not contain the shapes of its inputs.
 
     \b
     Examples:
       graphport inspect net.onnx
       graphport inspect net.onnx --input x=1x3x224x224
       graphport inspect model.nnef.tgz --json
+      graphport inspect net.onnx --weights 10
     """
     import graphport
     from graphport.formats import locate
@@ -68,13 +79,15 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
         raise click.exceptions.Exit(1) from None
     found = graphport.inspect(loaded)
     if as_json_:
-        print_json(_document(loaded, found) | ({} if contents is None else {"contents": asdict(contents)}))
+        print_json(_document(loaded, found, count) | ({} if contents is None else {"contents": asdict(contents)}))
         return
     print_findings(loaded.findings, color)
     _tell(loaded, found)
+    if count is not None:
+        _print_weights(found, count)
 
 
-def _document(model: Model, found: Inspection) -> dict[str, Any]:
+def _document(model: Model, found: Inspection, count: int | None) -> dict[str, Any]:
     return {
         "format": found.format,
         "versions": dict(found.versions),
@@ -87,6 +100,8 @@ def _document(model: Model, found: Inspection) -> dict[str, Any]:
         "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
         "macs_unknown": found.macs_unknown,
         **({} if found.example is None else {"example": asdict(found.example)}),
+        **({} if found.activations is None else {"activations": asdict(found.activations)}),
+        **({} if count is None else {"weights": [asdict(weight) for weight in found.weights[:count]]}),
         **({"kernels": [dict(zip(_KERNEL, row, strict=True)) for row in found.kernels]} if found.kernels else {}),
         "targets": {
             name: {"complete": not missing, "unsupported": missing} for name, missing in found.unsupported.items()
@@ -136,8 +151,25 @@ def _tell(model: Model, found: Inspection) -> None:
     if found.kernels:
         click.echo()
         print_table(("kernel", "version", "nodes", "XNNPACK takes it"), [tuple(map(str, row)) for row in found.kernels])
-    click.echo(f"\n{found.parameters:,} parameters in {_size(found.weight_bytes)} of weights\n")
+    click.echo(f"\n{found.parameters:,} parameters in {_size(found.weight_bytes)} of weights")
+    if found.activations is not None:
+        peak = found.activations
+        sizes = f" ({at(peak.sizes)})" if peak.sizes else ""
+        place = shown(f"{peak.operator} {peak.node}")
+        click.echo(f"activations: {_size(peak.peak_bytes)} in {place}{sizes}")
+    click.echo()
     print_table(("format", "can express it"), [(name, _verdict(of)) for name, of in found.unsupported.items()])
+
+
+def _print_weights(found: Inspection, count: int) -> None:
+    from graphport.cli.table import print_table
+
+    rows = [
+        (each.name, each.dtype, "×".join(map(str, each.shape)) or "scalar", f"{each.nbytes:,}")
+        for each in found.weights[:count]
+    ]
+    click.echo()
+    print_table(("weight", "type", "shape", "bytes"), rows)
 
 
 def _work(op: str, found: Inspection) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.coverage import coverage
 from graphport.conversion.sampling import sample_graph
-from graphport.core.dims import product
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import Storage
@@ -36,6 +36,31 @@ class Example:
 
 @short_repr
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """A constant with data; `shape` has integers."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+@short_repr
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """Largest number of bytes of live activations, and the node that runs then.
+
+    `sizes` are example values of the symbolic dims. `live_bytes` of `graphport.conversion.activations` defines live.
+    """
+
+    sizes: dict[str, int]
+    peak_bytes: int
+    node: str
+    operator: str
+
+
+@short_repr
+@dataclass(frozen=True, slots=True)
 class Inspection(Tabular):
     """Statistics of a model. Operators are canonical where possible; nodes in bodies count once.
 
@@ -44,7 +69,8 @@ class Inspection(Tabular):
     are the multiply-accumulates of one run, symbolic for dynamic shapes, and by operator in `macs_by_operator`;
     `macs_unknown` counts nodes of unknown shape. `example` evaluates long formulas for example sizes. `unsupported`
     maps each format to the operators that it does not support, with counts. `kernels` lists the versioned operators of
-    the file: name, version, count, and whether a delegate supports them.
+    the file: name, version, count, and whether a delegate supports them. `weights` are the parameters, the largest
+    first.
     """
 
     format: str
@@ -60,6 +86,8 @@ class Inspection(Tabular):
     unsupported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     example: Example | None = None
     kernels: Sequence[tuple[str, int, int, str]] = ()
+    weights: Sequence[Weight] = ()
+    activations: Activations | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row per operator; `macs` are strings in all rows if one is symbolic."""
@@ -95,7 +123,7 @@ def inspect(
     `has_coverage=False` skips the check of which formats support the graph.
     """
     nodes = [node for inner in walk(graph) for node in inner]
-    parameters, weight_bytes = _weights(graph)
+    weights = sorted(_weights(graph), key=lambda weight: (-weight.nbytes, weight.name))
     macs, unknown = _macs(nodes)
     total: Dim = 0
     for count in macs.values():
@@ -106,12 +134,13 @@ def inspect(
         inputs=_facts(graph.inputs),
         outputs=_facts(graph.outputs),
         operators=_sorted_by_count(Counter(node.op for node in nodes)),
-        parameters=parameters,
-        weight_bytes=weight_bytes,
+        parameters=sum(prod(weight.shape) for weight in weights),
+        weight_bytes=sum(weight.nbytes for weight in weights),
         macs=total,
         macs_by_operator=macs,
         macs_unknown=_sorted_by_count(unknown),
         unsupported=coverage(*sample_graph(graph)) if has_coverage else {},
+        weights=weights,
     )
 
 
@@ -123,36 +152,34 @@ def _sorted_by_count(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _weights(graph: Graph) -> tuple[int, int]:
-    """Return the number of elements and bytes of the parameters."""
-    elements, size = 0, 0
+def _weights(graph: Graph) -> Iterator[Weight]:
+    """Yield the parameters; shared storage once, with its first name."""
     seen: set[Storage] = set()
     for value in (value for inner in walk(graph) for value in inner.constants if any(map(_reads_numbers, value.uses))):
         if value.storage is not None:
-            if value.storage in seen:
-                continue
-            seen.add(value.storage)
-            dtype, count = value.storage.dtype, value.storage.count
+            if value.storage not in seen:
+                seen.add(value.storage)
+                yield _weight(value.name, value.storage)
         elif isinstance(value.fact, TensorFact) and value.fact.dtype is not None and value.fact.is_static:
             # The data is not available, but the file states the element count.
-            dtype, count = value.fact.dtype, number(product(value.fact.dims))
-        else:
-            continue
-        elements += count
-        size += dtype.size(count)
-    for storage in _weights_in_nodes(graph):
+            shape = tuple(map(number, value.fact.dims))
+            yield Weight(value.name, str(value.fact.dtype), shape, value.fact.dtype.size(prod(shape)))
+    for name, storage in _weights_in_nodes(graph):
         if storage not in seen:
             seen.add(storage)
-            elements += storage.count
-            size += storage.nbytes
-    return elements, size
+            yield _weight(name, storage)
 
 
-def _weights_in_nodes(graph: Graph) -> Iterator[Storage]:
+def _weight(name: str, storage: Storage) -> Weight:
+    return Weight(name, str(storage.dtype), storage.shape, storage.dtype.size(storage.count))
+
+
+def _weights_in_nodes(graph: Graph) -> Iterator[tuple[str, Storage]]:
     """Yield the weights stored as attributes of nodes without operands (`Constant` nodes)."""
     for node in (node for inner in walk(graph) for node in inner if not node.inputs):
         if any(_reads_numbers(use) for value in node.results for use in value.uses):
-            yield from (each for each in node.attributes.values() if isinstance(each, Storage))
+            name = node.results[0].name
+            yield from ((name, each) for each in node.attributes.values() if isinstance(each, Storage))
 
 
 def _reads_numbers(use: Use) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import isfinite
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from graphport.conversion.activations import live_bytes
 from graphport.conversion.inspection import macs_of
 from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact, Unknown
@@ -16,6 +19,8 @@ from graphport.reports.scopes import find_scopes, is_constant
 from graphport.reports.statistics import Budget, statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Span
     from graphport.core.dims import Dim
@@ -46,12 +51,16 @@ class GraphDocument:
                 self.nodes[node] = len(self.nodes)
         self._budget = Budget(MAX_SAMPLED_ELEMENTS if has_statistics else 0)
 
-    def document(self) -> dict[str, Any]:
-        """Return `graphs`, `nodes`, `values` and `scopes`, which refer to each other by index."""
+    def document(self, sizes: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
+        """Return `graphs`, `nodes`, `values` and `scopes`, which refer to each other by index.
+
+        `sizes` of the symbols determine `live_bytes`.
+        """
+        live = live_bytes(self.graph, self.graph.extents.evaluate_symbols(sizes))
         folded, positions = find_scopes(self.graph, list(self.nodes))
         return {
             "graphs": [self._graph(inner) for inner in self._graphs],
-            "nodes": [self._node(node, positions[index]) for index, node in enumerate(self.nodes)],
+            "nodes": [self._node(node, positions[index], live[node]) for index, node in enumerate(self.nodes)],
             "values": [self._value(value) for value in self.values],
             "scopes": folded,
         }
@@ -68,8 +77,9 @@ class GraphDocument:
                 "bytes": found.weight_bytes,
                 "macs": _dim(found.macs),
                 "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
+                **({} if found.activations is None else {"activations": asdict(found.activations)}),
             },
-            **self.document(),
+            **self.document({} if found.activations is None else found.activations.sizes),
         }
 
     def _graph(self, graph: Graph) -> dict[str, Any]:
@@ -80,7 +90,7 @@ class GraphDocument:
         around = {} if graph.parent is None else {"node": self.nodes[graph.parent]}
         return {"name": graph.name, **around, **numbers}
 
-    def _node(self, node: Node, scope: int | None) -> dict[str, Any]:
+    def _node(self, node: Node, scope: int | None, live: int) -> dict[str, Any]:
         page = None if node.dialect else registry.pages().get(node.word)
         found: dict[str, Any] = {"name": node.name, "op": node.op}
         if page is not None:
@@ -101,6 +111,7 @@ class GraphDocument:
             macs = None
         if macs is not None:
             found["macs"] = _dim(macs)
+        found["live_bytes"] = live
         return found | describe_location(node.origin)
 
     def _index(self, value: Value | None) -> int | None:

@@ -43,6 +43,7 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "shape": shape_text(first.get("shape")),
                 "weight_bytes": sum(each.get("bytes", 0) for each in operands if each.get("kind") == "constant"),
                 "macs": node.get("macs"),
+                "live_bytes": node.get("live_bytes"),
                 "microseconds": times.get(str(index)),
                 "snr_db": worst.get("snr_db"),
                 "max_abs": worst.get("max_abs"),
@@ -123,11 +124,14 @@ def _model(model: Mapping[str, Any]) -> list[str]:
         for op, count in found["operators"].items()
     ]
     total = [["all", format_number(sum(found["operators"].values())), format_number(found["macs"])]]
+    peak = found.get("activations")
+    memory = [] if peak is None else [f"{peak['peak_bytes']:,} bytes of activations at {_line(peak['node'])}"]
     return [
         f"## {_line(model['file'] or model['graphs'][0]['name'])}",
         as_markdown(["", "name", "type", "shape"], facts),
         as_markdown(["operator", "nodes", "multiply-accumulates"], counts + total),
         f"{found['parameters']:,} parameters in {found['bytes']:,} bytes",
+        *memory,
     ]
 
 

@@ -44,7 +44,7 @@ class Card {
     const operators = Object.entries(found.operators).map(([name, count]) => make("tr", {}, make("td", {}, name), make("td", { class: "number" }, number(count)), make("td", { class: "number" }, number(found.macs_by_operator[name]))));
     return [
       make("h2", {}, model.file || model.graphs[0].name),
-      pairsTable([["format", [model.format, versions && ` (${versions})`]], ["parameters", `${number(found.parameters)} in ${size(found.bytes)}`], ["MACs", number(found.macs)], ...ends("input", model.graphs[0].inputs), ...ends("output", model.graphs[0].outputs)]),
+      pairsTable([["format", [model.format, versions && ` (${versions})`]], ["parameters", `${number(found.parameters)} in ${size(found.bytes)}`], ["MACs", number(found.macs)], ["activations", found.activations && `${size(found.activations.peak_bytes)} at ${found.activations.node}`], ...ends("input", model.graphs[0].inputs), ...ends("output", model.graphs[0].outputs)]),
       make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...["operator", "nodes", "MACs"].map(text => make("th", {}, text)))), make("tbody", {}, operators)),
     ];
   }
@@ -87,6 +87,7 @@ class Card {
         ["scope", model.scopePath(node.scope)],
         ["family", node.family],
         ["MACs", number(node.macs)],
+        ["activations", node.live_bytes && size(node.live_bytes)],
         ["time", times && `${number(times)} µs`],
         ["origin", node.origin],
         ...decided.map(each => ["computed", `${each.place}: ${each.reason}`]),

@@ -55,6 +55,7 @@ function nodeTable(view, told) {
     { title: "type", of: row => row.first.type },
     { title: "shape", of: row => (row.first.shape ? shapeOf(row.first) : "") },
     { title: "MACs", of: row => row.node.macs },
+    { title: "activations (bytes)", of: row => row.node.live_bytes },
     { title: "weights (bytes)", of: row => bytes(row.node) || null },
   ];
   if (model.errors.size) columns.push({ title: "SNR dB", of: row => row.error?.snr_db ?? (row.error?.passed ? "equal" : null) }, { title: "max |a−b|", of: row => row.error?.max_abs });

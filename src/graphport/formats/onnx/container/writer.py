@@ -216,7 +216,7 @@ def _head(notes: ModelNotes, ir_version: int) -> ModelProto:
 
 def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected: Findings) -> ModelProto:
     versions = [OperatorSetIdProto(domain=domains.domain_of(d), version=v) for d, v in imports.items()]
-    metadata = dict(notes.metadata) | cast("Mapping[str, str]", graph.note(METADATA) or {})
+    metadata = {**dict(notes.metadata), **cast("Mapping[str, str]", graph.note(METADATA) or {})}
     proto = ModelProto(opset_import=versions, metadata_props=encode_properties(tuple(metadata.items())))
     constants = {value.name for value in graph.constants}
     for each in notes.training:
