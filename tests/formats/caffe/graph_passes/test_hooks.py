@@ -46,5 +46,7 @@ def test_every_result_is_a_blob_of_its_own():
             is_given = source.producer is None
             assert is_given or names.count(name) > 1 or value.name == name, case
         assert len(graph) == layers + copies
+        if len(set(names)) < len(names) or {"x", "c"} & set(names):
+            assert list(outputs) == [node.output for node in graph][-len(outputs) :]
         for name in set(names) - {"x", "c"}:
             assert [value.name for value in outputs].count(name) == 1

@@ -18,11 +18,13 @@ def after_lifting(graph: Graph) -> None:
 
     Before  y = f(x);  z = g(y);  return y, z
     After   h = f(x);  z = g(h);  y = Split(h);  return y, z
+
+    If an output is an input or another output, its copy has another name: then copies of all outputs keep the order.
     """
     seen: set[Value] = set()
+    is_renamed = len(set(graph.outputs)) < len(graph.outputs) or any(each.producer is None for each in graph.outputs)
     for index, value in enumerate(graph.outputs):
-        if value.producer is not None and len(value.uses) == 1 and value not in seen:
-            seen.add(value)
+        if value.producer is not None and len(value.uses) == 1 and not is_renamed:
             continue
         copy = Value(graph.fresh(value.name), value.fact)
         graph.append(Node(_COPYING, [value], [copy], dialect="caffe"))
