@@ -232,18 +232,26 @@ def _by_axes(
     if not picks and not dtype_of(x).is_floating:
         message = "NNEF cannot interpolate integers"
         raise UnsupportedError(message)
-    lengths = known(b.dims(x), "the shape of what is resized")
-    given = [None if operand is None else folded(operand) for operand in (scales, sizes)]
-    numbers = [None if storage is None else storage.numpy() for storage in given]
-    if all(found is None or not found.size for found in numbers):
+    dims = b.dims(x)
+    chosen = tuple(range(len(dims))) if axes is None else tuple(axis % len(dims) for axis in axes)
+    by = None if scales is None or (stored := folded(scales)) is None else stored.numpy().reshape(-1)
+    to = None if sizes is None else fact_of(sizes).elements
+    if to is None and sizes is not None and (stored := folded(sizes)) is not None:
+        to = tuple(int(size) for size in stored.numpy().reshape(-1))
+    is_scaled = by is not None and by.size > 0
+    given = list(by) if by is not None and is_scaled else list(to or ())
+    if not given:
         message = "the new shape must be known"
         raise UnsupportedError(message)
-    chosen = tuple(range(len(lengths))) if axes is None else tuple(axis % len(lengths) for axis in axes)
-    wanted, ratios = target([lengths[axis] for axis in chosen], numbers[0], numbers[1], policy)
+    if policy == "stretch" and len(given) == len(chosen):  # other axes may be open
+        resized = [(axis, n) for axis, n in zip(chosen, given, strict=True) if n != (1 if is_scaled else dims[axis])]
+        chosen, given = tuple(axis for axis, _ in resized), [n for _, n in resized]
+    lengths = known([dims[axis] for axis in chosen], "the shape of what is resized")
+    numbers = np.array(given) if is_scaled else np.array(known(given, "the new shape"), np.int64)
+    wanted, ratios = target(lengths, numbers if is_scaled else None, None if is_scaled else numbers, policy)
 
     y = x
-    for axis, out, ratio in zip(chosen, wanted, ratios, strict=True):
-        n = lengths[axis]
+    for axis, n, out, ratio in zip(chosen, lengths, wanted, ratios, strict=True):
         if n == out and ratio == 1:
             continue
         plan = Axis(0, n, out, ratio)

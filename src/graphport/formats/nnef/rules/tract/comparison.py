@@ -67,20 +67,25 @@ def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positi
     return b.word("gt" if sides[0] else "lt", x, most) if any(sides) else None
 
 
-def _negated_twice(page: str, import_rule: str) -> None:
-    """Export an integer comparison as the negated opposite: tract 0.23.9 miscompiles products around `le` and `ge`."""
-
-    @lift(DIALECT, page)
-    def lifted(b: Builder, x: Value, y: Value) -> Any:
-        dtype = x.dtype
-        if dtype is None or not dtype.is_integer:
-            return emit_elementwise(b, _WORDS[page], x, y, dtype=DType.BOOL)
-        (opposite,) = emit_elementwise(b, import_rule, x, y, dtype=DType.BOOL)
-        return b.word("not", opposite)
-
-    del lifted
+# tract 0.23.9 miscompiles products around `le` and `ge` of integers, and splits a `select` by `lt`, `le` or `ge` of two
+# ranges at the index of another axis. It analyzes no `gt`.
+@lift(DIALECT, "Less")
+def lift_less(b: Builder, x: Value, y: Value) -> Any:
+    return emit_elementwise(b, "gt", y, x, dtype=DType.BOOL)
 
 
-_WORDS = {"LessOrEqual": "le", "GreaterOrEqual": "ge"}
-_negated_twice("LessOrEqual", "gt")
-_negated_twice("GreaterOrEqual", "lt")
+@lift(DIALECT, "LessOrEqual")
+def lift_less_or_equal(b: Builder, x: Value, y: Value) -> Any:
+    return _negate_greater(b, x, y) or emit_elementwise(b, "le", x, y, dtype=DType.BOOL)
+
+
+@lift(DIALECT, "GreaterOrEqual")
+def lift_greater_or_equal(b: Builder, x: Value, y: Value) -> Any:
+    return _negate_greater(b, y, x) or emit_elementwise(b, "ge", x, y, dtype=DType.BOOL)
+
+
+def _negate_greater(b: Builder, x: Value, y: Value) -> Any:
+    """Return not (x > y) of integers; NaN makes it another result for floats."""
+    if x.dtype is None or not x.dtype.is_integer:
+        return None
+    return b.word("not", *emit_elementwise(b, "gt", x, y, dtype=DType.BOOL))

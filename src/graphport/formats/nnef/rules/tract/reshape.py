@@ -137,6 +137,8 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
         dims = known
     if dims is None:
         return None
+    if not dims and b.dims(data):  # tract rejects an empty list of dims
+        return b.word("squeeze", data, axes=tuple(range(len(b.dims(data)))))
     is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or "~" not in str(dim) for dim in dims]
     if is_simple.count(False) > 1:
         return None
@@ -179,7 +181,9 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
         x = b.word("unsqueeze", x, facts=[TensorFact(x.dtype, (*[1] * len(new), *own))], axes=new)[0]
     own = (*[1] * (len(dims) - len(own)), *own)
     dims = (*[1] * (len(own) - len(dims)), *dims)
-    target: Any = tuple(a if n == 1 else n for a, n in zip(own, dims, strict=True))
+    found = b.outcome.shape or dims  # tract does not simplify max(n, 1)
+    found = [n if "~" in str(size) else size for n, size in zip(dims, found, strict=True)]
+    target: Any = tuple(a if n == 1 else n for a, n in zip(own, found, strict=True))
     return protect_copies(b, b.word("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
 
 

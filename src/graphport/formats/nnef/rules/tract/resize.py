@@ -14,6 +14,7 @@ from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.views.resize import GridSampleView, ResizeView
 
 if TYPE_CHECKING:
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -83,16 +84,43 @@ _NEAREST = ("floor", "round_prefer_ceil")
 _COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric")
 
 
-def _integer_scales(b: Builder, op: ResizeView) -> Value | None:
-    """Return the scales for sizes that are multiples of open dims: tract accepts no computed sizes."""
-    wanted, dims = None if op.sizes is None else elements(op.sizes), b.dims(op.x)
-    if wanted is None or len(wanted) != len(dims) or all(isinstance(size, int) for size in wanted):
-        return None
-    factors = [size // dim for size, dim in zip(wanted, dims, strict=True)]
-    known = [factor for factor in factors if isinstance(factor, int)]
-    if len(known) < len(dims) or any(n * dim != size for n, dim, size in zip(known, dims, wanted, strict=True)):
-        return None
-    return b.constant(np.array(known), DType.FLOAT32)
+def _constant_size(b: Builder, op: ResizeView) -> tuple[Value | None, Value | None]:
+    """Return constant scales or sizes: tract accepts no computed ones.
+
+    Raises:
+        UnsupportedError: the ratio of an open dim and its new size is not constant.
+    """
+    wanted, dims = elements(op.sizes) if op.sizes is not None else None, b.dims(op.x)
+    if wanted is None or len(wanted) != len(dims):
+        return op.scales, op.sizes
+    sizes = [size for size in wanted if isinstance(size, int)]
+    if len(sizes) == len(wanted):
+        return None, b.constant(np.array(sizes, np.int64))
+    scales = [_scale(dim, size) for dim, size in zip(dims, wanted, strict=True)]
+    known = [scale for scale in scales if scale is not None]
+    if len(known) < len(scales):
+        axis = scales.index(None)
+        message = f"tract resizes by constant factors, not {dims[axis]} to {wanted[axis]}"
+        raise UnsupportedError(message, help="bind the dim with --input")
+    return b.constant(np.array(known), DType.FLOAT32), None
+
+
+def _scale(dim: Dim, size: Dim) -> float | None:
+    """The least float32 of at least `size / dim` whose product with `dim` tract rounds down to `size`."""
+    if not isinstance(dim, int) or not isinstance(size, int):
+        factor = size // dim
+        return factor if isinstance(factor, int) and factor * dim == size else None
+    scale = np.float32(size / dim)
+    while dim * scale < size:
+        scale = np.nextafter(scale, np.float32(np.inf))
+    return float(scale)
+
+
+def _is_exact(b: Builder, op: ResizeView) -> bool:
+    """Whether all sizes are multiples of the dims."""
+    sizes = None if op.sizes is None else elements(op.sizes)
+    pairs = list(zip(sizes or (), b.dims(op.x), strict=False))
+    return all(isinstance(size // dim, int) and size // dim * dim == size for size, dim in pairs)
 
 
 @ResizeView.lift(DIALECT)
@@ -109,13 +137,16 @@ def lift_resize(b: Builder, op: ResizeView) -> Any:
         return None
     if any(each is not None and folded(each) is None and elements(each) is None for each in (op.scales, op.sizes)):
         return None  # what only a run knows
-    by = op.scales if op.scales is not None and b.dims(op.scales) != (0,) else _integer_scales(b, op)
+    is_scaled = op.scales is not None and b.dims(op.scales) != (0,)
+    by, to = (op.scales, None) if is_scaled else _constant_size(b, op)
+    if by is not None and not is_scaled and op.mode == "nearest" and not _is_exact(b, op):
+        return None  # a rounded scale moves coordinates that are halfway between two elements
     given: dict[str, Any] = {
         "coord_transformer": op.coordinate_transformation_mode,
         "interpolator": op.mode,
         "nearest_mode": op.nearest_mode if op.mode == "nearest" else "floor",
     }
-    return b.word("tract_core_resize", op.x, by, None if by is not None else op.sizes, **given)
+    return b.word("tract_core_resize", op.x, by, to, **given)
 
 
 @GridSampleView.lift(DIALECT)
