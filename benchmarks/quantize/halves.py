@@ -71,7 +71,7 @@ def _says_something(outputs: list[Any]) -> bool:
 
 
 def snr(expected: Any, found: Any) -> float:
-    """Signal to noise in dB; infinities and what is no number must be at the same places."""
+    """Signal to noise in dB; infinities and what is not a number must be at the same places."""
     if not isinstance(expected, np.ndarray) or expected.dtype.kind != "f" or not expected.size:
         return np.inf
     x, y = expected.astype(np.float64), np.asarray(found, np.float64)

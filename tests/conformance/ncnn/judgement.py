@@ -23,7 +23,7 @@ KINDS = sorted({*DRAWS, *WEIGHTED})
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`right`, `refused` by us, `runtime` (ncnn has no answer, or one that is no number), or `wrong`."""
+    """`right`, `refused` by us, `runtime` (ncnn has no answer, or one that is not a number), or `wrong`."""
 
     case: Drawn
     state: str

@@ -119,7 +119,7 @@ def test_proposed_regions_agree_with_opencv(tmp_path):
         pytest.param("ratio: 1", "scale []", id="no scale"),
         pytest.param("ratio: 1 scale: 0", "positive", id="a scale of nothing"),
         pytest.param("ratio: inf scale: 1", "positive", id="a ratio without end"),
-        pytest.param("ratio: 1 scale: nan", "positive", id="a scale that is no number"),
+        pytest.param("ratio: 1 scale: nan", "positive", id="a scale that is not a number"),
         pytest.param("ratio: 1 scale: 1 base_size: 4294967295", "positive", id="a box without end"),
         pytest.param("ratio: 1 scale: 1", "of 1 boxes a place", id="other maps"),
         pytest.param("ratio: 0.5 ratio: 2 scale: 1 scale: 2 post_nms_topn: 0", "post_nms_topn 0", id="no region"),

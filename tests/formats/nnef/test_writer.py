@@ -377,7 +377,7 @@ def without_inputs() -> Graph:
         pytest.param(unlifted(Making()), "NNEF0765", id="a canonical operator"),
         pytest.param(with_call("leaky_relu"), "NNEF0766", id="an attribute that is missing"),
         pytest.param(with_call("relu", alpha=1.0), "NNEF0766", id="an attribute that is none"),
-        pytest.param(with_call("leaky_relu", alpha=math.nan), "NNEF0766", id="an attribute that is no number"),
+        pytest.param(with_call("leaky_relu", alpha=math.nan), "NNEF0766", id="an attribute that is not a number"),
         pytest.param(with_call("add"), "NNEF0766", id="an operand that is missing"),
         pytest.param(with_call("relu", 2), "NNEF0766", id="an operand too many"),
         pytest.param(with_call("add", 2, dtype=BOOL), "NNEF0766", id="truths where reals are wanted"),

@@ -29,7 +29,7 @@ def test_a_file_that_ends_too_early_names_the_innermost_field() -> None:
     proto = model([], [], [tensor("w", [5000])], initializer=[weights(n, np.zeros(5000, np.float32)) for n in "uvw"])
     data = proto.SerializeToString()
     assert "graph.initializer[1].raw_data" in refusal(data[: 20_000 + 10_000])
-    assert "truncated: 20004 bytes expected, " in refusal(data[: 20_000 + 10_000])
+    assert "truncated file: 20,004 bytes expected, " in refusal(data[: 20_000 + 10_000])
 
 
 @every("length", range(24, 400, 7))
@@ -49,7 +49,7 @@ def test_a_length_that_leaves_the_message_around_it_names_the_field() -> None:
 def test_a_field_that_does_not_exist_names_the_message() -> None:
     data = ModelProto(ir_version=8).SerializeToString() + wire.head(7, 2) + b"\x07\x00"
     assert "byte 4: graph" in refusal(data)
-    assert "no field of GraphProto begins with 0x7" in refusal(data)
+    assert "invalid protobuf: no field of GraphProto begins with 0x7" in refusal(data)
 
 
 def test_messages_nested_too_deep_are_refused() -> None:
@@ -57,7 +57,7 @@ def test_messages_nested_too_deep_are_refused() -> None:
     for _ in range(60):
         for field in (6, 5, 1):
             data = wire.head(field, len(data)) + data
-    assert "messages stand in each other 100 times" in refusal(wire.head(7, len(data)) + data)
+    assert "messages are nested 100 levels deep" in refusal(wire.head(7, len(data)) + data)
 
 
 def test_numbers_of_odd_length_are_refused() -> None:

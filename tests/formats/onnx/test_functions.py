@@ -233,7 +233,9 @@ def test_two_functions_of_one_name_are_refused() -> None:
 
 def test_a_reference_to_an_attribute_that_the_function_lacks_is_refused() -> None:
     wrong = function("F", [reference("Elu", "alpha", "beta", AttributeProto.FLOAT)])
-    with pytest.raises(DiagnosticError, match=r"ONNX0206.*no attribute 'beta'"):
+    with pytest.raises(
+        DiagnosticError, match=r"ONNX0206.*attribute 'beta', which the enclosing function does not declare"
+    ):
         from_proto(calling([call("F", "x")], wrong))
 
 

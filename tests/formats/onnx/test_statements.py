@@ -79,7 +79,7 @@ def test_every_node_with_a_fault_is_told_with_its_place():
 
 def test_the_count_of_operands_is_looked_at_in_every_node():
     wide = helper.make_node("Relu", ["x", "x"], ["c"])
-    with pytest.raises(DiagnosticError, match="Relu has 2 operands, should be 1"):
+    with pytest.raises(DiagnosticError, match="Relu has 2 inputs, expected 1"):
         from_proto(model(helper.make_node("Relu", ["x"], ["a"]), wide))
 
 

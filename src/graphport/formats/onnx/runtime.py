@@ -159,8 +159,8 @@ def _refuse_to_sort_nothing(graph: Graph) -> None:
         return
     sorting = next((node for inner in walk(graph) for node in inner if node.op == "TopK"), None)
     if sorting is not None:
-        message = f"{found[0]} {found[1]} may crash at TopK {sorting.name}: an input is empty"
-        remedy = f"install {_SORTS_NOTHING} or newer, or take --backend reference"
+        message = f"{found[0]} {found[1]} may crash at TopK {sorting.name}, which has an empty input"
+        remedy = f"install {_SORTS_NOTHING} or newer, or use --backend reference"
         raise DiagnosticError(Diagnostic("RUN0005", message, sorting.origin, remedy))
 
 
@@ -387,9 +387,7 @@ def _loaded(
         return _loaded(runtime, graph, options, unwanted, known, merges=merges)
     except DiagnosticError as error:
         stated = error.diagnostics[0]
-        message = (
-            f"ONNX Runtime {runtime.__version__} supports opsets up to {known}, in which the model cannot be written: "
-        )
+        message = f"ONNX Runtime {runtime.__version__} supports opsets up to {known}, not this model: "
         remedy = "install a newer ONNX Runtime, or choose another backend"
         raise DiagnosticError(Diagnostic("RUN0003", message + stated.message, stated.span, remedy)) from error
 

@@ -29,7 +29,7 @@ ONNXRUNTIME = Target(
     is_dynamic=True,
     table=DType.INT8,
     stored=frozenset({DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.INT4, DType.INT2}),
-    half_kernels="no: on processors it casts float16 to float32 around each node, and has no products of bfloat16",
+    half_kernels="no: on CPUs it casts float16 to float32 around each node, and it has no bfloat16 matrix products",
     guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", "AveragePool", "Resize"}),
     # QLinearAveragePool has no dilations, and divides by the size of windows that lie beyond the padding.
     unknown=(

@@ -108,7 +108,7 @@ def test_a_chain_of_layers_that_hand_integers_on(tmp_path):
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1, 1, 1), _f(0)],
                  "the input scale is 0.0", id="a scale of 0"),
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1, 1, 1), _f(np.nan)],
-                 "the input scale is nan", id="a scale that is no number"),
+                 "the input scale is nan", id="a scale that is not a number"),
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1, 1, 1), _f(-3)],
                  "the input scale is -3.0", id="a negative scale"),
     pytest.param(f"Convolution c 1 1 x y {KERNEL} 8=2", [(BYTES, CODES), _f(1, 1)], "truncated file", id="cut off"),

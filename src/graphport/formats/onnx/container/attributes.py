@@ -130,7 +130,7 @@ class Attributes:
             declared = [self._type(each, place) for each in ([proto.tp] if kind == TYPE_PROTO else proto.type_protos)]
             facts = tuple(each.fact for each in declared)
             return (facts[0] if kind == TYPE_PROTO else facts), AttributeNotes(kind, doc_string, types=tuple(declared))
-        self._findings.error("ONNX0204", f"the type of the attribute is {kind}, which does not exist", place)
+        self._findings.error("ONNX0204", f"unknown attribute type {kind}", place)
         return None, None
 
     def _dtype(self, code: int, place: str) -> Attribute:
@@ -138,7 +138,7 @@ class Attributes:
             return None
         found = DTYPES.get(code)
         if found is None:
-            self._findings.error("ONNX0301", f"there is no element type {code}", place, "known are 1 to 26")
+            self._findings.error("ONNX0301", f"unknown element type {code}", place, "use an element type from 1 to 26")
         return found
 
     def _type(self, proto: TypeProto, place: str) -> Declaration:
@@ -146,17 +146,17 @@ class Attributes:
         try:
             fact, _ = types.read_type(proto)
         except UnknownTypeError as error:
-            self._findings.error("ONNX0301", f"element type {error}", place, "known are 1 to 26")
+            self._findings.error("ONNX0301", f"unknown element type {error}", place, "use an element type from 1 to 26")
         return Declaration(fact, proto.SerializeToString())
 
     def _misfit(self, name: str, kind: int, expected: int, operator: Operator, place: str) -> None:
         if expected < 0:
             known = ", ".join(operator.kinds) or "none"
             self._findings.error(
-                "ONNX0203", f"{operator.name} has no attribute {name!r}", place, f"attributes: {known}"
+                "ONNX0203", f"unknown attribute {name!r} of {operator.name}", place, f"attributes: {known}"
             )
             return
-        message = f"the attribute {name} of {operator.name} is {_type_name(kind)}, should be {_type_name(expected)}"
+        message = f"attribute {name} of {operator.name} has type {_type_name(kind)}, expected {_type_name(expected)}"
         self._findings.error("ONNX0201", message, place)
 
 

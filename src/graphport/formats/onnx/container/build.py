@@ -138,7 +138,7 @@ class GraphBuilder:
             graph = Graph(text(proto.name))
             inner = Scope(graph, place, scope)
             if inner.depth > MOST_DEPTH:
-                self._findings.error("ONNX0107", f"graphs stand in each other more than {MOST_DEPTH} times", place)
+                self._findings.error("ONNX0107", f"subgraphs are nested more than {MOST_DEPTH} levels deep", place)
                 return graph
             self.fill(proto, inner)
             return graph
@@ -204,20 +204,20 @@ class GraphBuilder:
 
     def _fit(self, name: str, declared: Fact, storage: Storage | None, place: str) -> None:
         if storage is not None and isinstance(declared, TensorFact) and not _may_be(declared, storage):
-            message = f"{name} is declared as {declared}, its elements are {storage.dtype}{list(storage.shape)}"
+            message = f"{name} is declared as {declared}, but its data is {storage.dtype}{list(storage.shape)}"
             self._findings.error("ONNX0308", message, place)
 
     def _add_source(self, name: str, scope: Scope, place: str) -> Value:
         """A new input or constant called `name`; in a body it may hide a name from around it."""
         if not name:
-            self._findings.error("ONNX0101", "it has no name", place)
+            self._findings.error("ONNX0101", "the value has no name", place)
         if name in scope.names:
-            self._findings.error("ONNX0101", f"the name {name!r} is given twice", place, "rename one of both")
+            self._findings.error("ONNX0101", f"duplicate value name {name!r}", place, "rename one of them")
             return Value(name)
         hidden = scope.hidden_value(name)
         if hidden is not None and not _is_pending(hidden):
             self._findings.warning(
-                "ONNX0105", f"{name!r} hides a value of the graph around it", place, "rename one of both"
+                "ONNX0105", f"{name!r} shadows a value of the outer graph", place, "rename one of them"
             )
         value = Value(name if hidden is None else self._inner_name(name, scope, ()))
         scope.names[name] = value
@@ -268,11 +268,11 @@ class GraphBuilder:
             return None
         value = scope.find(name)
         if value is None:
-            remedy = "it is no input, initializer or result of a node"
+            remedy = "add an input, an initializer or a node output of this name"
             if not self._findings.left_out:
                 known = listed(other for other in scope.names if other.lower() == str(name).lower())
-                remedy = f"there is {known}" if known else remedy
-            message = f"it reads {name!r}, which nothing defines"
+                remedy = f"did you mean {known}?" if known else remedy
+            message = f"undefined input {name!r}: no graph input, initializer or node output has this name"
             self._findings.error("ONNX0102", message, locations.text(index), remedy)
         return value
 
@@ -303,11 +303,11 @@ class GraphBuilder:
         stated = text(name)
         value = Value(stated)
         if stated is not name:
-            self._findings.error("ONNX0006", f"the name {stated!r} is no UTF-8", place)
+            self._findings.error("ONNX0006", f"the name {stated!r} is not valid UTF-8", place)
         is_new = scope.names.setdefault(stated, value) is value
         hidden = scope.hidden_value(stated)
         if not is_new or (hidden is not None and not _is_pending(hidden)):
-            self._findings.error("ONNX0101", f"the name {stated!r} is given twice", place, "rename one of both")
+            self._findings.error("ONNX0101", f"duplicate value name {stated!r}", place, "rename one of them")
         elif hidden is not None:
             value.name = self._inner_name(stated, scope, reserved)
         return value
@@ -327,11 +327,13 @@ class GraphBuilder:
             return
         cyclic = rewrite.sort_topologically(scope.graph)
         if not cyclic:
-            message = "a node precedes a node that it depends on"
-            self._findings.warning("ONNX0103", message, scope.place, "the nodes were put in order")
+            message = "nodes are not sorted topologically: a node precedes the producer of one of its inputs"
+            self._findings.warning("ONNX0103", message, scope.place, "the reader sorted the nodes")
             return
         names = listed(node.name or node.word for node in cyclic)
-        self._findings.error("ONNX0104", f"nodes wait for each other: {names}", scope.place, "a graph has no cycles")
+        self._findings.error(
+            "ONNX0104", f"cyclic graph: {names}", scope.place, "remove the cycle: no node may depend on its own outputs"
+        )
 
     # Declared types
 
@@ -379,8 +381,13 @@ class GraphBuilder:
     def _output(self, name: str, scope: Scope, place: str) -> Value | None:
         value = scope.find(name)
         if value is None:
-            remedy = "it is no input, initializer or result of a node"
-            self._findings.error("ONNX0106", f"the graph returns {name!r}, which nothing defines", place, remedy)
+            remedy = "add an input, an initializer or a node output of this name"
+            self._findings.error(
+                "ONNX0106",
+                f"undefined graph output {name!r}: no graph input, initializer or node output has this name",
+                place,
+                remedy,
+            )
             return None
         scope.graph.add_output(value)
         return value
@@ -409,7 +416,7 @@ class GraphBuilder:
         try:
             fact, is_all = self._type(proto.type)
         except UnknownTypeError as error:
-            self._findings.error("ONNX0301", f"element type {error}", place, "known are 1 to 26")
+            self._findings.error("ONNX0301", f"unknown element type {error}", place, "use an element type from 1 to 26")
         if not is_all:
             fact = named(fact, name, 1)
         if not is_all or proto.doc_string or proto.metadata_props:

@@ -71,7 +71,7 @@ def find_corruption(data: memoryview) -> Corruption | None:
         if answer.inner is not None:
             frames.append(answer.inner)
         if len(frames) > MOST_DEPTH:
-            return Corruption(position, _shortened(frames[-1].path), f"messages stand in each other {MOST_DEPTH} times")
+            return Corruption(position, _shortened(frames[-1].path), f"messages are nested {MOST_DEPTH} levels deep")
     return cut
 
 
@@ -80,19 +80,19 @@ def _field(data: memoryview, frame: _Frame, start: int) -> Corruption | _Step:
     try:
         tag, position = wire.varint(data[: frame.stop], start, start)
     except CorruptFileError:
-        return Corruption(start, frame.path, "the number of a field does not end", is_cut=frame.stop == len(data))
+        return Corruption(start, frame.path, "unterminated field number", is_cut=frame.stop == len(data))
     number, kind = tag >> 3, tag & 7
     if number == 0 or number >= 1 << 29 or kind not in (wire.VARINT, wire.FIXED64, wire.LENGTH, wire.FIXED32):
-        return Corruption(start, frame.path, f"no field of {frame.message.name} begins with {tag:#x}")
+        return Corruption(start, frame.path, f"invalid protobuf: no field of {frame.message.name} begins with {tag:#x}")
     field = frame.message.fields_by_number.get(number)
     path = _path(frame, field, number)
     try:
         end = wire.skip(data[: frame.stop], tag, position, start)
     except CorruptFileError:
-        return Corruption(start, path, "a number does not end", is_cut=frame.stop == len(data))
+        return Corruption(start, path, "unterminated varint", is_cut=frame.stop == len(data))
     cut: Corruption | None = None
     if end > frame.stop:
-        message = f"truncated: {end - start} bytes expected, {frame.stop - start} left"
+        message = f"truncated file: {end - start:,} bytes expected, {frame.stop - start:,} left"
         cut = Corruption(start, path, message, is_cut=frame.stop == len(data))
         if not cut.is_cut or field is None or field.message_type is None or kind != wire.LENGTH:
             return cut
@@ -112,13 +112,17 @@ def _packed(data: memoryview, field: FieldDescriptor, path: str, start: int, end
     width = {field.TYPE_FLOAT: 4, field.TYPE_DOUBLE: 8}.get(field.type)
     if width is not None:
         odd = (end - start) % width
-        return Corruption(start, path, f"{end - start} bytes are no {width}-byte numbers") if odd else _Step(end)
+        return (
+            Corruption(start, path, f"{end - start} bytes is not a multiple of the {width}-byte element size")
+            if odd
+            else _Step(end)
+        )
     position = start
     while position < end:
         try:
             _, position = wire.varint(data[:end], position, position)
         except CorruptFileError:
-            return Corruption(position, path, "a number does not end")
+            return Corruption(position, path, "unterminated varint")
     return _Step(end)
 
 

@@ -82,7 +82,7 @@ class Encoder:
         """A `GraphProto`."""
         encoded = Encoded()
         if depth > MOST_DEPTH:
-            self._findings.error("ONNX0107", f"graphs stand in each other more than {MOST_DEPTH} times", place)
+            self._findings.error("ONNX0107", f"subgraphs are nested more than {MOST_DEPTH} levels deep", place)
             return encoded
         notes = noted(graph, GraphNotes) or _NO_GRAPH_NOTES
         self._nodes(encoded, 1, graph, place, depth)
@@ -179,17 +179,15 @@ class Encoder:
             return
         notes = noted(value.graph, GraphNotes) if value.graph is not None else None
         if notes is None or not any(name == value.name for _, name in notes.declarations):
-            message = f"the element type of {value.name!r} is not known, and ONNX demands it of inputs and outputs"
+            message = f"unknown element type of {value.name!r}: ONNX requires it for inputs and outputs"
             self._findings.error("ONNX0606", message, place)
 
     # Tensors
 
     def _constant(self, encoded: Encoded, value: Value, place: str) -> None:
         if value.storage is None:
-            message = f"no data for the constant {value.name!r}"
-            self._findings.error(
-                "ONNX0604", message, f"{place}.initializer", "read the model together with its weights"
-            )
+            message = f"the elements of the constant {value.name!r} are missing"
+            self._findings.error("ONNX0604", message, f"{place}.initializer", "load the model with its weights")
             return
         notes = noted(value, TensorNotes)
         try:
@@ -343,7 +341,7 @@ class Encoder:
             if declared is not None and declared.fact == value:
                 return declared.proto
             return types.write_type(value).SerializeToString()
-        raise AttributeMismatchError(f"{type(value).__name__} is none of what the operator takes")
+        raise AttributeMismatchError(f"the operator does not accept a {type(value).__name__}")
 
 
 def _unique_names(names: list[str]) -> list[str]:

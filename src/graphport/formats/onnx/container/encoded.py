@@ -81,5 +81,5 @@ def packed_elements(storage: Storage) -> Iterator[memoryview]:
         length += len(chunk)
         yield chunk
     if length != storage.nbytes:
-        message = f"{length} bytes were read of {storage.nbytes}"
+        message = f"{length} of {storage.nbytes} bytes were read"
         raise OSError(message)

@@ -33,15 +33,15 @@ def decode(path: Path, encoding: str) -> bytes:
     data = contents(path)
     most = budget.limit("onnx.text", MAX_TEXT_BYTES)
     if len(data) > most:
-        raise _fault(path, f"{len(data)} bytes of text, at most {most} are read", "GRAPHPORT_LIMITS=onnx.text=N")
+        raise _fault(path, f"the text has {len(data)} bytes, the limit is {most}", "GRAPHPORT_LIMITS=onnx.text=N")
     if _nesting(data) > MAX_NESTING:
-        raise _fault(path, f"more than {MAX_NESTING} brackets within each other", None)
+        raise _fault(path, f"brackets are nested more than {MAX_NESTING} levels deep", None)
     try:
         return _parse(data.decode("utf-8-sig"), encoding).SerializeToString()
     except (parser.ParseError, text_format.ParseError, json_format.ParseError, ValueError, RecursionError) as error:
         message = " ".join(str(error).split())[:300]
         raise _fault(
-            path, f"not ONNX in {encoding}: {message}", "save it again: onnx.save(model, 'model.onnx')"
+            path, f"not a valid ONNX model in {encoding}: {message}", "save it again: onnx.save(model, 'model.onnx')"
         ) from error
 
 

@@ -122,7 +122,7 @@ class PlaceholderTensors:
     ) -> Storage | None:
         """The tensor whose number is the `offset`."""
         if entries.get("location") != _NOWHERE:
-            findings.error("ONNX0402", f"its numbers are in {entries.get('location')!r}, which is not given", place)
+            findings.error("ONNX0402", f"the tensor's external data {entries.get('location')!r} is missing", place)
             return None
         return GivenStorage(self._tensors[int(entries["offset"])], dtype, shape)
 
@@ -200,6 +200,6 @@ def _onnx_ir() -> Any:
     try:
         import onnx_ir
     except ImportError as error:
-        message = "models of onnx-ir need the package onnx-ir, which is not installed"
+        message = "onnx_ir models require the package onnx-ir, which is not installed"
         raise DiagnosticError(Diagnostic("ONNX0010", message, help="install onnx-ir")) from error
     return onnx_ir

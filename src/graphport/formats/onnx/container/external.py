@@ -54,13 +54,20 @@ class Folder:
             return None
         if length not in (-1, size):
             findings.error(
-                "ONNX0404", f"{length} bytes are declared, {dtype}{list(shape)} takes {budget.shown(size)}", place
+                "ONNX0404",
+                f"external data declares {length} bytes, but {dtype}{list(shape)} takes {budget.shown(size)}",
+                place,
             )
             return None
         start = max(start, 0)
         if start + size > file.size:
-            message = f"it takes bytes {start} to {start + size} of {location}, which has {file.size}"
-            findings.error("ONNX0403", message, place, "the file is cut short, or belongs to another model")
+            message = (
+                f"truncated external data: the tensor needs bytes {start} to {start + size} of {location}, "
+                f"which has {file.size}"
+            )
+            findings.error(
+                "ONNX0403", message, place, "restore the data file: it is truncated or belongs to another model"
+            )
             return None
         storage.start = start
         return storage
@@ -81,6 +88,6 @@ def _read_byte_count(entries: Mapping[str, str], key: str, findings: Findings, p
     if text is None:
         return -1
     if not (text.isascii() and text.isdigit() and len(text) < 32):
-        findings.error("ONNX0404", f"{key} is {text[:40]!r}, no number of bytes", place)
+        findings.error("ONNX0404", f"{key} is {text[:40]!r}, expected a byte count", place)
         return None
     return int(text)

@@ -36,7 +36,9 @@ class Findings:
     def raise_errors(self, warnings: list[Diagnostic] | None = None) -> None:
         """Raise all diagnostics if one is an error, else add them to `warnings`."""
         if self.left_out:
-            note = Diagnostic("ONNX0009", f"{self.left_out} more findings", self.span(""), severity=Severity.NOTE)
+            note = Diagnostic(
+                "ONNX0009", f"{self.left_out} more findings are not shown", self.span(""), severity=Severity.NOTE
+            )
             self.diagnostics.append(note)
             self.left_out = 0
         if any(finding.is_error for finding in self.diagnostics):

@@ -26,7 +26,10 @@ MOST_NODES = 200_000
 MOST_GROWTH = 20
 """Alternative limit, as a multiple of the file's nodes."""
 
-_REMEDY = "functions that call each other twice double with every step; GRAPHPORT_LIMITS=onnx.inlined=N allows N"
+_REMEDY = (
+    "set GRAPHPORT_LIMITS=onnx.inlined=N to allow N; "
+    "each level of functions that call the next one twice doubles the count"
+)
 
 Key = tuple[str, str, str]
 
@@ -204,7 +207,7 @@ def _callees_first(functions: Mapping[Key, Function], findings: Findings) -> lis
     if len(order) < len(functions):
         done = set(order)
         names = listed(key[1] for key in functions if key not in done)
-        findings.error("ONNX0501", f"functions call themselves, or such as do: {names}", "functions")
+        findings.error("ONNX0501", f"recursive functions: {names}", "functions")
     return order
 
 
@@ -221,5 +224,5 @@ def _check_versions(function: Function, graph: Graph, findings: Findings) -> Non
     for op_type in sorted(op_types):
         first, last = schema.versions(op_type, own)
         if not first <= imported <= last:
-            message = f"{op_type} of opset {own} differs in opset {imported}, which the model imports"
+            message = f"{op_type} of the function's opset {own} differs from {op_type} of the model's opset {imported}"
             findings.error("ONNX0502", message, f'functions "{function.name}"', "export the function at that opset")

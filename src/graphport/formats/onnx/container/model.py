@@ -40,13 +40,13 @@ class ModelBuilder:
     def build(self, proto: ModelProto) -> Graph:
         """The graph of `proto`, with everything else of the model in its notes."""
         if proto.ir_version < 1:
-            self._findings.error("ONNX0002", "the file says no version of the file format", "ir_version")
+            self._findings.error("ONNX0002", "missing ir_version", "ir_version")
         opsets = self._opsets(proto.opset_import, "opset_import")
         if 0 < proto.ir_version < _FIRST_IMPORTS and not opsets:
             opsets[domains.DEFAULT] = 1
         graph = Graph(text(proto.graph.name), opsets=opsets)
         if not proto.HasField("graph"):
-            self._findings.error("ONNX0002", "the file holds no graph", "", "it may be no ONNX model at all")
+            self._findings.error("ONNX0002", "the model has no graph", "", "check that the file is an ONNX model")
             return graph
         keys = frozenset((text(each.domain), text(each.name), text(each.overload)) for each in proto.functions)
         self._builder(opsets, keys).fill(proto.graph, Scope(graph, "graph"))
@@ -83,16 +83,20 @@ class ModelBuilder:
             known = opsets.setdefault(dialect, entry.version)
             where = f"{place}[{index}]"
             if known != entry.version:
-                message = f"the domain {dialect} is imported at version {known} and at {entry.version}"
-                self._findings.error("ONNX0005", message, where, "keep one of both")
+                message = f"conflicting opset imports: domain {dialect} has version {known} and version {entry.version}"
+                self._findings.error("ONNX0005", message, where, "keep one of them")
             if entry.version < 1:
-                self._findings.error("ONNX0003", f"the domain {dialect} has version {entry.version}", where)
+                self._findings.error(
+                    "ONNX0003", f"invalid version {entry.version} of domain {dialect}: versions start at 1", where
+                )
         version = opsets.get(domains.DEFAULT, 0)
         if version > OPSET:
             opsets[domains.FUTURE] = version
         if version > schema.newest():
-            message = f"opset {version} is newer than {schema.newest()}, the newest that the package onnx knows here"
-            remedy = "its nodes are kept as they stand; a newer onnx may know them"
+            message = (
+                f"opset {version} is newer than {schema.newest()}, the newest that the installed onnx package supports"
+            )
+            remedy = "update the onnx package; until then the reader keeps unknown nodes unchanged"
             self._findings.warning("ONNX0004", message, place, remedy)
         return opsets
 
@@ -104,7 +108,7 @@ class ModelBuilder:
             place = f'functions[{index}] "{text(proto.name)}"'
             function = self._function(proto, keys, place)
             if found.setdefault(function.key, function) is not function:
-                self._findings.error("ONNX0503", f"the function {function.name} is defined twice", place)
+                self._findings.error("ONNX0503", f"duplicate function {function.name}", place)
         return tuple(found.values())
 
     def _function(self, proto: FunctionProto, keys: frozenset[tuple[str, str, str]], place: str) -> Function:

@@ -61,8 +61,8 @@ def _convert_to(
     graph: Graph, spans: dict[tuple[str, str], tuple[int, int]], wanted: int, findings: Findings
 ) -> tuple[Graph, int]:
     if wanted > schema.newest():
-        remedy = f"the newest that is known here is {schema.newest()}"
-        findings.error("ONNX0602", f"there is no opset {wanted}", "graph", remedy)
+        remedy = f"choose opset {schema.newest()} or older"
+        findings.error("ONNX0602", f"unsupported opset {wanted}", "graph", remedy)
         return graph, wanted
     for (_, op_type), (first, last) in spans.items():
         if not first <= wanted <= last:
@@ -73,7 +73,7 @@ def _convert_to(
     if found is not None:
         return found, wanted
     able = next((n for n in range(wanted + 1, OPSET + 1) if _Emitter(n).emit(graph) is not None), None)
-    remedy = None if able is None else f"opset {able} supports all nodes"
+    remedy = None if able is None else f"choose opset {able}, which supports all nodes"
     for (op_type, reason), count in emitter.reasons.items():
         message = f"{count} node{'s' * (count > 1)} {op_type} cannot be written in opset {wanted}: {reason}"
         findings.error("ONNX0602", message, "graph", remedy)
@@ -156,7 +156,7 @@ class _Emitter:
         try:
             answer = rule.function(builder, *node.inputs, **node.attributes)
         except (UnsupportedError, ShapeError, Unknown) as error:
-            self.reasons[node.word, str(error) or "the shape or the numbers of an operand are not known"] += 1
+            self.reasons[node.word, str(error) or "the shape or the elements of an operand are unknown"] += 1
             answer = None
         made = list(_added_nodes(before, node, graph))
         wrong = next(filter(None, map(self._wrong, made)), None)
@@ -175,7 +175,7 @@ class _Emitter:
         if made.dialect != domains.DEFAULT:
             return None
         if not schema.operator("", made.word, self.version).is_known:
-            return "it came later"
+            return "the operator was added in a later opset"
         types = list(map(_type_of, made.inputs))
         return schema.misfit(made.word, self.version, types, len(types))
 
@@ -196,14 +196,18 @@ class _Emitter:
             return _SAME
         operator = schema.operator("", node.word, self.version)
         if not operator.is_known or operator.is_deprecated or self.version < page.since:
-            return "it came later" if not operator.is_known else "it meant something else then"
+            return (
+                "the operator was added in a later opset"
+                if not operator.is_known
+                else "the operator had a different definition"
+            )
         if self.version > schema.versions(node.word, OPSET)[1]:
-            return "it has changed since"
+            return "the operator changed in a later opset"
         unknown = [name for name in odd if name not in operator.kinds]
         if unknown:
-            return f"the attribute {unknown[0]} came later"
+            return f"the attribute {unknown[0]} was added in a later opset"
         if not operator.accepts(len(node.inputs), len(node.outputs)):
-            return "it had fewer operands or results"
+            return "the operator had fewer inputs or outputs"
         wrong = schema.misfit(node.word, self.version, types, len(node.inputs))
         if wrong is not None:
             return wrong

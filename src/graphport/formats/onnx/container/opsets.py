@@ -48,7 +48,13 @@ def choose_opset(graph: Graph, used: Words, wanted: int | None, findings: Findin
     for (_, op_type), (first, last) in found.items():
         if not first <= target <= last:
             message = f"{op_type} is valid in opsets {first} to {last} only, not in opset {target}"
-            remedy = None if wanted is None else f"opsets {low} to {high} can say all nodes" if low <= high else None
+            remedy = (
+                None
+                if wanted is None
+                else f"choose an opset from {low} to {high}: they support all nodes"
+                if low <= high
+                else None
+            )
             findings.error("ONNX0602", message, "graph", remedy)
     return target
 
@@ -75,7 +81,7 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
                 f"{count} node{'s' * (count > 1)} {op}: the operator does not exist in "
                 f"ONNX{_reasons(graph, dialect, op_type)}"
             )
-            findings.error("ONNX0601", message, "graph", "nothing says it in ONNX yet")
+            findings.error("ONNX0601", message, "graph", "remove these nodes, or choose a format that supports them")
         elif domains.is_default(dialect):
             found.setdefault(domains.DEFAULT, opset)
         elif domains.domain_of(dialect):
@@ -89,7 +95,7 @@ def _reasons(graph: Graph, dialect: str, word: str) -> str:
     """Return the recorded reasons why nodes of this kind were not exported to ONNX."""
     nodes = (node for inner in walk(graph) for node in inner if (node.dialect, node.word) == (dialect, word))
     reasons = dict.fromkeys(reason for node in nodes if (reason := opaque.reason_of(node)) is not None)
-    return f", and none that it can be made of: {'; '.join(reasons)}" if reasons else ""
+    return f", and it cannot be composed of others: {'; '.join(reasons)}" if reasons else ""
 
 
 def source(graph: Graph) -> int | None:

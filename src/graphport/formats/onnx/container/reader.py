@@ -107,7 +107,9 @@ def _read(file: MappedFile | Bytes, collected: Findings, outside: External, find
     try:
         skeleton = wire.scan(data)
         if len(skeleton.data) > MOST_BYTES:
-            message = f"{len(skeleton.data)} bytes without the data of large tensors, the limit is {MOST_BYTES}"
+            message = (
+                f"the model has {len(skeleton.data)} bytes without the data of large tensors, the limit is {MOST_BYTES}"
+            )
             collected.error("ONNX0002", message, "graph")
             collected.raise_errors()
         proto = parsed(bytes(skeleton.data))
@@ -119,12 +121,12 @@ def _read(file: MappedFile | Bytes, collected: Findings, outside: External, find
 
 def _corrupt_error(data: memoryview, collected: Findings, error: Exception) -> Never:
     found = find_corruption(data)
-    remedy = "the file is damaged, cut short, or no ONNX model; fetch or export it again"
+    remedy = "fetch or export the file again: it is corrupt, truncated or not an ONNX model"
     if found is not None:
         collected.error("ONNX0001", found.message, found.location, remedy)
     else:
         place = f"byte {error.offset}" if isinstance(error, wire.CorruptFileError) else ""
-        collected.error("ONNX0001", "the bytes are no ONNX model", place, remedy)
+        collected.error("ONNX0001", "not an ONNX model", place, remedy)
     raise DiagnosticError(*collected.diagnostics) from error
 
 
@@ -133,5 +135,10 @@ def _unknown_fields(proto: ModelProto, collected: Findings) -> None:
     proto.DiscardUnknownFields()
     lost = before - proto.ByteSize()
     if lost:
-        message = f"{lost} bytes are in fields that are not known here, and left out"
-        collected.warning("ONNX0007", message, "", "the file may be made for a newer version of ONNX, or be damaged")
+        message = f"{lost} bytes of unknown protobuf fields are ignored"
+        collected.warning(
+            "ONNX0007",
+            message,
+            "",
+            "update graphport if the file needs a newer ONNX version; otherwise the file may be corrupt",
+        )

@@ -139,9 +139,9 @@ def misfit(name: str, version: int, types: Sequence[str | None], operands: int) 
         if parameter is None or found == "" or found in parameter.types:
             continue
         if found is not None:
-            return f"{parameter.name} could not be {found} then"
+            return f"{parameter.name} does not accept {found} in this opset"
         if place < operands and parameter.is_required and index < len(of):
-            return f"the operand {parameter.name} could not be left out then"
+            return f"the input {parameter.name} is required in this opset"
     return None
 
 

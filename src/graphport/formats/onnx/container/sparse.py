@@ -62,7 +62,7 @@ def misplaced(indices: Storage, shape: Sequence[int]) -> str | None:
     wrong = (array < 0) | (array >= np.array(limits, np.int64))
     outside = np.flatnonzero(wrong if wrong.ndim == 1 else wrong.any(axis=1))
     if outside.size:
-        return f"entry {outside[0]} stands at {array[outside[0]].tolist()}"
+        return f"index {array[outside[0]].tolist()} of entry {outside[0]} is out of range"
     where = flat_indices(indices, shape)
     order = np.flatnonzero(where[1:] <= where[:-1])
-    return f"entry {order[0] + 1} does not stand behind entry {order[0]}" if order.size else None
+    return f"indices are not in ascending order at entries {order[0]} and {order[0] + 1}" if order.size else None

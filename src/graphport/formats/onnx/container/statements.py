@@ -190,19 +190,19 @@ class Statements:
         dialect = domains.dialect_of(domain)
         version = self._opsets.get(dialect)
         if not name:
-            self._findings.error("ONNX0207", "the node says no operator", place)
+            self._findings.error("ONNX0207", "missing op_type", place)
         if version is None and dialect not in self._missing:
             self._missing.add(dialect)
-            message = f"no opset_import declares the version of the domain {domain or 'ai.onnx'!r}"
+            message = f"missing opset_import for the domain {domain or 'ai.onnx'!r}"
             report = self._findings.error if dialect == domains.DEFAULT else self._findings.warning
             report("ONNX0003", message, place)
         found = schema.operator(domain, name, version)
         if dialect == domains.DEFAULT and version is not None and version <= schema.newest():
             if not found.is_known and registry.lowering(dialect, name, version) is None:
-                remedy = "it is kept as it stands; correct its name or import the domain that it belongs to"
-                self._findings.warning("ONNX0207", f"ai.onnx {version} has no operator {name!r}", place, remedy)
+                remedy = "correct the op type or import its domain; the reader keeps the node unchanged"
+                self._findings.warning("ONNX0207", f"unknown op type {name!r} in ai.onnx {version}", place, remedy)
             elif found.is_known and found.is_deprecated:
-                self._findings.warning("ONNX0207", f"ai.onnx {version} has given {name} up", place)
+                self._findings.warning("ONNX0207", f"{name} is deprecated in ai.onnx {version}", place)
         return found
 
     def _read_attributes(
@@ -213,7 +213,7 @@ class Statements:
         for each in proto.attribute:
             name = text(each.name)
             if name in attributes or name in noted:
-                self._findings.error("ONNX0205", f"the attribute {name} stands twice", place)
+                self._findings.error("ONNX0205", f"duplicate attribute {name}", place)
             elif each.ref_attr_name:
                 noted[name] = self._reference(text(each.ref_attr_name), each.type, f"{place}.{name}")
             else:
@@ -222,21 +222,25 @@ class Statements:
                     noted[name] = notes
         for name in operator.required:
             if name not in attributes and name not in noted:
-                self._findings.error("ONNX0202", f"{operator.name} has no attribute {name}, which it needs", place)
+                self._findings.error("ONNX0202", f"missing required attribute {name} of {operator.name}", place)
         return attributes, noted or _NO_NOTES
 
     def _reference(self, name: str, kind: int, place: str) -> AttributeNotes:
         if self._references is None:
-            self._findings.error("ONNX0206", f"it refers to {name!r} of a function, and stands in none", place)
+            self._findings.error(
+                "ONNX0206", f"reference to the function attribute {name!r} outside of a function", place
+            )
         elif name not in self._references:
-            self._findings.error("ONNX0206", f"the function around it has no attribute {name!r}", place)
+            self._findings.error(
+                "ONNX0206", f"reference to the attribute {name!r}, which the enclosing function does not declare", place
+            )
         return AttributeNotes(kind, reference=name)
 
     def _miscounted(self, operator: Operator, inputs: int, outputs: int, place: str) -> None:
-        counts = (("operands", inputs, operator.inputs), ("results", outputs, operator.outputs))
+        counts = (("inputs", inputs, operator.inputs), ("outputs", outputs, operator.outputs))
         for what, count, (least, most) in counts:
             if not least <= count <= most:
-                message = f"{operator.name} has {count} {what}, should be {_range(least, most)}"
+                message = f"{operator.name} has {count} {what}, expected {_range(least, most)}"
                 self._findings.error("ONNX0208", message, place)
 
 

@@ -60,7 +60,9 @@ class Tensors:
         try:
             dtype = types.dtype_of(proto.data_type)
         except UnknownTypeError as error:
-            self._findings.error("ONNX0301", f"element type {error}", f"{place}.data_type", "known are 1 to 26")
+            self._findings.error(
+                "ONNX0301", f"unknown element type {error}", f"{place}.data_type", "use an element type from 1 to 26"
+            )
             return None
         shape = self._shape(proto.dims, f"{place}.dims")
         if shape is None:
@@ -81,12 +83,14 @@ class Tensors:
         count = values.count
         if values.dtype is DType.STRING or len(values.shape) != 1:
             self._findings.error(
-                "ONNX0307", f"values are {values.dtype}{list(values.shape)}, should be numbers [n]", place
+                "ONNX0307",
+                f"sparse values are {values.dtype}{list(values.shape)}, expected a numeric tensor of shape [n]",
+                place,
             )
             return None
         if indices.dtype is not DType.INT64 or indices.shape not in ((count,), (count, len(shape))):
             wanted = f"int64[{count}] or int64[{count}, {len(shape)}]"
-            message = f"indices are {indices.dtype}{list(indices.shape)}, should be {wanted}"
+            message = f"sparse indices are {indices.dtype}{list(indices.shape)}, expected {wanted}"
             self._findings.error("ONNX0307", message, place)
             return None
         wrong = misplaced(indices, shape)
@@ -98,20 +102,22 @@ class Tensors:
     def _shape(self, dims: Iterable[int], place: str) -> tuple[int, ...] | None:
         shape = tuple(dims)
         if any(dim < 0 for dim in shape):
-            self._findings.error("ONNX0303", f"the shape {list(shape[:MOST_RANK])} has a negative dim", place)
+            self._findings.error("ONNX0303", f"negative dim in shape {list(shape[:MOST_RANK])}", place)
             return None
         if len(shape) > MOST_RANK:
-            self._findings.error("ONNX0303", f"{len(shape)} axes, at most {MOST_RANK} are read", place)
+            self._findings.error("ONNX0303", f"the tensor has rank {len(shape)}, the limit is {MOST_RANK}", place)
             return None
         if not budget.fits_in_memory(shape):
-            self._findings.error("ONNX0303", f"no memory holds the shape {list(shape)}", place)
+            self._findings.error("ONNX0303", f"shape {list(shape)} exceeds the addressable memory", place)
             return None
         return shape
 
     def _outside(self, proto: TensorProto, dtype: DType, shape: tuple[int, ...], place: str) -> Storage | None:
         self.has_external_data = True
         if dtype is DType.STRING:
-            self._findings.error("ONNX0404", "texts cannot lie in a file of their own", f"{place}.data_location")
+            self._findings.error(
+                "ONNX0404", "string tensors cannot be stored as external data", f"{place}.data_location"
+            )
             return None
         entries = {str(entry.key): str(entry.value) for entry in proto.external_data}
         return self._external.storage(entries, dtype, shape, self._findings, f"{place}.external_data")
@@ -120,13 +126,13 @@ class Tensors:
         index = proto.segment.begin
         if proto.segment.end != wire.CUT or not 0 <= index < len(self._cuts) or self._file is None:
             message = "the tensor is a segment of an unspecified larger one"
-            self._findings.error("ONNX0306", message, f"{place}.segment", "write it in one piece")
+            self._findings.error("ONNX0306", message, f"{place}.segment", "store the tensor without segments")
             return None
         cut = self._cuts[index]
         field = _FIELD_NUMBERS[cut.field]
         expected = _FIELD_OF.get(dtype, "int32_data")
         if dtype is DType.STRING or field not in ("raw_data", expected):
-            self._findings.error("ONNX0304", f"{dtype} stands in {field}, should be in {expected}", place)
+            self._findings.error("ONNX0304", f"{dtype} data is stored in {field}, expected {expected}", place)
             return None
         storage = FileStorage(self._file, cut.start, dtype, shape)
         return storage if self._has_length(storage, cut.length, f"{place}.{field}") else None
@@ -137,15 +143,15 @@ class Tensors:
         expected = _FIELD_OF.get(dtype, "int32_data")
         if len(present) + bool(raw) > 1:
             names = ", ".join([*present, *(["raw_data"] if raw else [])])
-            self._findings.error("ONNX0304", f"the numbers stand in several fields: {names}", place)
+            self._findings.error("ONNX0304", f"tensor data is stored in several fields: {names}", place)
             return None
         if present and present[0] != expected:
-            self._findings.error("ONNX0304", f"{dtype} stands in {present[0]}, should be in {expected}", place)
+            self._findings.error("ONNX0304", f"{dtype} data is stored in {present[0]}, expected {expected}", place)
             return None
         if present or (dtype is DType.STRING and not raw):
             return self._typed(getattr(proto, expected), dtype, shape, f"{place}.{expected}")
         if dtype is DType.STRING:
-            self._findings.error("ONNX0304", "texts stand in raw_data, should be in string_data", place)
+            self._findings.error("ONNX0304", "string data is stored in raw_data, expected string_data", place)
             return None
         storage = FileStorage(Bytes(raw), 0, dtype, shape)
         return storage if self._has_length(storage, len(raw), f"{place}.raw_data") else None
@@ -186,7 +192,10 @@ class Tensors:
             limits = np.iinfo(held)
             outside = np.flatnonzero((entries < limits.min) | (entries > limits.max))
             if outside.size:
-                message = f"entry {outside[0]} is {entries[outside[0]]}, {dtype} holds {limits.min} to {limits.max}"
+                message = (
+                    f"element {outside[0]} is {entries[outside[0]]}, "
+                    f"outside the range of {dtype}: {limits.min} to {limits.max}"
+                )
                 self._findings.error("ONNX0305", message, place)
                 return None
         return ArrayStorage(entries.astype(held).reshape(shape), DType.of(held))

@@ -50,7 +50,7 @@ def attribute_kind(value: Attribute) -> int:
         case tuple():
             return _kind_of_list(value)
         case _:
-            raise AttributeMismatchError(f"{value!r} is nothing that ONNX can say")
+            raise AttributeMismatchError(f"{value!r} has no ONNX attribute type")
 
 
 def set_value(proto: AttributeProto, kind: int, value: Attribute) -> None:
@@ -82,17 +82,17 @@ def list_items(value: Attribute) -> tuple[Attribute, ...]:
     """
     if isinstance(value, tuple):
         return value
-    raise AttributeMismatchError(f"{value!r} is no list")
+    raise AttributeMismatchError(f"{value!r} is not a list")
 
 
 def _kind_of_list(value: tuple[Attribute, ...]) -> int:
     if not value:
-        raise AttributeMismatchError("the list is empty, and nothing says of what")
+        raise AttributeMismatchError("the element type of an empty list is unknown")
     found = {attribute_kind(item) if not isinstance(item, tuple) else 0 for item in value}
     if found == {kinds.INT, kinds.FLOAT}:
         return kinds.FLOATS
     if len(found) > 1 or 0 in found:
-        raise AttributeMismatchError("the entries of the list differ in type, or are lists")
+        raise AttributeMismatchError("the list mixes types or contains lists")
     return kinds.LISTS[found.pop()]
 
 
@@ -100,15 +100,15 @@ def _integer(value: Attribute) -> int:
     if isinstance(value, DType):
         return CODES[value]
     if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
-        raise AttributeMismatchError(f"{value!r} is no integer of 64 bits")
+        raise AttributeMismatchError(f"{value!r} is not an int64")
     return int(value)
 
 
 def _as_float(value: Attribute) -> float:
     if not isinstance(value, int | float):
-        raise AttributeMismatchError(f"{value!r} is no number")
+        raise AttributeMismatchError(f"{value!r} is not a number")
     if isfinite(value) and abs(value) >= _GREATEST:
-        raise AttributeMismatchError(f"{value!r} is too large for a float of 32 bits")
+        raise AttributeMismatchError(f"{value!r} exceeds the float32 range")
     return float(value)
 
 
@@ -122,4 +122,4 @@ def to_bytes(value: object) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
-    raise AttributeMismatchError(f"{value!r} is no text")
+    raise AttributeMismatchError(f"{value!r} is not a string")

@@ -113,7 +113,7 @@ def encode(
         )
     except UnicodeEncodeError as error:
         message = f"{error.object[:80]!r} cannot be encoded in UTF-8"
-        collected.error("ONNX0610", message, "graph", "correct the name or text")
+        collected.error("ONNX0610", message, "graph", "correct the name or string")
         raise DiagnosticError(*collected.diagnostics) from error
 
 
@@ -225,8 +225,8 @@ def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected
         if bound <= constants:
             proto.training_info.append(training)
         else:
-            message = f"training_info binds {min(bound - constants)!r}, which is no initializer any more"
-            collected.warning("ONNX0609", message, "training_info", "it is left out")
+            message = f"training_info refers to {min(bound - constants)!r}, which is no longer an initializer"
+            collected.warning("ONNX0609", message, "training_info", "the writer drops training_info")
     return proto
 
 
@@ -260,8 +260,8 @@ def _data_file(graph: Graph, target: Path, collected: Findings, *, external_data
 
 def _check_size(encoded: Encoded, collected: Findings) -> None:
     if encoded.length > MOST_BYTES:
-        message = f"the model takes {encoded.length} bytes, a message holds {MOST_BYTES}"
-        collected.error("ONNX0603", message, "", "write its weights to a file beside it with `external_data`")
+        message = f"the model has {encoded.length} bytes, the limit of a protobuf message is {MOST_BYTES}"
+        collected.error("ONNX0603", message, "", "write the weights to a separate file with the option `external_data`")
         collected.raise_errors()
 
 
@@ -287,6 +287,6 @@ def _together(collected: Findings, target: Path) -> Generator[Replacing]:
 
 def _open_file(files: Replacing, target: Path, collected: Findings) -> Sink:
     if target.exists() and not target.is_file():
-        collected.error("ONNX0607", f"{target} is no regular file, and cannot be replaced by one", "")
+        collected.error("ONNX0607", f"{target} exists and is not a regular file", "")
         collected.raise_errors()
     return files.open(target)

@@ -146,7 +146,7 @@ def _emitted_over_the_rest(page: Page) -> None:
     def lifted(b: Builder, input: Value, *, axis: int = -1) -> Value:
         dims = b.dims(input)
         rank = len(dims)
-        unsupported((rank == 0, "it had at least one axis"))
+        unsupported((rank == 0, "rank 0 is not supported"))
         place = axis_index(axis, rank)
         if all(length == 1 for length in dims[place + 1 :]):
             return b.word(page.name, input, facts=[input.fact], axis=place)[0]
@@ -185,7 +185,7 @@ def dropout_with_attributes(
     unsupported(
         (
             training_mode is not None and constant_number(training_mode, "training_mode") != 0,
-            "it dropped nothing in use",
+            "training mode is not supported",
         )
     )
     share = 0.5 if ratio is None else constant_number(ratio, "ratio")

@@ -38,7 +38,7 @@ def cast_1(b: Builder, input: Value, *, to: str) -> Value:
     try:
         dtype = _FIRST_NAMES.get(to) or DType.of(to.lower())
     except (ValueError, TypeError):
-        message = f"there is no element type {to!r}"
+        message = f"unknown element type {to!r}"
         raise ShapeError(message) from None
     return b(Cast, input, to=dtype)
 

@@ -39,7 +39,7 @@ def scan_8(
     """
     states = len(operands) - num_scan_inputs
     if states < 0:
-        message = f"num_scan_inputs is {num_scan_inputs}, the operands are {len(operands)}"
+        message = f"num_scan_inputs is {num_scan_inputs}, but the node has {len(operands)} inputs"
         raise ShapeError(message)
     attributes: dict[str, Any] = {"num_scan_inputs": num_scan_inputs, "scan_input_directions": directions}
     if b.graph is None:

@@ -28,7 +28,12 @@ RoiAlign(x, rois, batch_indices, *, mode="avg", output_height=1, output_width=1,
 @RoiAlignView.lift("onnx", until=15)
 def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
     """Places were not shifted by half a pixel."""
-    unsupported((op.coordinate_transformation_mode != "output_half_pixel", "places were not shifted by half a pixel"))
+    unsupported(
+        (
+            op.coordinate_transformation_mode != "output_half_pixel",
+            "coordinate_transformation_mode half_pixel is not supported",
+        )
+    )
     stated = op.stated()
     del stated["coordinate_transformation_mode"]
     return b.word("RoiAlign", op.x, op.rois, op.batch_indices, facts=[UNKNOWN], **stated)[0]

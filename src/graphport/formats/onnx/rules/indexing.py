@@ -34,7 +34,12 @@ Scatter(data, indices, updates, *, axis=0) -> ScatterElements(data, indices, upd
 @SliceView.lift("onnx", until=9)
 def slice_with_attributes(b: Builder, op: SliceView) -> Value:
     """All operands but the first were attributes, and each step was 1."""
-    unsupported((op.steps is not None and any(n != 1 for n in integers(op.steps, "steps")), "each step was 1"))
+    unsupported(
+        (
+            op.steps is not None and any(n != 1 for n in integers(op.steps, "steps")),
+            "steps other than 1 are not supported",
+        )
+    )
     given = {"starts": integers(op.starts, "starts"), "ends": integers(op.ends, "ends")}
     if op.axes is not None:
         given["axes"] = from_front(b, integers(op.axes, "axes"), op.data)
@@ -44,5 +49,5 @@ def slice_with_attributes(b: Builder, op: SliceView) -> Value:
 @ScatterElementsView.lift("onnx", until=10)
 def scatter_elements_as_scatter(b: Builder, op: ScatterElementsView) -> Value:
     """Its first name."""
-    unsupported((op.reduction != "none", "nothing was combined"))
+    unsupported((op.reduction != "none", "reduction is not supported"))
     return b.word("Scatter", op.data, op.indices, op.updates, facts=[op.data.fact], axis=op.axis)[0]

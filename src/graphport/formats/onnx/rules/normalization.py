@@ -131,7 +131,7 @@ def simplified_layer_normalization(
 ) -> Value:
     """RMSNormalization under ONNX Runtime's name in the default domain."""
     if b.wants(1):
-        message = "the inverse of the root as a second result has no canonical form"
+        message = "the second result (inverse standard deviation) has no canonical form"
         raise UnsupportedError(message)
     return b(RMSNormalization, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
 
@@ -140,8 +140,8 @@ def simplified_layer_normalization(
 def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
     """Without training."""
     unsupported(
-        (bool(op.training_mode) or b.count > 1, "training had other results"),
-        (b.version is not None and b.version < 7, "it said whether it was a test"),
+        (bool(op.training_mode) or b.count > 1, "training mode has other results"),
+        (b.version is not None and b.version < 7, "is_test is not supported"),
     )
     operands = (op.x, op.scale, op.b, op.input_mean, op.input_var)
     return b.word("BatchNormalization", *operands, facts=[op.x.fact], epsilon=op.epsilon, momentum=op.momentum)[0]
@@ -163,7 +163,10 @@ def _squared(b: Builder, x: Value) -> Value:
 @LayerNormalizationView.lift("onnx", until=16)
 def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Value:
     """Its formula."""
-    unsupported((b.count > 1, "its statistics were no results"), (op.stash_type != 1, "statistics had the type of x"))
+    unsupported(
+        (b.count > 1, "mean and variance are not results"),
+        (op.stash_type != 1, "mean and variance must have the element type of x"),
+    )
     rank = len(b.dims(op.x))
     scaled = b(Mul, _standardized(b, op.x, tuple(range(op.axis % rank, rank)), op.epsilon), op.scale)
     return scaled if op.b is None else b(Add, scaled, op.b)
@@ -172,7 +175,7 @@ def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Valu
 @RMSNormalizationView.lift("onnx", until=22)
 def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
     """Its formula."""
-    unsupported((op.stash_type != 1, "the mean had the type of x"))
+    unsupported((op.stash_type != 1, "the mean must have the element type of x"))
     rank = len(b.dims(op.x))
     axes = b.constant(np.array(range(op.axis % rank, rank), np.int64))
     mean = b(ReduceMean, _squared(b, op.x), axes)
@@ -183,7 +186,7 @@ def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
 def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Value:
     """Export GroupNormalization: normalize groups as samples, then scale and shift each channel."""
     scale, bias = op.scale, op.bias
-    unsupported((op.stash_type != 1, "statistics had the type of x"))
+    unsupported((op.stash_type != 1, "mean and variance must have the element type of x"))
     rank = len(b.dims(op.x))
     groups = b(Reshape, op.x, b.constant(np.array([0, op.num_groups, -1], np.int64)))
     if isinstance(op.x.fact, TensorFact) and op.x.fact.dtype is DType.BFLOAT16:

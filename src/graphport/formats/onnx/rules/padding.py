@@ -36,7 +36,7 @@ Pad(data, *, mode="constant", paddings, value=0.0)
 @PadView.lift("onnx", until=18)
 def pad_on_all_axes(b: Builder, op: PadView) -> Value | None:
     """All axes were padded, up to opset 10 by attributes; nothing wrapped around."""
-    unsupported((op.mode == "wrap", "there was no mode wrap"))
+    unsupported((op.mode == "wrap", "mode wrap is not supported"))
     is_new = b.version is not None and b.version >= 11
     if is_new and op.axes is None:
         return None

@@ -32,7 +32,7 @@ def lp_pool_1(
     """LpPool-1: the exponent is a float, and the kernel may be missing."""
     if kernel_shape is None:
         message = "kernel_shape is missing"
-        raise ShapeError(message, "the window's extent on each spatial axis")
+        raise ShapeError(message, "set the window size of each spatial axis")
     exponent = whole_exponent(p)
     return b(LpPool, x, auto_pad=auto_pad, kernel_shape=kernel_shape, p=exponent, pads=pads, strides=strides)
 
@@ -44,6 +44,6 @@ def whole_exponent(p: float) -> int:
         UnsupportedError: it is no whole number.
     """
     if p % 1 != 0:  # also of NaN and infinity
-        message = f"the exponent {p} is no whole number"
+        message = f"the exponent {p} is not an integer"
         raise UnsupportedError(message)
     return int(p)

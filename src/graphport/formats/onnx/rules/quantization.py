@@ -21,14 +21,14 @@ def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
     """Export QuantizeLinear whose zero point determines the type."""
     y_zero_point = op.y_zero_point
     version = b.version or 0
-    unsupported((op.precision is not None, "the quotient had the type of the scale"))
+    unsupported((op.precision is not None, "x must have the element type of the scale"))
     if version >= 21:
         return None
     if y_zero_point is None and op.output_dtype not in (None, DType.UINT8):
         y_zero_point = (
             b.constant(np.zeros(_shape(op.y_scale), np.int8), None) if op.output_dtype is DType.INT8 else None
         )
-        unsupported((y_zero_point is None, f"there was no {op.output_dtype}"))
+        unsupported((y_zero_point is None, f"output_dtype {op.output_dtype} is not supported"))
     stated = _granularity(b, op.x, op.y_scale, op.axis, op.block_size)
     if version >= 19:
         stated["saturate"] = op.saturate
@@ -38,7 +38,7 @@ def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
 @DequantizeLinearView.lift("onnx", until=22)
 def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
     """Export DequantizeLinear whose scale determines the type."""
-    unsupported((op.output_dtype is not None, "the result had the type of the scale"))
+    unsupported((op.output_dtype is not None, "the result must have the element type of the scale"))
     if (b.version or 0) >= 21:
         return None
     stated = _granularity(b, op.x, op.x_scale, op.axis, op.block_size)
@@ -47,15 +47,15 @@ def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
 
 def _granularity(b: Builder, x: Value, scale: Value, axis: int, block_size: int) -> dict[str, int]:
     """The axis where scales are one for each of its entries; blocks came later, and first there was one scale."""
-    unsupported((block_size != 0, "there were no blocks"))
+    unsupported((block_size != 0, "block-wise quantization is not supported"))
     if b.dims(scale) in ((), (1,)):
         return {}
-    unsupported(((b.version or 0) < 13, "there was one scale"))
+    unsupported(((b.version or 0) < 13, "per-axis scales are not supported"))
     return {"axis": axis}
 
 
 def _shape(value: Value) -> tuple[int, ...]:
     dims = value.fact.dims if isinstance(value.fact, TensorFact) else ()
     known = tuple(n for n in dims if isinstance(n, int))
-    unsupported((len(known) != len(dims), "scales of unknown number"))
+    unsupported((len(known) != len(dims), "an unknown number of scales"))
     return known

@@ -36,7 +36,7 @@ _WITH_AXES.lift(
     """
 ReduceSum
     -> places = named(axes, data); places: ReduceSum(data, axes=places, keepdims=keepdims)
-    -> noop_with_empty_axes: unsupported("without axes it was over all of them")
+    -> noop_with_empty_axes: unsupported("noop_with_empty_axes is not supported")
     -> ReduceSum(data, keepdims=keepdims)
 """,
     until=12,
@@ -45,7 +45,7 @@ _WITH_AXES.lift(
     """
 ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
     -> places = named(axes, data); places: _(data, axes=places, keepdims=keepdims)
-    -> noop_with_empty_axes: unsupported("without axes it was over all of them")
+    -> noop_with_empty_axes: unsupported("noop_with_empty_axes is not supported")
     -> _(data, keepdims=keepdims)
 """,
     until=17,
@@ -55,7 +55,7 @@ ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, 
 @TopKView.lift("onnx", until=10)
 def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
     """Always the largest, in order; up to opset 9 their count was an attribute."""
-    unsupported((not op.largest, "it was of the largest"))
+    unsupported((not op.largest, "smallest = true is not supported"))
     place, facts = from_front(b, (op.axis,), op.x)[0], [UNKNOWN] * b.count
     if b.version is not None and b.version >= 10:
         return b.word("TopK", op.x, op.k, facts=facts, axis=place)

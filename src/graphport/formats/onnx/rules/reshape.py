@@ -94,7 +94,7 @@ def split_into_sizes(
     if split is not None:
         return b.word("Split", input, facts=facts, axis=place, split=integers(split, "split"))
     length, count = b.dims(input)[place], num_outputs or b.count
-    unsupported((isinstance(length, Symbolic), f"{length} entries may not part into {count} of the same size"))
+    unsupported((isinstance(length, Symbolic), f"{length} elements may not be divisible into {count} equal parts"))
     each = -(-int(length) // count) if isinstance(length, int) else 0
     sizes = [each] * (count - 1) + [int(length) - each * (count - 1)] if isinstance(length, int) else []
     if b.version is not None and b.version >= 13:
@@ -108,9 +108,9 @@ def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int
     if not allowzero:
         return None
     asked = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
-    unsupported((asked is None, "a 0 in the target copied a dim, and the target is not known"))
+    unsupported((asked is None, "0 copies a dim (allowzero is not supported), and the target shape is unknown"))
     has_zero = any(dim != -1 and decide_less(dim, 1) is not False for dim in asked or ())
-    unsupported((has_zero, "a 0 in the target copied a dim"))
+    unsupported((has_zero, "0 copies a dim (allowzero is not supported)"))
     return b.word("Reshape", data, shape)[0]
 
 
@@ -143,5 +143,5 @@ def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None =
 @DepthToSpace.lift("onnx", until=10)
 def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """There was one order of depths."""
-    unsupported((mode != "DCR", "depths were in the order DCR"))
+    unsupported((mode != "DCR", "mode CRD is not supported"))
     return b.word("DepthToSpace", input, blocksize=blocksize)[0]

@@ -132,8 +132,8 @@ def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
     x, version = op.x, b.version or 0
     is_plain = not op.antialias and op.axes is None and op.keep_aspect_ratio_policy == "stretch"
     unsupported(
-        (op.coordinate_transformation_mode == "half_pixel_symmetric", "there were no symmetric half pixels"),
-        (version < 18 and not is_plain, "all axes were resized, without smoothing"),
+        (op.coordinate_transformation_mode == "half_pixel_symmetric", "half_pixel_symmetric is not supported"),
+        (version < 18 and not is_plain, "axes and antialias are not supported"),
     )
     if version >= 13:
         return None
@@ -142,11 +142,14 @@ def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
         empty = b.constant(np.zeros(0, np.float32))
         return b.word("Resize", x, op.roi or empty, op.scales or empty, op.sizes, facts=[UNKNOWN], **op.stated())[0]
     unsupported(
-        (mode == "cubic" or op.coordinate_transformation_mode != "asymmetric", "places were plain quotients"),
-        (mode == "nearest" and op.nearest_mode != "floor", "the nearest entry was the one before"),
+        (
+            mode == "cubic" or op.coordinate_transformation_mode != "asymmetric",
+            "coordinate_transformation_mode must be asymmetric",
+        ),
+        (mode == "nearest" and op.nearest_mode != "floor", "nearest_mode must be floor"),
     )
     factors = _factors(b, x, op.scales, op.sizes)
-    unsupported((any(factor < 1 for factor in factors), "no axis got shorter"))
+    unsupported((any(factor < 1 for factor in factors), "downsampling is not supported"))
     if version == 10:
         return b.word("Resize", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
     if version == 9:
@@ -163,14 +166,14 @@ def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) ->
         return reals
     lengths = [n for n in b.dims(x) if isinstance(n, int)]
     wanted = () if sizes is None else integers(sizes, "sizes")
-    unsupported((len(lengths) != len(wanted) or 0 in lengths, "sizes were said by scales"))
+    unsupported((len(lengths) != len(wanted) or 0 in lengths, "sizes must be given as scales"))
     return tuple(float(np.float32(m / n)) for n, m in zip(lengths, wanted, strict=True))
 
 
 @GridSampleView.lift("onnx", until=19)
 def grid_sample_of_images(b: Builder, op: GridSampleView) -> Value:
     """Modes were called after images, and images were all there was."""
-    unsupported((len(b.dims(op.x)) != 4, "images were sampled"))
+    unsupported((len(b.dims(op.x)) != 4, "only rank-4 images can be sampled"))
     called = {new: old for old, new in _SAMPLE_MODES.items()}[op.mode]
     stated = {"align_corners": op.align_corners, "mode": called, "padding_mode": op.padding_mode}
     return b.word("GridSample", op.x, op.grid, facts=[UNKNOWN], **stated)[0]

@@ -400,7 +400,7 @@ def test_a_form_that_has_no_rule_stays_and_says_which_has():
     case = next(case for case in CASES if case.word == "MatMulNBits")
     model, _ = one_node(case.word, case.inputs, case.attributes, domain=DIALECT)
     assert opaque(model) == [
-        "com.microsoft.MatMulNBits remains unchanged: there is a rule for constant weights and scales only"
+        "com.microsoft.MatMulNBits remains unchanged: supported only with constant weights and scales"
     ]
 
 

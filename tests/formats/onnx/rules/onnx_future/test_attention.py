@@ -92,7 +92,7 @@ def test_a_rule_asks_for_its_operands(tmp_path: Path) -> None:
             gp.run(model(tmp_path / "m.onnx", given, update_rule=rule), given)
     with pytest.raises(DiagnosticError, match="update_rule is 'gate'"):
         gp.run(model(tmp_path / "m.onnx", given, update_rule="gate"), given)
-    with pytest.raises(DiagnosticError, match="the size 24 of query is not divisible by 5 heads"):
+    with pytest.raises(DiagnosticError, match="the size 24 of query is not divisible by the 5 heads"):
         gp.run(model(tmp_path / "m.onnx", given, update_rule="gated", q_num_heads=5, kv_num_heads=5), given)
 
 

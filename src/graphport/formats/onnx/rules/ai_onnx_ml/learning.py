@@ -40,7 +40,7 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
         "L2": lambda: np.sqrt(np.square(real).sum(-1, keepdims=True)),
     }
     if norm not in by:
-        message = f"there is no norm {norm!r}"
+        message = f"unknown norm {norm!r}"
         raise ValueError(message)
     divisor = by[norm]()
     return real / np.where(divisor == 0, np.float32(1), divisor)
@@ -96,7 +96,7 @@ def one_hot_encoder(
     found = [x == each for each in cats_strings] if cats_strings else [x.astype(np.int64) == n for n in cats_int64s]
     hot = np.stack(found, axis=-1).astype(np.float32)
     if not zeros and not hot.any(-1).all():
-        message = "an entry is none of the categories"
+        message = "an element is not one of the categories"
         raise ValueError(message)
     return hot
 
@@ -219,5 +219,5 @@ def _kernel(x: Any, vectors: Any, kind: str, params: Sequence[float]) -> Any:
         case "RBF":
             return np.exp(-gamma * np.square(x[:, None] - vectors).sum(-1))
         case _:
-            message = f"there is no kernel {kind!r}"
+            message = f"unknown kernel {kind!r}"
             raise ValueError(message)

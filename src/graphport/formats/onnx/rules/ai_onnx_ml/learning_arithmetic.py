@@ -65,7 +65,7 @@ def normalizer(b: Builder, x: Value, *, norm: str = "MAX") -> Value:
         case "L2":
             size = b(ReduceL2, real, vector(b, [-1]))
         case _:
-            message = f"there is no norm {norm!r}"
+            message = f"unknown norm {norm!r}"
             raise ShapeError(message, "MAX, L1 or L2")
     # A row of zeros remains zero.
     return b(Div, real, b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size))
@@ -90,7 +90,7 @@ def imputer(
     replaced = replaced_value_float if is_float else replaced_value_int64
     is_missing = b(IsNaN, x) if is_float and isnan(replaced) else b(Equal, x, b.like(x, replaced))
     imputed = list(imputed_value_floats if is_float else imputed_value_int64s)
-    _require(bool(imputed), f"no imputed values of type {dtype_of(x)}")
+    _require(bool(imputed), f"missing imputed values of type {dtype_of(x)}")
     return b(Where, is_missing, b.like(x, imputed), x)
 
 
@@ -107,7 +107,7 @@ def feature_vectorizer(b: Builder, *x: Value, inputdimensions: Sequence[int] = (
     for each, columns in zip(x, inputdimensions, strict=True):
         dims = b.dims(each)
         if len(dims) != 2 or dims[1] != columns:
-            message = "operands that are cut or extended to their number of columns"
+            message = "operands whose column count differs from inputdimensions"
             raise UnsupportedError(message)
         parts.append(_single(b, each))
     return b(Concat, *parts, axis=1)
@@ -118,7 +118,7 @@ def one_hot_encoder(
     b: Builder, x: Value, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Value:
     if cats_strings or not zeros:
-        message = "categories that are strings" if cats_strings else "an error for an entry that is no category"
+        message = "string categories" if cats_strings else "zeros = 0: an error for elements outside of the categories"
         raise UnsupportedError(message)
     entries = b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [-1]))
     return cast(b, b(Equal, entries, b.constant(np.array(cats_int64s, np.int64))), DType.FLOAT32)
@@ -138,7 +138,7 @@ def label_encoder(
 ) -> Value:
     """Look up integers; keys and values of other types remain in the domain."""
     if others.keys() - {"default_string"} or not keys_int64s or not (values_int64s or values_floats):
-        message = "keys or values that are not numeric"
+        message = "non-numeric keys or values"
         raise UnsupportedError(message)
     count = len(values_floats or values_int64s)
     _require(len(keys_int64s) == count, f"{len(keys_int64s)} keys for {count} values")
@@ -192,7 +192,7 @@ def linear_classifier(
     del multi_class
     dims = b.dims(x)
     if len(dims) != 2 or not isinstance(dims[1], int) or classlabels_strings:
-        message = "labels that are strings" if classlabels_strings else "samples that are no rows of known length"
+        message = "string labels" if classlabels_strings else "samples other than rows of known length"
         raise UnsupportedError(message)
     labels = b.constant(np.array(classlabels_ints, np.int64))
     rows = len(coefficients) // max(dims[1], 1)
@@ -256,5 +256,5 @@ def _kernel(b: Builder, x: Value, vectors: np.ndarray, kind: str, params: Sequen
         case "SIGMOID":
             return b(Tanh, scaled)
         case _:
-            message = f"there is no kernel {kind!r}"
+            message = f"unknown kernel {kind!r}"
             raise ShapeError(message, "LINEAR, POLY, RBF or SIGMOID")

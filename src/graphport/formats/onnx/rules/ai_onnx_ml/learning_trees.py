@@ -80,7 +80,7 @@ def _check(stated: Mapping[str, Any], kind: str, count: int) -> None:
     leaves = set(zip(stated[f"{kind}_treeids"], stated[f"{kind}_nodeids"], strict=True))
     if len(known) < len(nodes) or not targets | leaves <= known:
         missing = sorted((targets | leaves) - known)[:1]
-        raise ShapeError(f"the node {missing[0]} does not exist" if missing else "two nodes have one identifier")
+        raise ShapeError(f"undefined tree node {missing[0]}" if missing else "duplicate tree node id")
     if any(stated["nodes_featureids"][place] < 0 for place in inner):
         raise ShapeError("a feature index is negative")
     if not all(0 <= index < count for index in stated[f"{kind}_ids"]):
@@ -107,7 +107,7 @@ def _leaves(x: Any, stated: Mapping[str, Any]) -> tuple[Any, list[tuple[int, int
     modes = np.asarray(stated["nodes_modes"], object)
     unknown = sorted(set(modes.tolist()) - {*_BRANCHES, "LEAF"})
     if unknown:
-        message = f"there is no rule for {unknown[0]}"
+        message = f"unknown node mode {unknown[0]}"
         raise ValueError(message)
     is_leaf, features = modes == "LEAF", np.asarray(stated["nodes_featureids"])
     bounds = _either(stated, "nodes_values")
@@ -129,7 +129,7 @@ def _leaves(x: Any, stated: Mapping[str, Any]) -> tuple[Any, list[tuple[int, int
         at = np.where(holds, yes[at], no[at])
     if is_leaf[at].all():
         return at, names
-    message = "a tree has no end"
+    message = "a tree contains a cycle"
     raise ValueError(message)
 
 
@@ -160,7 +160,7 @@ def _votes(x: Any, stated: Mapping[str, Any], kind: str, count: int, function: s
         y = (np.min if function == "MIN" else np.max)(np.where(is_stated[at], found, none), axis=1)
         y = np.where(np.isinf(y), 0, y)
     else:
-        message = f"there is no rule to put trees together by {function}"
+        message = f"unknown aggregate_function {function}"
         raise ValueError(message)
     base = _either(stated, "base_values")
     return (y if base is None else y + base.reshape(1, -1)).astype(np.float32)
@@ -318,7 +318,7 @@ def expand_classifier(
     **stated: Any,
 ) -> tuple[Value, Value]:
     if classlabels_strings:
-        message = "labels that are strings"
+        message = "string labels"
         raise UnsupportedError(message)
     labels = b.constant(np.array(classlabels_int64s, np.int64))
     is_binary = len(classlabels_int64s) == 2 and len(set(_list(stated, "class_ids"))) == 1

@@ -38,7 +38,7 @@ def transformed(scores: Any, name: str) -> Any:
             total = powers.sum(1, keepdims=True)
             return np.where(total == 0, np.float32(0.5), powers / np.where(total == 0, 1, total)).astype(scores.dtype)
         case _:
-            message = f"there is no rule for the transformation {name!r}"
+            message = f"unknown post_transform {name!r}"
             raise ValueError(message)
 
 

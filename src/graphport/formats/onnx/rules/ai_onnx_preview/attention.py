@@ -51,7 +51,7 @@ def flex_attention(
         raise ShapeError(message, f"one of {', '.join(map(str, PRECISIONS))}")
     default = DType.FLOAT64 if own is DType.FLOAT64 else DType.FLOAT32
     wide = default if softmax_precision is None else PRECISIONS[softmax_precision]
-    heads, width = sizes((b.dims(q, at_least=2)[1], b.dims(q, at_least=4)[3]), "heads of queries and their numbers")
+    heads, width = sizes((b.dims(q, at_least=2)[1], b.dims(q, at_least=4)[3]), "query heads and their sizes")
     k, v = (_for_each_head(b, x, heads) for x in (k, v))
     # As the standard counts it: both operands are scaled, in their own type.
     root = b.like(q, np.sqrt(np.float32(1 / np.sqrt(width) if scale is None else scale)))
@@ -62,11 +62,11 @@ def flex_attention(
 
 
 def _for_each_head(b: Builder, x: Value, heads: int) -> Value:
-    groups, width = sizes((b.dims(x, at_least=2)[1], b.dims(x, at_least=4)[3]), "heads of keys and their numbers")
+    groups, width = sizes((b.dims(x, at_least=2)[1], b.dims(x, at_least=4)[3]), "key heads and their sizes")
     if groups == heads:
         return x
     if groups <= 0 or heads % groups:
-        message = f"{heads} heads of queries are not a multiple of {groups} of keys"
+        message = f"{heads} query heads are not a multiple of {groups} key heads"
         raise ShapeError(message)
     split = b(Unsqueeze, x, vector(b, [2]))
     spread = b(Expand, split, vector(b, [1, 1, heads // groups, 1, 1]))

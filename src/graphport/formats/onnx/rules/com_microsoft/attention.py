@@ -64,7 +64,7 @@ def attention(
     """Attention: one projection of the input contains queries, keys and values."""
     del rotary_embedding_dim
     is_plain = not do_rotary and not past_present_share_buffer and past_sequence_length is None
-    only("attention without rotation and shared caches", holds=is_plain)
+    only("attention without rotary embedding and shared caches", holds=is_plain)
     projected = b(MatMul, x, weights)
     projected = projected if bias is None else b(Add, projected, bias)
     settings = _Settings(num_heads, scale, unidirectional, mask_filter_value)
@@ -92,7 +92,7 @@ def quantized_attention(
     unidirectional: int = 0,
 ) -> tuple[Value | None, ...]:
     """The same, with a projection of integers."""
-    only("attention without rotation and shared caches", holds=not do_rotary and not past_present_share_buffer)
+    only("attention without rotary embedding and shared caches", holds=not do_rotary and not past_present_share_buffer)
     projected = matmul_integer_to_float(b, x, weight, x_scale, weight_scale, x_zero_point, weight_zero_point, bias)
     settings = _Settings(num_heads, scale, unidirectional, mask_filter_value)
     return _of_itself(b, settings, projected, None, mask_index, past, None)
@@ -203,7 +203,7 @@ def multi_head_attention(
 ) -> tuple[Value | None, ...]:
     """MultiHeadAttention of projected tensors, packed or separate, or with separate head axes."""
     is_plain = past_sequence_length is None and cache_indirection is None and not b.wants(3)
-    only("caches that grow and no scores as a result", holds=is_plain)
+    only("growing caches and no attention scores as an output", holds=is_plain)
     settings = _Settings(num_heads, scale, unidirectional, mask_filter_value)
     q, k, v = _with_bias(b, *_unpacked(b, query, key, value), bias)
     mask = _bias(b, settings, q, k, key_padding_mask, attention_bias, past_key)
@@ -328,7 +328,10 @@ def group_query_attention(
 
     `seqlens_k` is the number of keys of a sample minus one, including new ones, which follow the old ones.
     """
-    only("softmax without a smooth factor, and no scores as a result", holds=smooth_softmax < 1 and not b.wants(3))
+    only(
+        "softmax without a smoothing factor, and no attention scores as an output",
+        holds=smooth_softmax < 1 and not b.wants(3),
+    )
     q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
     length = b(Shape, q, start=1, end=2)
     flat = b(Reshape, b(Cast, seqlens_k, to=DType.INT64), _int64_vector(b, -1))
@@ -381,7 +384,7 @@ def _grouped(
     if key is not None and value is not None:
         return query, key, value
     width = b.dims(query, at_least=3)[2]
-    only("positive numbers of heads", holds=heads > 0 and groups > 0)
+    only("positive head counts", holds=heads > 0 and groups > 0)
     size = width // (heads + 2 * groups) if isinstance(width, int) else 0
     only("queries, keys and values of known width in one tensor", holds=size > 0 and key is None and value is None)
     q, k, v = b.results(Split, 3, query, _int64_vector(b, heads * size, groups * size, groups * size), axis=2)
@@ -397,7 +400,7 @@ def _rotated(
     b: Builder, x: Value, cos: Value | None, sin: Value | None, positions: Value, heads: int, interleaved: int
 ) -> Value:
     pairs = None if cos is None else b.dims(cos, at_least=2)[1]
-    only("rotations of known width", holds=isinstance(pairs, int) and sin is not None)
+    only("rotary embeddings of known width", holds=isinstance(pairs, int) and sin is not None)
     return b(
         RotaryEmbedding,
         x,

@@ -55,7 +55,7 @@ ROWS = Rows(DIALECT, register=import_rule)
 def only(what: str, *, holds: bool) -> None:
     """Give up on a form of an operator; `what` is the form that there is a rule for."""
     if not holds:
-        message = f"there is a rule for {what} only"
+        message = f"supported only with {what}"
         raise UnsupportedError(message)
 
 
@@ -93,7 +93,7 @@ def activated(b: Builder, x: Value, activation: str | None, parameters: Sequence
             low, high = (None if (end := next(given, None)) is None else b.like(x, end) for _ in range(2))
             return b(Clip, x, low, high)
         case _:
-            message = f"the activation {activation} has no rule"
+            message = f"unsupported activation {activation}"
             raise UnsupportedError(message)
 
 

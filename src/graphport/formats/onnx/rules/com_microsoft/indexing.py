@@ -50,16 +50,16 @@ def gather_block_quantized(
     axis = axis_index(quantize_axis, len(dims))
     steps, shift = data, zero_points
     if dtype_of(data) is DType.UINT8:
-        only("integers of 2, 4 or 8 bits", holds=bits in INTEGERS)
+        only("2-bit, 4-bit or 8-bit integers", holds=bits in INTEGERS)
         blocks = [int(dim) for dim in b.dims(scales) if isinstance(dim, int)]
         whole = [int(dim) for dim in dims if isinstance(dim, int)]
         is_last = axis == len(dims) - 1 and len(whole) == len(dims) == len(blocks)
-        only("known extents, and blocks along the last axis", holds=is_last)
+        only("static dims, and blocks along the last axis", holds=is_last)
         read = read_as(b, data, bits, (*whole[:-1], whole[-1] * (8 // bits)))
         shift = _shifts(b, zero_points, bits, tuple(blocks))
         only("constant integers", holds=read is not None and shift is not None)
         steps = data if read is None else read
-    only("integers of four bits, or bytes of them", holds=dtype_of(steps) in _STEPS and block_size > 0)
+    only("4-bit integers, or bytes that pack them", holds=dtype_of(steps) in _STEPS and block_size > 0)
     dense = b(DequantizeLinear, steps, scales, shift, axis=axis, block_size=block_size)
     return b(Gather, dense, indices, axis=axis_index(gather_axis, len(dims)))
 
@@ -72,7 +72,7 @@ def _shifts(b: Builder, packed: Value | None, bits: int, shape: tuple[int, ...])
     dtype = INTEGERS[bits]
     if packed is None:
         return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)
-    only("zero points of integers", holds=dtype_of(packed) is DType.UINT8)
+    only("integer zero points", holds=dtype_of(packed) is DType.UINT8)
     row = -(-shape[-1] * bits // 8) * 8 // bits
     whole = read_as(b, packed, bits, (*shape[:-1], row))
     if whole is None or whole.storage is None or row == shape[-1]:

@@ -124,7 +124,7 @@ def qgemm(
     transB: int = 0,
 ) -> Value:
     """Quantized Gemm with an integer bias; requantized if there is a result scale."""
-    only("weights of one scale, or one for each column", holds=len(b.dims(y_scale)) < 2)
+    only("per-tensor or per-column weight scales", holds=len(b.dims(y_scale)) < 2)
     left = dequantize(b, x, x_scale, x_zero_point)
     right = b(DequantizeLinear, y, y_scale, y_zero_point, axis=0 if transB else 1)
     product = b(Gemm, left, right, alpha=alpha, transA=transA, transB=transB)
@@ -156,8 +156,8 @@ def matmul_nbits(
     The weight bytes are unchanged: they are reinterpreted as narrow integers for a blocked DequantizeLinear.
     """
     del accuracy_level
-    only("weights in the order of their columns", holds=g_idx is None and not weight_prepacked)
-    only("weights of 2, 4 or 8 bits", holds=bits in INTEGERS)
+    only("weights in column order", holds=g_idx is None and not weight_prepacked)
+    only("2-bit, 4-bit or 8-bit weights", holds=bits in INTEGERS)
     only("sizes above 0", holds=min(K, N, block_size) > 0)
     blocks = -(-K // block_size)
     steps = read_as(b, weight, bits, (N, blocks * block_size))
@@ -193,11 +193,11 @@ def _zero_points(b: Builder, packed: Value | None, bits: int, shape: tuple[int, 
     dtype = INTEGERS[bits]
     if packed is None:
         return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)
-    only("zero points of integers", holds=dtype_of(packed) is DType.UINT8)
+    only("integer zero points", holds=dtype_of(packed) is DType.UINT8)
     if shape[1] * bits % 8 == 0:
         return read_as(b, packed, bits, shape)
     row = -(-shape[1] * bits // 8) * 8 // bits
-    only("zero points that are few or fill their bytes", holds=shape[0] * row <= _FEW)
+    only("zero points whose packed rows have no padding", holds=shape[0] * row <= _FEW)
     whole = read_as(b, packed, bits, (shape[0], row))
     return None if whole is None or whole.storage is None else b.constant(whole.storage.numpy()[:, : shape[1]], dtype)
 

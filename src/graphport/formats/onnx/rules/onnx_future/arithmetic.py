@@ -70,10 +70,10 @@ def _in_single(page: Page) -> None:
     def lowered(b: Builder, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
         halves = {dtype_of(x) for x in operands if x is not None} & _HALVES
         if len(halves) != 1:
-            message = "its element types"
+            message = "unsupported element types"
             raise UnsupportedError(message)
         if attributes.pop("stash_type", _SINGLE) != _SINGLE:
-            message = "its intermediate results have a type other than float32"
+            message = "intermediate results in a type other than float32"
             raise UnsupportedError(message)
         (half,) = halves
         wide = [cast(b, x, DType.FLOAT32) if x is not None and dtype_of(x) is half else x for x in operands]

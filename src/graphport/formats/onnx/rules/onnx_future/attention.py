@@ -87,7 +87,7 @@ def _check(rule: str, decay: Value | None, beta: Value | None, heads: int, group
             message = f"{name} is {'missing' if wanted else 'given'}, and update_rule is {rule!r}"
             raise ShapeError(message)
     if heads <= 0 or groups <= 0 or heads % groups:
-        message = f"{heads} heads of queries are not a multiple of {groups} of keys"
+        message = f"{heads} query heads are not a multiple of {groups} key heads"
         raise ShapeError(message)
 
 
@@ -99,7 +99,7 @@ def _width(b: Builder, x: Value, heads: int, name: str) -> int:
         raise ShapeError(message, "rank 3: batch, time, heads * size")
     (count,) = sizes(dims[2:], f"the last axis of {name}")
     if count % heads:
-        message = f"the size {count} of {name} is not divisible by {heads} heads"
+        message = f"the size {count} of {name} is not divisible by the {heads} heads"
         raise ShapeError(message)
     return count // heads
 
