@@ -30,7 +30,7 @@ def integers(value: Value, what: str) -> tuple[int, ...]:
     try:
         return value.fact.numbers if isinstance(value.fact, TensorFact) else ()
     except Unknown:
-        message = f"{what} is an attribute in this opset, but its value is known only at run time"
+        message = f"{what} is an attribute in this opset and must be constant"
         raise UnsupportedError(message) from None
 
 
@@ -45,7 +45,7 @@ def constant_number(value: Value, what: str) -> float:
         return fact.reals[0]
     if fact is not None and fact.elements is not None and len(fact.elements) == 1 and isinstance(fact.elements[0], int):
         return fact.elements[0]
-    message = f"{what} is an attribute in this opset, but its value is known only at run time"
+    message = f"{what} is an attribute in this opset and must be constant"
     raise UnsupportedError(message)
 
 
