@@ -20,6 +20,7 @@ _BITS = {
     DType.FLOAT8E4M3FNUZ: np.uint8,
     DType.FLOAT8E5M2: np.uint8,
     DType.FLOAT8E5M2FNUZ: np.uint8,
+    DType.FLOAT8E8M0: np.uint8,
 }
 _NAMES = {
     DType.BFLOAT16: "bfloat16",
@@ -27,7 +28,16 @@ _NAMES = {
     DType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
     DType.FLOAT8E5M2: "float8_e5m2",
     DType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    DType.FLOAT8E8M0: "float8_e8m0fnu",
 }
+_HELD_AS = {
+    DType.INT2: DType.INT8,
+    DType.INT4: DType.INT8,
+    DType.UINT2: DType.UINT8,
+    DType.UINT4: DType.UINT8,
+    DType.FLOAT4E2M1: DType.FLOAT8E4M3FN,
+}
+"""Element types that torch lacks (PT0106)."""
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 SECONDS = 1800
 
@@ -43,11 +53,16 @@ def store(path: Path, inputs: Iterable[Any]) -> None:
     """Store the inputs of the program at `path`."""
     arrays: dict[str, Any] = {}
     for index, value in enumerate(inputs):
-        array = np.asarray(value)
+        array = widened(np.asarray(value))
         kind = next((dtype for dtype in _BITS if array.dtype == dtype.numpy), None)
         name = f"{index}|" if kind is None else f"{index}|{_NAMES[kind]}"
         arrays[name] = array if kind is None else array.view(_BITS[kind])
     np.savez(str(path).removesuffix(".pt2") + ".in.npz", **arrays)
+
+
+def widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The elements in the type that a program holds them in."""
+    return next((array.astype(wide.numpy) for own, wide in _HELD_AS.items() if array.dtype == own.numpy), array)
 
 
 def run_all(folder: Path) -> None:

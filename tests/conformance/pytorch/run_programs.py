@@ -21,6 +21,7 @@ BITS = {
     "float8_e4m3fnuz": (torch.float8_e4m3fnuz, torch.uint8),
     "float8_e5m2": (torch.float8_e5m2, torch.uint8),
     "float8_e5m2fnuz": (torch.float8_e5m2fnuz, torch.uint8),
+    "float8_e8m0fnu": (torch.float8_e8m0fnu, torch.uint8),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from math import sqrt
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,10 +12,11 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import dtype_of, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, sizes, transposed, vector
 from graphport.ops.pages.activation import Softmax, Tanh
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.pages.comparison import Greater, Less, Or, Where
+from graphport.ops.pages.attention.attention import PRECISIONS
+from graphport.ops.pages.comparison import Greater, GreaterOrEqual, Less, Or, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceMin
@@ -33,17 +35,15 @@ if TYPE_CHECKING:
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
-_FLOAT32 = 1
-"""ONNX's enum value of float32."""
-_LOWEST = float(np.finfo(np.float32).min)
-_LOWEST_HALF = float(np.finfo(np.float16).min)
+_LOWEST = {
+    DType.FLOAT16: float(np.finfo(np.float16).min),
+    DType.BFLOAT16: -(2 - 2.0**-7) * 2.0**127,
+    DType.FLOAT32: float(np.finfo(np.float32).min),
+}
 
 
 def attention(b: Builder, op: AttentionView) -> Lifted:
     """Compute softmax(scale * Q Kᵀ + bias) V, and 0 for queries that attend to no key."""
-    if op.nonpad_kv_seqlen is not None or op.softmax_precision not in (None, _FLOAT32):
-        message = "nonpad_kv_seqlen and softmax_precision are not supported"
-        raise UnsupportedError(message)
     heads, keys, values = (
         _with_heads(b, operand, count)
         for operand, count in ((op.q, op.q_num_heads), (op.k, op.kv_num_heads), (op.v, op.kv_num_heads))
@@ -56,7 +56,7 @@ def attention(b: Builder, op: AttentionView) -> Lifted:
     raw = b(MatMul, b(Mul, heads, b.like(op.q, factor)), swapped)
     capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, op.softcap))), b.like(raw, op.softcap)) if op.softcap else raw
     bias = _bias(b, raw, op)
-    biased, shares = _softmax_of_scores(b, capped, bias)
+    biased, shares = _softmax_of_scores(b, capped, bias, PRECISIONS.get(op.softmax_precision or 0))
     y = b(MatMul, shares, _repeat_heads(b, values, count))
     if len(b.dims(op.q)) == 3:
         y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (*_static_dims(b.dims(op.q)[:2]), -1)))
@@ -119,6 +119,8 @@ def _bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     mask = op.attn_mask
     queries, length = b.dims(scores)[2:]
     past = 0 if op.past_key is None else b.dims(op.past_key, at_least=3)[2]
+    if op.nonpad_kv_seqlen is not None:
+        return _open_bias(b, scores, op)
     if not (isinstance(queries, int) and isinstance(length, int) and isinstance(past, int)):
         return _open_bias(b, scores, op)
     seen = _visible_keys(queries, length, past, _window(op))
@@ -126,10 +128,6 @@ def _bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     if mask is None:
         return None if seen.all() else _Bias(b.like(scores, hidden), may_blind=not seen.any(1).all())
     wide = _additive_mask(b, scores, mask)
-    missing = seen.shape[1] - sizes(b.dims(mask)[-1:], "the columns of the mask")[0]
-    if missing:
-        rows = sizes(b.dims(mask)[:-1], "the rows of the mask")
-        wide = b(Concat, wide, b.like(scores, np.full((*rows, missing), -np.inf)), axis=-1)
     total = wide if seen.all() else b(Add, wide, b.like(scores, hidden))
     return _Bias(total, may_blind=True)
 
@@ -139,26 +137,35 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
 
     Before  y = Attention(q, k, v, is_causal=1)
     After   hidden = Range(0, keys) - Range(past, past + queries) > 0;  bias = Where(hidden, -inf, 0) + mask
+
+    With `nonpad_kv_seqlen`, `past` is its difference to the number of queries, and keys from it on are hidden.
     """
     mask = None if op.attn_mask is None else _additive_mask(b, scores, op.attn_mask)
-    if mask is not None and b.dims(mask, at_least=1)[-1] != b.dims(scores, at_least=4)[3]:
-        message = "the columns of the mask must be known"
-        raise UnsupportedError(message)
     left, right = _window(op)
-    if left < 0 and right < 0:
+    if left < 0 and right < 0 and op.nonpad_kv_seqlen is None:
         return None if mask is None else _Bias(mask, may_blind=True)
     queries, keys = _dim_as_scalar(b, scores, 2), _dim_as_scalar(b, scores, 3)
-    past = b.constant(np.array(0, np.int64)) if op.past_key is None else _dim_as_scalar(b, op.past_key, 2)
     zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
-    rows = b(Unsqueeze, b(Range, past, b(Add, past, queries), one), vector(b, (1,)))
-    ahead = b(Sub, b(Unsqueeze, b(Range, zero, keys, one), vector(b, (0,))), rows)
-    parts = [b(Greater, ahead, b.constant(np.array([[right]], np.int64)))] if right >= 0 else []
+    columns = b(Unsqueeze, b(Range, zero, keys, one), vector(b, (0,)))
+    parts: list[Value] = []
+    if op.nonpad_kv_seqlen is not None:
+        lengths = b(Reshape, op.nonpad_kv_seqlen, vector(b, (-1, 1, 1, 1)))
+        parts = [b(GreaterOrEqual, columns, lengths)]
+        rows = b(Add, b(Unsqueeze, b(Range, zero, queries, one), vector(b, (1,))), b(Sub, lengths, queries))
+    else:
+        past = zero if op.past_key is None else _dim_as_scalar(b, op.past_key, 2)
+        rows = b(Unsqueeze, b(Range, past, b(Add, past, queries), one), vector(b, (1,)))
+    ahead = b(Sub, columns, rows)
+    parts += [b(Greater, ahead, b.constant(np.array([[right]], np.int64)))] if right >= 0 else []
     parts += [b(Less, ahead, b.constant(np.array([[-left]], np.int64)))] if left >= 0 else []
-    is_hidden = parts[0] if len(parts) == 1 else b(Or, *parts)
+    is_hidden = reduce(lambda x, y: b(Or, x, y), parts)
     bias = b(Where, is_hidden, b.like(scores, -np.inf), b.like(scores, 0.0))
     # With equal numbers of keys and queries, the offset of the positions is 0.
     sees_itself = (
-        mask is None and op.past_key is None and b.dims(scores, at_least=3)[2] == b.dims(scores, at_least=4)[3]
+        mask is None
+        and op.past_key is None
+        and op.nonpad_kv_seqlen is None
+        and b.dims(scores, at_least=3)[2] == b.dims(scores, at_least=4)[3]
     )
     return _Bias(bias if mask is None else b(Add, mask, bias), may_blind=not sees_itself)
 
@@ -169,25 +176,32 @@ def _dim_as_scalar(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _additive_mask(b: Builder, scores: Value, mask: Value) -> Value:
-    """Convert a boolean mask to an additive one: 0 for true, -inf for false."""
+    """Return the mask as one to add, with a column for each key: 0 for true, -inf for false and for missing columns."""
     dtype = dtype_of(mask)
-    if dtype is DType.BOOL:
-        return b(Where, mask, b.like(scores, 0.0), b.like(scores, -np.inf))
-    if dtype is not dtype_of(scores):
+    if dtype is not DType.BOOL and dtype is not dtype_of(scores):
         message = f"the mask is of {dtype.name.lower()}, and the scores are not"
         raise UnsupportedError(message)
-    return mask
+    wide = b(Where, mask, b.like(scores, 0.0), b.like(scores, -np.inf)) if dtype is DType.BOOL else mask
+    keys, columns = b.dims(scores, at_least=4)[3], b.dims(mask, at_least=1)[-1]
+    if keys == columns:
+        return wide
+    if not (isinstance(keys, int) and isinstance(columns, int)):
+        message = "the columns of the mask must be known"
+        raise UnsupportedError(message)
+    rows = sizes(b.dims(mask)[:-1], "the rows of the mask")
+    return b(Concat, wide, b.like(scores, np.full((*rows, keys - columns), -np.inf)), axis=-1)
 
 
-def _softmax_of_scores(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value]:
-    """Return softmax(scores + bias)."""
+def _softmax_of_scores(b: Builder, scores: Value, bias: _Bias | None, precision: DType | None) -> tuple[Value, Value]:
+    """Return softmax(scores + bias), computed in the element type `precision`."""
+    own = dtype_of(scores)
+    biased = scores if bias is None else b(Add, scores, bias.value)
+    shares = cast(b, b(Softmax, cast(b, biased, precision or own), axis=-1), own)
     if bias is None:
-        return scores, b(Softmax, scores, axis=-1)
-    biased = b(Add, scores, bias.value)
-    shares = b(Softmax, biased, axis=-1)
+        return scores, shares
     if not bias.may_blind:
         return biased, shares
     # Each limit is tested by itself: tract 0.23.9 computes the wrong maximum if all elements are below -FLT_MAX.
-    lowest = b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST)
+    lowest = b.like(scores, _LOWEST.get(dtype_of(scores), _LOWEST[DType.FLOAT32]))
     is_blind = b(ReduceMin, b(Less, bias.value, lowest), vector(b, (-1,)), keepdims=1)
     return biased, b(Where, is_blind, b.like(scores, 0.0), shares)

@@ -5,6 +5,7 @@ import sys
 import zipfile
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -151,12 +152,54 @@ def test_loops_carry_and_stack(tmp_path, count):
     agree(source, back, {"m": np.array(count), "x": floats(3)})
 
 
-def test_values_that_torch_has_no_type_for_are_refused(tmp_path):
-    nodes = [h.make_node("Cast", ["x"], ["y"], to=T.INT4)]
-    onnx.save(model(nodes, [("x", T.FLOAT, [3])], [("y", T.INT4, [3])]), tmp_path / "source.onnx")
-    with pytest.raises(gp.DiagnosticError, match="torch has no tensors of int4"):
+@pytest.mark.parametrize("kind", [T.INT2, T.INT4, T.UINT2, T.UINT4, T.FLOAT4E2M1])
+def test_a_wider_type_holds_elements_below_a_byte(tmp_path, kind):
+    zero = h.make_tensor("zero", kind, [], [0])
+    nodes = [
+        h.make_node("Cast", ["x"], ["cast"], to=kind),
+        h.make_node("QuantizeLinear", ["x", "scale", "zero"], ["quantized"]),
+        h.make_node("DequantizeLinear", ["quantized", "scale"], ["y"]),
+    ]
+    outputs = [("cast", kind, [40]), ("quantized", kind, [40]), ("y", T.FLOAT, [40])]
+    made = model(nodes, [("x", T.FLOAT, [40])], outputs, [("scale", np.float32(0.5))], opset=25)
+    made.graph.initializer.append(zero)
+    source, back = written(made, tmp_path)
+    assert {finding.code for finding in gp.save(source, tmp_path / "net.pt2")} == {"PT0106"}
+    x = np.concatenate([np.linspace(-20, 20, 37), [0.25, 2.5, -3.5]]).astype(np.float32)
+    found = gp.run(back, {"x": x}, backend="reference")
+    for name, expected in gp.run(source, {"x": x}, backend="reference").items():
+        assert np.array_equal(found[name], expected.astype(found[name].dtype))
+
+
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize("mode", ["up", "down", "nearest"])
+def test_floats_are_rounded_to_powers_of_two(tmp_path, mode, saturate):
+    nodes = [h.make_node("Cast", ["x"], ["y"], to=T.FLOAT8E8M0, round_mode=mode, saturate=saturate)]
+    made = model(nodes, [("x", T.FLOAT, [9])], [("y", T.FLOAT8E8M0, [9])], opset=25)
+    source, back = written(made, tmp_path)
+    x = np.array([0, 1, 1.25, 1.5, -1.75, 1e-40, 3e38, np.inf, np.nan], np.float32)
+    found, expected = (gp.run(each, {"x": x}, backend="reference")["y"].view(np.uint8) for each in (back, source))
+    assert np.array_equal(found, expected)
+
+
+def test_strings_are_refused(tmp_path):
+    nodes = [h.make_node("Cast", ["x"], ["y"], to=T.STRING)]
+    onnx.save(model(nodes, [("x", T.FLOAT, [3])], [("y", T.STRING, [3])]), tmp_path / "source.onnx")
+    with pytest.raises(gp.DiagnosticError, match="torch has no tensors of string"):
         gp.save(gp.load(tmp_path / "source.onnx"), tmp_path / "net.pt2")
     assert not (tmp_path / "net.pt2").exists()
+
+
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
+def test_attention_to_the_valid_keys_of_each_sample(tmp_path, kind):
+    dtype = h.np_dtype_to_tensor_dtype(np.dtype(kind))
+    nodes = [h.make_node("Attention", ["q", "k", "k", "mask", "", "", "n"], ["y"], is_causal=1, softmax_precision=1)]
+    inputs = [("q", dtype, [2, 2, 4, 8]), ("k", dtype, [2, 2, 6, 8]), ("mask", dtype, [4, 4]), ("n", T.INT64, [2])]
+    source, back = written(model(nodes, inputs, [("y", dtype, [2, 2, 4, 8])], opset=24), tmp_path)
+    q, k, mask = (floats(*shape).astype(kind) for shape in ((2, 2, 4, 8), (2, 2, 6, 8), (4, 4)))
+    given = {"q": q, "k": k, "mask": mask, "n": np.array([3, 4])}  # with 3 keys, the first query attends to none
+    found, expected = (gp.run(each, given, backend="reference")["y"].astype(np.float32) for each in (back, source))
+    np.testing.assert_allclose(found, expected, rtol=3e-2 if kind != np.float32 else 1e-4, atol=1e-2)
 
 
 class FakeExport:

@@ -15,6 +15,7 @@ from graphport.formats.pytorch.graph_passes import strides as pytorch_strides
 from graphport.formats.pytorch.graph_passes import vmap as pytorch_vmap
 from graphport.formats.pytorch.graph_passes import writes as pytorch_writes
 from graphport.formats.pytorch.graph_passes.closing import close_bodies
+from graphport.formats.pytorch.graph_passes.narrow_types import widen_narrow_types
 from graphport.formats.pytorch.parameters import mark_initializers
 from graphport.formats.pytorch.rules.overloads import DIALECT
 from graphport.ir.graph import walk
@@ -58,8 +59,9 @@ def _forget(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Note which constants belong to the model: export rules create others, which are not trained."""
+    """Note which constants belong to the model, since export rules create others; widen types that torch lacks."""
     mark_initializers(graph)
+    widen_narrow_types(graph)
 
 
 def after_lifting(graph: Graph) -> None:

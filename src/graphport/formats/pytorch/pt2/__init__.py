@@ -45,4 +45,5 @@ FORMAT = Format(
     ),
     options=("program", "states"),
     packed_in=("zip",),
+    tells=True,
 )

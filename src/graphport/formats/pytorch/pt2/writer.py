@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.replacing import replacing
+from graphport.formats.pytorch.graph_passes.narrow_types import report_narrow_types
 from graphport.formats.pytorch.pt2.archive import ArchiveWriter
 from graphport.formats.pytorch.pt2.program_writer import ProgramWriter
 from graphport.formats.pytorch.pt2.schema import DTYPES, STRIDED
@@ -23,8 +24,13 @@ MODEL = "model"
 _NUMBER_OF = {dtype: number for number, dtype in DTYPES.items()}
 
 
-def write(graph: Graph, path: str | Path) -> None:
+def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None = None) -> None:
     """Write a graph as an exported program.
+
+    Args:
+        graph: the graph.
+        path: the output file.
+        findings: receives a warning for each element type that torch lacks and that a wider type holds (PT0106).
 
     Raises:
         DiagnosticError: PT0101 the rank or element type of a value is unknown or not supported by torch; PT0102 the
@@ -37,6 +43,8 @@ def write(graph: Graph, path: str | Path) -> None:
     document = writer.document()
     if writer.findings:
         raise DiagnosticError(*writer.findings)
+    if findings is not None:
+        findings += report_narrow_types(graph)
     try:
         with replacing(target) as file:
             _write_archive(file, target.stem or MODEL, document, writer.weights)

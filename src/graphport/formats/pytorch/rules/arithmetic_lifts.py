@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
+from types import MappingProxyType
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten
+from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten_results, with_fact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lift
@@ -200,19 +201,34 @@ _OVERFLOWS = {
 _TORCH = frozenset(
     (
         *(DType.BOOL, DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT16, DType.UINT32),
-        *(DType.UINT64, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64, *_SATURATED),
+        *(DType.UINT64, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64, DType.FLOAT8E8M0, *_SATURATED),
     )
 )
+HELD_AS: Mapping[DType, DType] = MappingProxyType(
+    {
+        DType.INT2: DType.INT8,
+        DType.INT4: DType.INT8,
+        DType.UINT2: DType.UINT8,
+        DType.UINT4: DType.UINT8,
+        DType.FLOAT4E2M1: DType.FLOAT8E4M3FN,
+    }
+)
+"""Types below a byte, and the type of torch that holds their elements; the graph pass `narrow_types` widens values."""
+NARROW = "pt2.narrow"
+"""The note of a value that has been widened."""
 
 
 @Cast.lift(DIALECT)
 def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Value:
-    del round_mode
     own = dtype_of(input)
+    if to in HELD_AS:
+        return _cast_to_float4(b, input) if to.is_floating else _wrapped(b, input, to)
     for dtype in (own, to):
         if dtype not in _TORCH:
             message = f"torch has no tensors of {dtype}"
             raise UnsupportedError(message)
+    if to is DType.FLOAT8E8M0:
+        return _cast_to_exponent(b, input, round_mode, saturates=bool(saturate))
     most = _SATURATED.get(to)
     if most is not None and saturate:
         wide = own if own in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32
@@ -225,6 +241,49 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
     return aten(b, "to.dtype", input, to)
 
 
+def _wrapped(b: Builder, x: Value, to: DType) -> Value:
+    """The lowest bits of an integer in two's complement, held in the wider type."""
+    if dtype_of(x) is DType.BOOL:
+        return cast(b, x, HELD_AS[to])
+    # Towards zero as for all integers; torch converts floats to int64, of which the low bits remain.
+    low = aten(b, "bitwise_and.Scalar", aten(b, "to.dtype", x, DType.INT64), (1 << to.bits) - 1)
+    if to.kind == "i":
+        sign = 1 << (to.bits - 1)
+        low = aten(b, "sub.Scalar", aten(b, "bitwise_xor.Scalar", low, sign), sign)
+    return aten(b, "to.dtype", low, HELD_AS[to])
+
+
+def _cast_to_float4(b: Builder, x: Value) -> Value:
+    """The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 with the sign of `x`, ties to even; NaN becomes -0."""
+    wide = aten(b, "clamp", cast(b, x, DType.FLOAT32), -6.0, 6.0)
+    size = aten(b, "abs", wide)
+    wider = aten(b, "mul.Scalar", aten(b, "ge.Scalar", size, 4.0), 1.0)
+    step = aten(b, "add.Tensor", aten(b, "mul.Scalar", aten(b, "ge.Scalar", size, 2.0), 0.5), wider)
+    step = aten(b, "add.Scalar", step, 0.5)
+    y = aten(b, "mul.Tensor", aten(b, "round", aten(b, "div.Tensor", wide, step)), step)
+    y = aten(b, "masked_fill.Scalar", y, aten(b, "isnan", wide), -0.0)
+    return aten(b, "to.dtype", y, HELD_AS[DType.FLOAT4E2M1])
+
+
+def _cast_to_exponent(b: Builder, x: Value, round_mode: str, *, saturates: bool) -> Value:
+    """The biased exponents of the magnitudes; the code 255 is NaN."""
+    wide = aten(b, "abs", aten(b, "to.dtype", cast(b, x, DType.FLOAT32), DType.FLOAT64))
+    half, above = aten_results(b, "frexp.Tensor", 2, wide)  # wide is half * 2 ** above, with half in [0.5, 1)
+    with_fact(half, DType.FLOAT64, b.dims(x))
+    with_fact(above, DType.INT32, b.dims(x))
+    name, least = {"up": ("gt", 0.5), "nearest": ("ge", 0.75), "down": ("ge", 1.0)}[round_mode]
+    exponent = aten(b, "sub.Scalar", aten(b, "add.Tensor", above, aten(b, f"{name}.Scalar", half, least)), 1)
+    exponent = aten(b, "masked_fill.Scalar", exponent, aten(b, "isinf", wide), 1024)
+    is_nan = aten(b, "isnan", wide)
+    if not saturates:
+        is_outside = aten(b, "logical_or", aten(b, "gt.Scalar", exponent, 127), aten(b, "lt.Scalar", wide, 2.0**-127))
+        is_nan = aten(b, "logical_or", is_nan, is_outside)
+    exponent = aten(b, "masked_fill.Scalar", exponent, aten(b, "eq.Scalar", wide, 0.0), -127)
+    codes = aten(b, "add.Scalar", aten(b, "clamp", exponent, -127, 127), 127)
+    codes = aten(b, "to.dtype", aten(b, "masked_fill.Scalar", codes, is_nan, 255), DType.UINT8)
+    return aten(b, "view.dtype", codes, DType.FLOAT8E8M0)
+
+
 @CastLike.lift(DIALECT)
 def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1) -> Value:
     return b(Cast, input, to=dtype_of(target_type), round_mode=round_mode, saturate=saturate)
@@ -233,7 +292,7 @@ def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: 
 @BitCast.lift(DIALECT)
 def lift_bit_cast(b: Builder, input: Value, *, to: DType) -> Value:
     for dtype in (dtype_of(input), to):
-        if dtype not in _TORCH:
-            message = f"torch has no tensors of {dtype}"
+        if dtype not in _TORCH or input.note(NARROW) is not None:
+            message = f"torch has no tensors of {input.note(NARROW) or dtype}"
             raise UnsupportedError(message)
     return aten(b, "view.dtype", input, to)

@@ -50,6 +50,7 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
         "torch.float8_e4m3fnuz": DType.FLOAT8E4M3FNUZ,
         "torch.float8_e5m2": DType.FLOAT8E5M2,
         "torch.float8_e5m2fnuz": DType.FLOAT8E5M2FNUZ,
+        "torch.float8_e8m0fnu": DType.FLOAT8E8M0,
         "torch.uint8": DType.UINT8,
         "torch.uint16": DType.UINT16,
         "torch.uint32": DType.UINT32,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
+from graphport.formats.pytorch.rules.arithmetic_lifts import HELD_AS
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.quantization import DynamicQuantizeLinear
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
@@ -24,9 +25,14 @@ _WIDEST_EXACT = 24
 
 
 def _check(dtype: DType) -> None:
-    if dtype not in _HELD:
+    if dtype not in _HELD and dtype not in HELD_AS:
         message = f"torch has no tensors of {dtype}"
         raise UnsupportedError(message)
+
+
+def _range_of(dtype: DType) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.kind == "i" else (0, (1 << dtype.bits) - 1)
 
 
 def _aligned(b: Builder, x: Value, grid: Value, axis: int, block_size: int) -> Value:
@@ -51,7 +57,7 @@ def _aligned(b: Builder, x: Value, grid: Value, axis: int, block_size: int) -> V
 @QuantizeLinearView.lift(DIALECT)
 def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     """round(x / scale) + zero_point, saturated."""
-    to = b.outcome.dtype
+    to = op.output_dtype or b.outcome.dtype
     if to is None:
         message = "the element type of the result is unknown"
         raise UnsupportedError(message)
@@ -65,8 +71,8 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     if op.y_zero_point is not None:
         zero = cast(b, _aligned(b, op.x, op.y_zero_point, op.axis, op.block_size), computed)
         y = aten(b, "add.Tensor", y, zero)
-    low, high = ends_of(to)
-    return aten(b, "to.dtype", aten(b, "clamp", y, low, high), to)
+    low, high = _range_of(to)
+    return aten(b, "to.dtype", aten(b, "clamp", y, low, high), HELD_AS.get(to, to))
 
 
 @DequantizeLinearView.lift(DIALECT)

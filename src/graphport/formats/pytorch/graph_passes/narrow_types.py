@@ -1,0 +1,83 @@
+"""Element types below a byte, which torch has no tensors of: their values are held in a wider type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage, storage_of
+from graphport.formats.pytorch.rules.arithmetic_lifts import HELD_AS, NARROW
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
+    from graphport.ir.graph import Graph, Node, Value
+
+_WIDENED = "pt2.narrow_values"
+"""The note of a graph: names of the widened values by type."""
+_MAX_NAMES = 3
+
+
+def widen_narrow_types(graph: Graph) -> None:
+    """Hold the values of narrow types in wider ones; conversions to narrow types keep their range.
+
+    Before  y: int4 = QuantizeLinear(x, scale, zero: int4)
+    After   y: int8 = QuantizeLinear(x, scale, zero: int8, output_dtype=int4)
+    """
+    found: dict[DType, list[str]] = {}
+    inner_graphs = list(walk(graph))
+    for inner in inner_graphs:
+        for node in inner:
+            _state_type(node)
+    for inner in inner_graphs:
+        for value in list(inner.values()):
+            _widen(value, found)
+    if found:
+        graph.notes[_WIDENED] = found
+
+
+def report_narrow_types(graph: Graph) -> list[Diagnostic]:
+    """Return a warning for each narrow type of `graph`."""
+    found = graph.notes.get(_WIDENED) if graph.has_notes else None
+    if not isinstance(found, dict):
+        return []
+    return [_warning(dtype, names) for dtype, names in found.items()]
+
+
+def _warning(dtype: DType, names: list[str]) -> Diagnostic:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    message = f"torch has no tensors of {dtype}: {HELD_AS[dtype]} holds {', '.join(names[:_MAX_NAMES])}{more}"
+    return Diagnostic("PT0106", message, None, "pass and read the elements in the wider type", Severity.WARNING)
+
+
+def _state_type(node: Node) -> None:
+    """State the result's type as an attribute, where an operand has determined it."""
+    narrow = node.results[0].dtype if node.results else None
+    if node.dialect or narrow not in HELD_AS:
+        return
+    if node.word == "CastLike":
+        node.restate("Cast", "", {**node.attributes, "to": narrow})
+        node.inputs = node.inputs[:1]
+    elif node.word == "QuantizeLinear":
+        node.set_attribute("output_dtype", narrow)
+    elif node.word == "ConstantOfShape" and isinstance(value := node.attributes.get("value"), Storage):
+        node.set_attribute("value", widened(value))
+
+
+def _widen(value: Value, found: dict[DType, list[str]]) -> None:
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.dtype not in HELD_AS:
+        return
+    found.setdefault(fact.dtype, []).append(value.name)
+    value.notes[NARROW] = fact.dtype
+    wide = HELD_AS[fact.dtype]
+    if value.storage is not None:
+        value.storage = widened(value.storage)
+    value.fact = TensorFact(wide, fact.shape, fact.elements)
+
+
+def widened(storage: Storage) -> Storage:
+    """`storage` in the wider type, if its type is narrow."""
+    wide = HELD_AS.get(storage.dtype)
+    return storage if wide is None else storage_of(storage.numpy().astype(wide.numpy), wide)
