@@ -29,6 +29,7 @@ inspect open.onnx
 convert net.onnx net.tflite
 convert net.onnx plain.onnx --no-verify
 convert net.onnx told.xml --no-verify -v
+convert net.onnx open.onnx missing.onnx --to openvino --out-dir converted --no-verify
 simplify net.onnx small.onnx -v
 prepare net.onnx ready.onnx -v
 quantize net.onnx int8.onnx --calibration samples.npz --preset fast

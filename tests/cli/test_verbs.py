@@ -480,6 +480,46 @@ def test_an_option_of_another_format_is_wrong_usage(net, tmp_path):
     assert "--opset does not apply to OpenVINO IR" in result.stderr
 
 
+def test_many_models_are_converted_into_a_folder(net, small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("damaged.onnx").write_bytes(b"\0" * 9)
+    arguments = ["*.onnx", small, "missing.onnx", "--to", "openvino", "--out-dir", "made/here"]
+    document = told("convert", *arguments, code=1)
+    assert not document["passed"]
+    written = {Path(each["source"]).name: (each["written"], codes(each)) for each in document["models"]}
+    assert written["net.onnx"] == ("made/here/net.xml", [])
+    assert written["small"] == ("made/here/small.xml", [])
+    assert written["damaged.onnx"][0] is written["missing.onnx"][0] is None
+    assert written["missing.onnx"][1] == ["IO0001"]
+    assert sorted(path.name for path in Path("made/here").iterdir()) == ["net.bin", "net.xml", "small.bin", "small.xml"]
+    expected, found = (
+        gp.run(path, {"x": X}, backend=by) for path, by in ((net, "onnxruntime"), ("made/here/net.xml", "openvino"))
+    )
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-5)
+    text = run("convert", *arguments, "--no-verify")
+    assert text.stdout.splitlines()[-1] == "2 of 4 models converted"
+    assert "missing.onnx" in text.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["net.onnx", "--to", "onnx"], id="no target"),
+        pytest.param(["net.onnx", "net.onnx", "other.onnx"], id="several without a folder"),
+        pytest.param(["net.onnx", "--out-dir", "made"], id="no format"),
+        pytest.param(
+            ["net.onnx", "--to", "onnx", "--out-dir", "made", "--report", "page.html"], id="one page for many"
+        ),
+        pytest.param(["net.onnx", "small/net.onnx", "--to", "xml", "--out-dir", "made"], id="unknown format"),
+        pytest.param(["net.onnx", "small/net.onnx", "--to", "pt2", "--out-dir", "made"], id="one name twice"),
+    ],
+)
+def test_models_without_one_target_each_are_wrong_usage(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("convert", *arguments).exit_code == 2
+    assert not list(tmp_path.iterdir())
+
+
 # run
 
 

@@ -213,7 +213,7 @@ def _layout(text: str) -> tuple[str, str]:
 
 
 def _steps(text: str) -> tuple[str, Preprocess]:
-    """Parse the name of the input (empty for the first one) and the preprocessing steps."""
+    """Parse the name of the input (empty: the first input) and the preprocessing steps."""
     from graphport.core.dims import parse_dim
     from graphport.passes.preprocess import Preprocess
 

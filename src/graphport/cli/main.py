@@ -83,7 +83,7 @@ def main() -> None:
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  it stays until the end
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open until exit
     _protect_streams()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):

@@ -271,33 +271,43 @@ def findings_end(command: Command) -> Command:
     @wraps(command)
     def handle_findings(*args: Any, **kwargs: Any) -> Any:
         from graphport.core.diagnostics import DiagnosticError
-        from graphport.core.faults import FOUND, stumbled
+        from graphport.core.faults import FOUND
 
         try:
             _check_names(kwargs)
             found = command(*args, **kwargs)
         except click.exceptions.Exit as end:
             raise click.exceptions.Exit(exit_code(end.exit_code)) from None
-        except DiagnosticError as error:
-            _refuse(error.diagnostics, kwargs)
-        except BrokenPipeError:
-            raise  # the reader of the output has closed it: not an error
-        except OSError as error:
-            from graphport.core.diagnostics import Diagnostic, Source, Span
-
-            span = None if error.filename is None else Span(Source(str(error.filename)))
-            _refuse([Diagnostic("IO0004", f"the operating system reports: {error.strerror or error}", span)], kwargs)
-        except UnicodeError as error:
-            from graphport.core.diagnostics import Diagnostic
-
-            _refuse([Diagnostic("IO0007", f"a text is no UTF-8: {error}")], kwargs)
-        except FOUND as error:
-            _refuse([stumbled(f"graphport {click.get_current_context().info_name}", error)], kwargs)
+        except (DiagnosticError, OSError, *FOUND) as error:
+            _refuse(findings_of(error), kwargs)
         if code := exit_code(0):
             raise click.exceptions.Exit(code)
         return found
 
     return handle_findings  # type: ignore[return-value]
+
+
+def findings_of(error: Exception) -> list[Diagnostic]:
+    """Return the findings of an exception of the current command.
+
+    Raises:
+        BrokenPipeError: the reader of the output has closed it.
+    """
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+    from graphport.core.faults import stumbled
+
+    match error:
+        case DiagnosticError():
+            return error.diagnostics
+        case OSError() if not isinstance(error, BrokenPipeError):
+            span = None if error.filename is None else Span(Source(str(error.filename)))
+            return [Diagnostic("IO0004", f"the operating system reports: {error.strerror or error}", span)]
+        case UnicodeError():
+            return [Diagnostic("IO0007", f"a text is no UTF-8: {error}")]
+        case BrokenPipeError():
+            raise error
+        case _:
+            return [stumbled(f"graphport {click.get_current_context().info_name}", error)]
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

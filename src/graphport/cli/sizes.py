@@ -1,4 +1,4 @@
-"""Statistics of a model as text, and of two models side by side."""
+"""Print the statistics of a model, or of two models side by side."""
 
 from __future__ import annotations
 

@@ -95,7 +95,8 @@ def _argument_name(param: click.Argument) -> str:
 
 def _write_arguments(params: Iterable[click.Parameter], formatter: click.HelpFormatter) -> None:
     """Write the section of the arguments that `_ARGUMENTS` describes."""
-    names = [_argument_name(param) for param in params if isinstance(param, click.Argument)]
+    arguments = [_argument_name(param) for param in params if isinstance(param, click.Argument)]
+    names = [name for argument in arguments for name in argument.split()]
     records = [(name, _ARGUMENTS[name.rstrip(".")]) for name in names if name.rstrip(".") in _ARGUMENTS]
     if records:
         with formatter.section("Arguments"):
