@@ -312,7 +312,7 @@ def test_what_cannot_be_made_up_is_told(fact):
 
 
 def windowed() -> onnx.ModelProto:
-    """Bodies with a window of 100 entries, and with a state whose middle axis has to be 1."""
+    """Bodies with a window of 100 elements, and with a state whose middle axis has to be 1."""
 
     def branch(name: str) -> onnx.GraphProto:
         body = [node("Conv", ["x", "w"], [f"{name}c"]), node("Concat", [f"{name}c", "s"], [name], axis=2)]

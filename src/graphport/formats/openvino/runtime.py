@@ -110,7 +110,7 @@ def _check_types(values: Sequence[Value]) -> None:
     for value in values:
         dtype = value.dtype
         if dtype is None or (dtype is not DType.STRING and dtype.bits < _NARROW):
-            message = f"OpenVINO cannot be given {value.name}, which is {value.fact}"
+            message = f"OpenVINO does not support inputs like {value.name}, which is {value.fact}"
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
 
 
@@ -140,7 +140,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], export: Export, settings: Ma
     except DiagnosticError as error:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, f.help) for f in error.diagnostics)) from error
     except Exception as error:
-        raise _fault("RUN0003", "OpenVINO refuses the model", error, graph, "choose another backend") from error
+        raise _fault("RUN0003", "OpenVINO does not load the model", error, graph, "choose another backend") from error
 
 
 class _Stack(ctypes.Structure):

@@ -28,6 +28,6 @@ OPENVINO = Target(
     # The bias is added before scaling if the result is requantized. Two-bit weights are read from OpenVINO's own format
     # only.
     stored=frozenset({DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.INT4}),
-    half_kernels="bfloat16, where the processor has AVX512-BF16 or AMX and INFERENCE_PRECISION_HINT is not f32",
+    half_kernels="bfloat16, if the CPU has AVX512-BF16 or AMX and INFERENCE_PRECISION_HINT is not f32",
     real_biased=frozenset({"ConvTranspose"}),
 )

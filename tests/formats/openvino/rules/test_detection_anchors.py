@@ -50,7 +50,7 @@ def test_rows_that_are_missing_start_with_an_end_mark(before):
 @at_once(
     ("wrong", "reason"),
     [
-        ({"ratio": (1.0,)}, "12 scores at a place, for 2 boxes"),
+        ({"ratio": (1.0,)}, "12 scores per position for 2 boxes"),
         ({"ratio": (1.0, 2.0, 0.0)}, "ratio is"),
         ({"framework": "caffe"}, "of the framework 'caffe'"),
         ({"post_nms_topn": 0}, "post_nms_topn 0"),

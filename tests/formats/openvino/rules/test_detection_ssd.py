@@ -99,7 +99,7 @@ def test_priors_of_given_sizes(clip, steps):
 
 
 def test_priors_that_are_not_as_many_as_announced_stay_as_they_are():
-    with pytest.raises(AssertionError, match="1 boxes at a place, where 2 are announced"):
+    with pytest.raises(AssertionError, match="1 boxes per position, but the attributes declare 2"):
         check_word(
             "opset8.PriorBox",
             [MAP, PICTURE],

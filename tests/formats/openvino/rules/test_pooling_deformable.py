@@ -33,7 +33,7 @@ def test_cells_that_offsets_move(classes):
 
 
 def test_maps_that_are_no_cells_are_refused():
-    with pytest.raises(AssertionError, match="16 maps for 3 times 2 by 2 cells"):
+    with pytest.raises(AssertionError, match="16 feature maps, expected 3 times 2 by 2"):
         check_word("opset1.DeformablePSROIPooling", [X, ROIS], expected=[X], **said(output_dim=3))
-    with pytest.raises(AssertionError, match="16 maps for 3 times 2 by 2 cells"):
+    with pytest.raises(AssertionError, match="16 feature maps, expected 3 times 2 by 2"):
         check_word("opset1.PSROIPooling", [X, ROIS], expected=[X], **said(output_dim=3, mode="average"))

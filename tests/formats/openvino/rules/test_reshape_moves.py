@@ -62,7 +62,7 @@ def test_concat():
 
 def test_split():
     check_word("opset1.Split", [counted(2, 6), np.array(1)], constants=(1,), outputs=3, num_splits=3)
-    with pytest.raises(AssertionError, match="6 entries are not 4 equal parts"):
+    with pytest.raises(AssertionError, match="6 elements cannot be split into 4 equal parts"):
         check_word("opset1.Split", [counted(2, 6), np.array(1)], constants=(1,), expected=[X], num_splits=4)
 
 

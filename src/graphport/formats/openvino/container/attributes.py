@@ -45,20 +45,20 @@ def attributes(type: str, version: str, data: Mapping[str, str]) -> LayerAttribu
     operator = operators.operator(type, version)
     exact = _EXACT.get(type.lower())
     if exact is not None:
-        complaints.append(Complaint(True, "OV0201", f"there is no type {type!r}", f"it is spelled {exact}"))  # noqa: FBT003
+        complaints.append(Complaint(True, "OV0201", f"unknown layer type {type!r}", f"write {exact}"))  # noqa: FBT003
     elif type.lower() == "result":
-        remedy = "spell it Result, or it is no output"
-        complaints.append(Complaint(False, "OV0201", f"{type!r} is not taken for an output", remedy))  # noqa: FBT003
+        remedy = "write Result, otherwise the layer is not an output"
+        complaints.append(Complaint(False, "OV0201", f"a layer of type {type!r} is not an output", remedy))  # noqa: FBT003
     if operator is None:
-        remedy = "it is kept as it stands"
-        message = f"{version[:60]} has no operation {type[:60]!r}"
+        remedy = "correct the type or version; the reader keeps the layer unchanged"
+        message = f"unknown operation {type[:60]!r} in {version[:60]}"
         complaints.append(Complaint(False, "OV0201", message, remedy))  # noqa: FBT003
         kept = PlainAttributes({name.replace("-", "_"): text for name, text in data.items()})
         return LayerAttributes(f"{version}.{type}", kept, tuple(complaints))
     number = operators.set_of(version)
     if number is not None and number > operator.last:
-        message = f"{version} has no {operator.type}; using the version of opset{operator.last}"
-        complaints.append(Complaint(False, "OV0201", message, f"say opset{operator.first}"))  # noqa: FBT003
+        message = f"{version} has no {operator.type}; the reader uses the version of opset{operator.last}"
+        complaints.append(Complaint(False, "OV0201", message, f"set version to opset{operator.first}"))  # noqa: FBT003
     return LayerAttributes(operator.word, _typed(operator, data, complaints), tuple(complaints))
 
 
@@ -69,7 +69,7 @@ def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complai
     for spelling, text in data.items():
         keyword = known.get(spelling)
         if keyword is None:
-            message = f"{operator.type} has no attribute {spelling[:60]!r}, which is ignored"
+            message = f"unknown attribute {spelling[:60]!r} of {operator.type} is ignored"
             complaints.append(Complaint(False, "OV0205", message, None))  # noqa: FBT003
             continue
         try:
@@ -80,17 +80,17 @@ def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complai
                 attributes[keyword.name] = error.taken
             is_error = keyword.kind != "bool" and error.taken is None
             taken = keyword.text if error.taken is None else operators.format_attribute(keyword, error.taken)
-            remedy = None if is_error else f"{taken} is taken"
+            remedy = None if is_error else f"correct the value; the reader uses {taken}"
             complaints.append(Complaint(is_error, "OV0203", f"{spelling}: {error}", remedy))
     for keyword in operator.keywords:
         if keyword.spelling in data:
             continue
         if keyword.text is None and not _is_padded(keyword.spelling, attributes):
-            message = f"{operator.type} has no {keyword.spelling}, which it needs"
+            message = f"missing required attribute {keyword.spelling} of {operator.type}"
             complaints.append(Complaint(True, "OV0202", message, f"add {keyword.spelling}=…"))  # noqa: FBT003
         elif (operator.type, keyword.spelling) == ("Reshape", "special_zero"):
-            message = "Reshape has no special_zero, which it needs"
-            complaints.append(Complaint(False, "OV0202", message, "false is taken"))  # noqa: FBT003
+            message = "missing required attribute special_zero of Reshape"
+            complaints.append(Complaint(False, "OV0202", message, "add special_zero; the reader uses false"))  # noqa: FBT003
     rule = attributes.get("auto_broadcast")
     if rule is not None and rule != "pdpd":
         del attributes["auto_broadcast_axis"]

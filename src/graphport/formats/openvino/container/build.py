@@ -79,7 +79,7 @@ class Networks:
         graph = Graph(network.attributes.get("name") or network.tag)
         before = self._constants.count
         if sum(child.tag == "layers" for child in network.children) > 1:
-            self._findings.error("OV0111", "there is more than one section of layers", None, "put them into one")
+            self._findings.error("OV0111", "duplicate section: layers", None, "merge them into one section")
         layers = self._identified(network, graph)
         edges = self._edges(network)
         self._connect(layers, edges)
@@ -130,14 +130,14 @@ class Networks:
     def _refuse(self, layer: Element, number: str | None) -> None:
         missing = [name for name in _NEEDED if name not in layer.attributes]
         if missing:
-            message = f"the layer has no {', no '.join(missing)}"
-            self._findings.error("OV0101", message, layer, "every layer has them")
+            message = f"missing attributes of the layer: {', '.join(missing)}"
+            self._findings.error("OV0101", message, layer, "add them: every layer has id, type and version")
         elif number is None:
-            message = f"{layer.attributes['id'][:60]!r} is no number of a layer"
-            self._findings.error("OV0102", message, layer, "number the layers from 0")
+            message = f"layer id {layer.attributes['id'][:60]!r} is not an integer of 0 or more"
+            self._findings.error("OV0102", message, layer, "set the id to an unused integer")
         else:
-            message = f"two layers have the number {number}"
-            self._findings.error("OV0103", message, layer, "give one of them another")
+            message = f"duplicate layer id {number}"
+            self._findings.error("OV0103", message, layer, "change the id of one of the layers")
 
     def _read_kind(self, layer: Element) -> _LayerKind:
         type, version = layer.attributes["type"], layer.attributes["version"]
@@ -146,7 +146,7 @@ class Networks:
         if kind and (type, version) not in self._known_sets:
             self._known_sets.add((type, version))
             if operators.operator(type, version) is None:
-                message = f"{version[:60]!r} is no operation set that has {type}"
+                message = f"{version[:60]!r} is not an operation set that defines {type}"
                 self._findings.warning("OV0201", message, layer, "say opset1")
         inputs, operands, positions, outputs = self._ports.ports(layer)
         if kind == "Result":
@@ -202,18 +202,18 @@ class Networks:
             return
         (value,) = results
         if layer.attributes["type"] != "Parameter":
-            message = f"{layer.attributes['type']!r} is read as a Parameter"
-            self._findings.warning("OV0201", message, layer, "spell it Parameter")
+            message = f"the reader treats a layer of type {layer.attributes['type']!r} as a Parameter"
+            self._findings.warning("OV0201", message, layer, "write Parameter")
         name = stated.get("element_type", "").lower()
         if not elements.is_element_type(name):
-            self._findings.error("OV0203", f"element_type {name[:60]!r} is no element type", layer, "say f32, i64, …")
+            self._findings.error("OV0203", f"unknown element_type {name[:60]!r}", layer, "say f32, i64, …")
         if "shape" not in stated:
-            message = "the Parameter declares no shape and is read as a scalar"
+            message = "the Parameter declares no shape; the reader treats it as a scalar"
             self._findings.warning("OV0202", message, layer, 'say shape=""')
         try:
             value.fact = TensorFact(elements.storage_dtype(name), read_shape(stated.get("shape", ""), value.name))
         except UnreadableError as error:
-            self._findings.error("OV0204", f"shape: {error}", layer, "write it as in 1,3,?,2..5")
+            self._findings.error("OV0204", f"shape: {error}", layer, "write a shape such as 1,3,?,2..5")
         value.notes[KEY] = layer
         value.origin = self._findings.location(layer)
         graph.adopt_input(value)
@@ -235,7 +235,7 @@ class Networks:
                 continue
             missing = [name for name in _EDGE if name not in edge.attributes]
             if missing:
-                self._findings.error("OV0104", f"an edge has no {', no '.join(missing)}")
+                self._findings.error("OV0104", f"missing attributes of an edge: {', '.join(missing)}")
                 continue
             a, b, c, d = map(edge.attributes.__getitem__, _EDGE)
             yield a, b, c, d
@@ -275,7 +275,9 @@ class Networks:
         place = other.inputs[input]
         value = results[index]
         if operands[place] is not None:
-            self._findings.error("OV0105", f"two edges end at input port {input}", element, "remove one of them")
+            self._findings.error(
+                "OV0105", f"several edges connect to input port {input}", element, "remove all but one"
+            )
         operands[place] = value
         claim = other.operands[place]
         if claim is not None and (form.type or claim is not form.outputs[index].claim):
@@ -285,16 +287,21 @@ class Networks:
         """Say which end of an edge is not there."""
         if target not in layers:
             # The runtime traverses from the results backwards and never reaches this edge.
-            message = f"an edge ends at layer {target[:60]}, which does not exist"
-            self._findings.warning("OV0104", message, layers[source][0] if source in layers else None, "it is ignored")
+            message = f"an edge connects to the undefined layer {target[:60]}"
+            self._findings.warning(
+                "OV0104",
+                message,
+                layers[source][0] if source in layers else None,
+                "remove the edge; the reader ignores it",
+            )
             return
         for number, port, what in ((source, output, "output"), (target, input, "input")):
             layer, form = layers[number][:2] if number in layers else (None, None)
             if form is not None and port in (form.results if what == "output" else form.inputs):
                 continue
             where = f"layer {number[:60]}" if layer is None else f"its {what} port {port[:60]}"
-            message = f"an edge names {where}, which does not exist"
-            self._findings.error("OV0104", message, layer, "an edge joins an output port to an input port")
+            message = f"an edge refers to {where}, which does not exist"
+            self._findings.error("OV0104", message, layer, "connect an output port to an input port")
 
     # Nodes
 
@@ -338,7 +345,7 @@ class Networks:
     def _check_connected(self, layer: Element, operands: list[Value | None]) -> None:
         for index, value in enumerate(operands):
             if value is None:
-                message = f"nothing is connected to its input {index}"
+                message = f"input port {index} is not connected"
                 self._findings.error("OV0106", message, layer, "add the edge, or remove the port")
 
     def _order(self, graph: Graph) -> None:
@@ -347,7 +354,9 @@ class Networks:
             names = ", ".join(f'"{node.name}"' for node in cycle[:5])
             layer = cycle[0].notes[KEY]
             place = layer if isinstance(layer, Element) else None
-            self._findings.error("OV0110", f"layers wait for each other: {names}", place, "a network has no cycles")
+            self._findings.error(
+                "OV0110", f"cyclic graph: {names}", place, "remove the cycle: no layer may depend on its own outputs"
+            )
 
 
 def _fact_of(outputs: Sequence[Output]) -> TensorFact | None:

@@ -53,7 +53,7 @@ class Constants:
     def fill(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         """Make the value of a Const layer a constant of `graph`."""
         if len(results) != 1:
-            self._findings.error("OV0109", "a Const has one output port", layer)
+            self._findings.error("OV0109", "a Const requires exactly one output port", layer)
             return
         (value,) = results
         value.notes[KEY] = layer
@@ -99,11 +99,18 @@ class Constants:
     def _storage(self, layer: Element, stated: Mapping[str, str]) -> Storage | None:
         if not stated.keys() >= _NEEDED_SET:
             missing = [name for name in _NEEDED if name not in stated]
-            self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")
+            self._findings.error(
+                "OV0202",
+                f"missing attributes of Const: {', '.join(missing)}",
+                layer,
+                "add them: a Const requires element_type, shape, offset and size",
+            )
             return None
         name = stated["element_type"].lower()
         if elements.storage_dtype(name) is None:
-            self._findings.error("OV0203", f"element_type: {name[:60]!r} is none of a Const", layer, "say f32, i64, …")
+            self._findings.error(
+                "OV0203", f"element_type {name[:60]!r} is not supported for a Const", layer, "say f32, i64, …"
+            )
             return None
         text = stated["shape"]
         if text not in self._shapes:
@@ -113,7 +120,10 @@ class Constants:
         for what, found in (("shape", shape), ("offset", start), ("size", size)):
             if found is None:
                 self._findings.error(
-                    "OV0303", f"{what} {stated[what][:60]!r} cannot be read", layer, "give numbers from 0"
+                    "OV0303",
+                    f"{what} {stated[what][:60]!r} is not an integer of 0 or more",
+                    layer,
+                    "set it to a byte count",
                 )
         if shape is None or start is None or size is None:
             return None
@@ -123,28 +133,33 @@ class Constants:
         count = prod(shape)
         needed = weights.length_of(name, count)
         if not budget.fits_in_memory(shape):
-            message = f"no memory holds the shape {list(shape)}"
-            self._findings.error("OV0304", message, layer, "correct its shape or size")
+            message = f"shape {list(shape)} exceeds the addressable memory"
+            self._findings.error("OV0304", message, layer, "correct the shape or the size")
             return None
         if needed is not None and needed > size:
             message = f"{budget.shown(count)} elements of {name} take {budget.shown(needed)} bytes, but size is {size}"
-            self._findings.error("OV0304", message, layer, "correct its shape or size")
+            self._findings.error("OV0304", message, layer, "correct the shape or the size")
             return None
         if self._file is None:
             if size == 0 and needed == 0:
                 return weights.nothing(name, shape)
             self._findings.error(
-                "OV0301", "its numbers are in a .bin that is not there", layer, "put it beside the .xml"
+                "OV0301",
+                "missing weight file: the constant's data is in a .bin file",
+                layer,
+                "place the .bin next to the .xml, with the same stem",
             )
             return None
         if start + size > self._file.size:
-            message = f"bytes {start} to {start + size} are not in the .bin, which has {self._file.size}"
-            self._findings.error("OV0302", message, layer, "the .bin belongs to another model, or is cut")
+            message = f"truncated weight file: bytes {start} to {start + size} expected, the .bin has {self._file.size}"
+            self._findings.error(
+                "OV0302", message, layer, "restore the .bin: it is truncated or belongs to another model"
+            )
             return None
         try:
             return weights.storage(self._file, start, size, name, shape)
         except weights.CorruptFileError as error:
-            self._findings.error("OV0305", f"the texts are damaged: {error}", layer, "write the model again")
+            self._findings.error("OV0305", f"corrupt string data: {error}", layer, "write the model again")
             return None
 
 

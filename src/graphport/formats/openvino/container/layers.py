@@ -370,7 +370,7 @@ def _fact(value: Value) -> TensorFact:
     fact: Fact = value.fact
     if isinstance(fact, TensorFact):
         return fact
-    message = f"{value.name} is {fact}, and IR files have tensors only"
+    message = f"{value.name} is {fact}, but OpenVINO IR supports only tensors"
     raise DiagnosticError(Diagnostic("OV0501", message, value.origin, "choose another format"))
 
 
@@ -388,7 +388,7 @@ def _type_name(value: Value) -> str:
         return "dynamic"
     name = elements.NAMES.get(dtype)
     if name is None:
-        message = f"{value.name} is {dtype}, which IR files do not have"
+        message = f"{value.name} is {dtype}, which OpenVINO IR does not support"
         raise DiagnosticError(Diagnostic("OV0501", message, value.origin, "choose another format"))
     return name
 

@@ -129,7 +129,7 @@ def _operator(line: str) -> Operator:
         head, separator, default = part.partition("=")
         spelling, kind = head.split(":")
         if kind not in get_args(Kind):
-            message = f"there is no kind {kind!r}"
+            message = f"unknown attribute kind {kind!r}"
             raise ValueError(message)
         keywords.append(Keyword(spelling, kind, default if separator else None))  # pyright: ignore[reportArgumentType]
         if spelling == BROADCAST:
@@ -201,7 +201,7 @@ def read(keyword: Keyword, text: str) -> Attribute:
 
 def _split_list(text: str) -> list[str]:
     if text.count(",") >= _MOST_ITEMS:
-        message = f"{text.count(',') + 1} entries are more than {_MOST_ITEMS}"
+        message = f"the list has {text.count(',') + 1} items, the limit is {_MOST_ITEMS}"
         raise UnreadableError(message)
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
@@ -230,11 +230,11 @@ def _int(text: str) -> int:
     stripped = text.strip()
     if _INT.fullmatch(stripped) is None:
         leading = _LEADING_INT.match(stripped)
-        message = f"{text[:60]!r} is no integer"
+        message = f"{text[:60]!r} is not an integer"
         raise UnreadableError(message, None if leading is None else _int(leading[0]))
     number = int(stripped)
     if not -(1 << 63) <= number < 1 << 64:
-        message = f"{stripped} has more than 64 bits"
+        message = f"{stripped} exceeds the int64 range"
         raise UnreadableError(message)
     return number
 
@@ -245,14 +245,14 @@ def _float(text: str) -> float:
         number = float(stripped.replace("_", "!"))
     except ValueError as error:
         leading = _LEADING_FLOAT.match(stripped)
-        message = f"{text[:60]!r} is no number"
+        message = f"{text[:60]!r} is not a number"
         raise UnreadableError(message, None if leading is None else float(leading[0])) from error
     if math.isnan(number):
         # OpenVINO takes it, and every result is NaN.
-        message = f"{text[:60]!r} is not a number; OpenVINO reads NaN"
+        message = f"{text[:60]!r} is not a number; OpenVINO reads it as NaN"
         raise UnreadableError(message)
     if math.isinf(number) and "inf" not in stripped:
-        message = f"{text[:60]!r} is more than 64 bits hold"
+        message = f"{text[:60]!r} exceeds the float64 range"
         raise UnreadableError(message)
     return number
 
@@ -272,7 +272,7 @@ def _enum(name: str, text: str) -> str:
     lower = text.lower()
     allowed = _ENUMS.get(name)
     if allowed is not None and lower not in allowed:
-        message = f"{text[:60]!r} is none of {', '.join(sorted(allowed))}"
+        message = f"{text[:60]!r}, expected one of {', '.join(sorted(allowed))}"
         raise UnreadableError(message)
     return lower
 
@@ -280,7 +280,7 @@ def _enum(name: str, text: str) -> str:
 def _type(text: str) -> DType | str | None:
     lower = text.lower()
     if not elements.is_element_type(lower):
-        message = f"{text[:60]!r} is no element type"
+        message = f"{text[:60]!r} is not an element type"
         raise UnreadableError(message)
     return None if lower in elements.OPEN else elements.DTYPES.get(lower, lower)
 

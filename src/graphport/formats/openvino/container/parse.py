@@ -60,14 +60,16 @@ def read_text(data: bytes, name: str) -> str:
         encoding = _ENCODINGS.get(stated, "")
         if not encoding:
             finding = Diagnostic(
-                "OV0002", f"the encoding {stated!r} is not read", Span(Source(name)), "save it as UTF-8"
+                "OV0002", f"unsupported encoding {stated!r}", Span(Source(name)), "save the file as UTF-8"
             )
             raise DiagnosticError(finding)
     try:
         return data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         place = Span(Source(name), None, None, f"byte {error.start}")
-        finding = Diagnostic("OV0002", f"the file is no {encoding.upper()}: {error.reason}", place, "save it as UTF-8")
+        finding = Diagnostic(
+            "OV0002", f"the file is not valid {encoding.upper()}: {error.reason}", place, "save the file as UTF-8"
+        )
         raise DiagnosticError(finding) from error
 
 
@@ -94,7 +96,7 @@ def parse(text: str, name: str, limits: Limits = DEFAULT) -> tuple[Element, Sour
         reason = ErrorString(error.code) or "not well-formed"
         place = tree.error_place
         finding = Diagnostic(
-            "OV0001", f"the XML is broken: {reason}", Span(source, place, place + 1), "restore the file"
+            "OV0001", f"malformed XML: {reason}", Span(source, place, place + 1), "restore the file: it is corrupt"
         )
         raise DiagnosticError(finding) from error
     return tree.root, source
@@ -112,7 +114,7 @@ def _check_tags(text: str, source: Source, limits: Limits) -> None:
     if count > limits.elements + 1:
         count -= text.count("</") + text.count("<!")
     if count > limits.elements + 1:
-        _refuse(source, 0, f"there are {count} elements", limits.elements)
+        _refuse(source, 0, f"the file has {count} elements", limits.elements)
     begin = text.find("<")
     while 0 <= begin < len(text) - _LONG:
         following = text.rfind("<", begin + 1, begin + _LONG)
@@ -134,7 +136,11 @@ def _check_tag(text: str, begin: int, end: int, source: Source, limits: Limits) 
 
 def _refuse(source: Source, at: int, what: str, limit: int) -> None:
     span = Span(source, at, at + 1)
-    raise DiagnosticError(Diagnostic("OV0004", f"{what}, more than {limit}", span, "a real model needs far fewer"))
+    raise DiagnosticError(
+        Diagnostic(
+            "OV0004", f"{what}, the limit is {limit}", span, "check the file: it is too large to be the XML of a model"
+        )
+    )
 
 
 def _has_names(children: list[Element], names: list[str]) -> bool:
@@ -186,8 +192,8 @@ class _Tree:
     def _doctype(self, *_: object) -> None:
         at = self._at(self._parser.CurrentByteIndex)
         span = Span(self._source, at, at + 1)
-        message = "the file declares a document type"
-        raise DiagnosticError(Diagnostic("OV0003", message, span, "remove the DOCTYPE: IR files have none"))
+        message = "document type declarations (DOCTYPE) are not supported"
+        raise DiagnosticError(Diagnostic("OV0003", message, span, "remove the DOCTYPE"))
 
     def _install(self) -> None:
         # A model has 20 elements per layer, so each event is handled in a single function.
@@ -235,8 +241,8 @@ class _Tree:
     def _refuse(self, depth: int, count: int) -> None:
         at = self._at(self._parser.CurrentByteIndex)
         if depth > self._limits.depth:
-            _refuse(self._source, at, f"{depth} elements are within each other", self._limits.depth)
-        _refuse(self._source, at, f"there are {count} elements", self._limits.elements)
+            _refuse(self._source, at, f"elements are nested {depth} levels deep", self._limits.depth)
+        _refuse(self._source, at, f"the file has {count} elements", self._limits.elements)
 
     def feed(self, begin: int, end: int, *, is_last: bool = False) -> None:
         """Parse a stretch of the text."""

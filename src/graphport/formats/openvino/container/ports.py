@@ -119,7 +119,12 @@ class PortReader:
         if known is None:
             known = normalize_integer(number)
             if known is None:
-                self._findings.error("OV0102", f"{number[:60]!r} is no number of a port", layer, "number them from 0")
+                self._findings.error(
+                    "OV0102",
+                    f"port id {number[:60]!r} is not an integer of 0 or more",
+                    layer,
+                    "set the id to an integer",
+                )
                 known = number
             self._known_ports[number] = known
         for dim in port.dims or ():
@@ -127,8 +132,10 @@ class PortReader:
                 self._known_dims.add(dim)
                 extent = leading_int(dim)
                 if extent is None or not -1 <= extent <= _LARGEST:
-                    message = f"{dim[:60]!r} is no dim"
-                    self._findings.error("OV0108", message, layer, "dims are numbers from 0, -1 where open")
+                    message = f"{dim[:60]!r} is not a dim"
+                    self._findings.error(
+                        "OV0108", message, layer, "write an integer of 0 or more, or -1 for a dynamic dim"
+                    )
         self._numbers[port] = known
         return known
 
@@ -155,12 +162,14 @@ class PortReader:
     def _claim(self, layer: Element, precision: str, dims: tuple[str, ...]) -> Claim:
         name = elements.name_of(precision)
         if not precision:
-            self._findings.error("OV0107", "a port of the layer has no precision", layer, "say FP32, I64, …")
+            self._findings.error("OV0107", "missing precision of a port", layer, "set precision to FP32, I64, …")
         elif not elements.is_element_type(name):
-            self._findings.error("OV0107", f"a port has the precision {precision[:60]!r}", layer, "say FP32, I64, …")
+            self._findings.error(
+                "OV0107", f"unknown precision {precision[:60]!r} of a port", layer, "set precision to FP32, I64, …"
+            )
         elif not elements.is_precision(precision):
-            message = f"{precision!r} is not the spelling of a precision in OpenVINO"
-            self._findings.warning("OV0107", message, layer, f"say {elements.precision_of(name)}")
+            message = f"{precision!r} is not an OpenVINO precision"
+            self._findings.warning("OV0107", message, layer, f"set precision to {elements.precision_of(name)}")
         dtype = elements.storage_dtype(name)
         if not dims:
             # A scalar has no dims, and neither has what may be of any rank.
@@ -174,8 +183,8 @@ class PortReader:
         if not isinstance(fact, TensorFact) or shape is None or fact.shape is None or shape == fact.shape:
             return
         if not _agrees(shape, fact.shape):
-            message = f"its input port {port[:60]} declares {claim.of(value.name)}, {value.name} is declared as {fact}"
-            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+            message = f"input port {port[:60]} declares {claim.of(value.name)}, but {value.name} is {fact}"
+            self._findings.warning("OV0112", message, layer, "correct the port; the reader ignores its declaration")
 
     def hold_against(self, layer: Element, output: Output, value: Value) -> None:
         """Report a difference between the port and the `data` of a Parameter or Const."""
@@ -183,11 +192,12 @@ class PortReader:
         if claim == fact or not isinstance(fact, TensorFact) or fact.dtype is None:
             return
         if claim.dtype not in (None, fact.dtype):
-            message = f"its port declares {claim.dtype}, its data {fact.dtype}"
-            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+            message = f"the output port declares {claim.dtype}, but the data is {fact.dtype}"
+            self._findings.warning("OV0112", message, layer, "correct the port; the reader ignores its declaration")
         if claim.shape is not None and fact.shape is not None and not _agrees(claim.shape, fact.shape):
-            message = f"its port declares {TensorFact(fact.dtype, output.claim.of(value.name).shape)}, its data {fact}"
-            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+            declared = TensorFact(fact.dtype, output.claim.of(value.name).shape)
+            message = f"the output port declares {declared}, but the data is {fact}"
+            self._findings.warning("OV0112", message, layer, "correct the port; the reader ignores its declaration")
 
 
 def normalize_integer(text: str) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 _PICTURE = 4
-_REMEDY = "subtract the means from the input yourself, and remove the section"
+_REMEDY = "remove the section, and subtract the means before you pass the input"
 
 
 class UnreadableError(ValueError):
@@ -37,7 +37,7 @@ def note(graph: Graph, net: Element, weights: MappedFile | None, findings: Findi
         numbers = {_position(channels[index], index): mean for index, mean in mean_values.items()}
         value.notes[MEAN_VALUES] = ArrayStorage(_array(value, numbers, weights, count=len(mean_values)))
     except UnreadableError as error:
-        findings.error("OV0007", f"the section pre-process cannot be applied: {error}", None, _REMEDY)
+        findings.error("OV0007", f"cannot apply the section pre-process: {error}", None, _REMEDY)
 
 
 def _input(graph: Graph, name: str) -> Value:
@@ -48,14 +48,14 @@ def _input(graph: Graph, name: str) -> Value:
         stated = layer.attributes.get("name") if isinstance(layer, Element) else value.name
         if name == stated or (not name and rank == _PICTURE):
             return value
-    message = f"there is no input {name[:60]!r}" if name else "it names no input, and none has four axes"
+    message = f"unknown input {name[:60]!r}" if name else "no input is named, and no input has rank 4"
     raise UnreadableError(message)
 
 
 def _position(channel: Element, index: int) -> int:
     text = channel.attributes.get("id", str(index)).strip()
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        message = f"{text[:60]!r} is no number of a channel"
+        message = f"channel id {text[:60]!r} is not an integer"
         raise UnreadableError(message)
     return int(text)
 
@@ -71,12 +71,12 @@ def _array(
     # The channel axis is 0 for a single image and 1 for a batch.
     axis = 0 if len(fact.shape) in (1, 3) else 1
     if count != fact.shape[axis] or sorted(elements) != list(range(count)):
-        message = f"it has means of {count} channels, {value.name} is {fact}"
+        message = f"means for {count} channels, but {value.name} is {fact}"
         raise UnreadableError(message)
     plane = tuple(dim if isinstance(dim, int) else -1 for dim in fact.shape[axis + 1 :])
     rows = [_mean(elements[channel], plane, weights) for channel in range(len(elements))]
     if len({row.shape for row in rows}) > 1:
-        message = "some channels have a number and some a picture"
+        message = "some channels have a scalar mean and some an image"
         raise UnreadableError(message)
     flat = np.stack(rows).astype(fact.dtype.numpy)
     return flat.reshape((1,) * axis + flat.shape[:1] + (plane if flat.ndim > 1 else (1,) * len(plane)))
@@ -89,14 +89,14 @@ def _mean(element: Element, plane: tuple[int, ...], weights: MappedFile | None) 
         try:
             return np.array(stated["value"].strip().replace("_", "!")).astype(np.float32)
         except ValueError as error:
-            message = f"{stated['value'][:60]!r} is no number"
+            message = f"{stated['value'][:60]!r} is not a number"
             raise UnreadableError(message) from error
     start, size = (_parse_int(stated.get(name, "")) for name in ("offset", "size"))
     if start is None or size is None or -1 in plane or size != 4 * math.prod(plane):
-        message = "a mean has neither a value nor as many bytes as a channel"
+        message = "a mean has neither a value nor data of the size of a channel"
         raise UnreadableError(message)
     if weights is None or start + size > weights.size:
-        message = f"bytes {start} to {start + size} are not in the .bin"
+        message = f"bytes {start} to {start + size} are outside of the .bin"
         raise UnreadableError(message)
     return np.frombuffer(weights.view(start, size), "<f4").reshape(-1)
 

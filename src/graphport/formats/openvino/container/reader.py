@@ -43,14 +43,16 @@ def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Dia
     try:
         state = place.stat()
         if not S_ISREG(state.st_mode):
-            what = "it is no file"  # a pipe would be waited for
+            what = "not a file"  # a pipe would be waited for
             raise DiagnosticError(
                 Diagnostic("IO0006", f"{path} cannot be read: {what}", Span(source), "check the path")
             )
         size = state.st_size
         if size > limits.size:
-            message = f"the file has {size} bytes, more than {limits.size}"
-            raise DiagnosticError(Diagnostic("OV0004", message, Span(source), "a real model needs far fewer"))
+            message = f"the file has {size} bytes, the limit is {limits.size}"
+            raise DiagnosticError(
+                Diagnostic("OV0004", message, Span(source), "check the file: the .xml has no weights and is small")
+            )
         data = contents(place)
         weights = _weights(place)
     except OSError as error:
@@ -81,10 +83,15 @@ def _read(data: bytes, name: str, weights: MappedFile | None, limits: Limits) ->
 def _version(net: Element, findings: Findings) -> str:
     version = net.attributes.get("version", "").strip()
     if net.tag.lower() != "net":
-        findings.error("OV0005", f"the root is called {net.tag[:60]!r}, not net", None, "this XML is no IR of OpenVINO")
+        findings.error(
+            "OV0005",
+            f"the root element is {net.tag[:60]!r}, expected net",
+            None,
+            "check the file: it is not an OpenVINO IR",
+        )
     elif version not in _VERSIONS:
-        stated = f"says version {version[:60]!r}" if version else "says no version"
-        findings.error("OV0006", f"the file {stated}", None, "versions 10 and 11 are read")
+        stated = f"has version {version[:60]!r}" if version else "has no version"
+        findings.error("OV0006", f"the file {stated}", None, "convert the model to IR version 10 or 11")
     raise_errors(findings.found)
     return version
 

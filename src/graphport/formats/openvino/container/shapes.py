@@ -38,7 +38,7 @@ def read_shape(text: str, name: str, lower: int = 1) -> tuple[Dim, ...] | None:
         return ()
     dims = text.split(",")
     if len(dims) > MOST_DIMS:
-        message = f"{len(dims)} dims are more than {MOST_DIMS}"
+        message = f"the shape has {len(dims)} dims, the limit is {MOST_DIMS}"
         raise UnreadableError(message)
     return tuple(_dim(dim.strip(), f"{name}.{axis}", lower) for axis, dim in enumerate(dims))
 
@@ -48,7 +48,7 @@ def _dim(text: str, name: str, least: int) -> Dim:
         return Symbol(name, least)
     match = _DIM.fullmatch(text)
     if match is None or not text:
-        message = f"{text!r} is no dim"
+        message = f"{text!r} is not a dim"
         raise UnreadableError(message)
     low, dots, high = match["low"], match["dots"], match["high"]
     if any(len(number or "") > 19 or int(number or 0) >= _LONGEST for number in (low, high)):
@@ -58,7 +58,7 @@ def _dim(text: str, name: str, least: int) -> Dim:
         return int(text)
     lower, upper = int(low or 0), int(high) if high else None
     if upper is not None and lower > upper:
-        message = f"{text!r} ends before it begins"
+        message = f"the upper bound of {text!r} is below the lower bound"
         raise UnreadableError(message)
     return lower if lower == upper else Symbol(name, lower, upper)
 

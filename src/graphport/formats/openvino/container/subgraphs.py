@@ -96,14 +96,16 @@ class _Maps:
             return ()
         numbers = [_integer(axis), *(_integer(entry.attributes.get(name, str(default))) for name, default in _SLICE)]
         if any(number is None for number in numbers):
-            self._findings.error("OV0401", "a port map has a number that cannot be read", self._layer)
+            self._findings.error("OV0401", "a port map has an attribute that is not an integer", self._layer)
         return tuple(number or 0 for number in numbers)
 
     def _position(self, known: dict[str | None, int], number: str | None, what: str) -> int | None:
         found = known.get(number)
         if found is None:
-            message = f"a port map names {what} {str(number)[:60]}, which does not exist"
-            self._findings.error("OV0401", message, self._layer, "it joins ports to Parameters and Results of the body")
+            message = f"a port map refers to {what} {str(number)[:60]}, which does not exist"
+            self._findings.error(
+                "OV0401", message, self._layer, "connect ports of the layer to Parameters and Results of the body"
+            )
         return found
 
 

@@ -140,7 +140,7 @@ class Texts(Storage):
     def _checked(self) -> tuple[int, ...]:
         head = self.count + 2
         if self.length < head * _FIELD:
-            message = f"{self.length} bytes cannot hold {self.count} texts"
+            message = f"{self.length} bytes are too few for {self.count} strings"
             raise CorruptFileError(message)
         header = struct.unpack(f"<{head}i", self.file.view(self.start, head * _FIELD))
         if header[0] != self.count:
@@ -148,10 +148,10 @@ class Texts(Storage):
             raise CorruptFileError(message)
         ends = header[1:]
         if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):
-            message = "the ends of its texts are out of order"
+            message = "the string offsets are not in ascending order"
             raise CorruptFileError(message)
         if head * _FIELD + ends[-1] > self.length:
-            message = f"its texts end at byte {head * _FIELD + ends[-1]} of {self.length}"
+            message = f"the strings end at byte {head * _FIELD + ends[-1]}, the data has {self.length} bytes"
             raise CorruptFileError(message)
         return ends
 

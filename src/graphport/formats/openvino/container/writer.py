@@ -53,16 +53,21 @@ def write(
             file cannot be written.
     """
     if ir_version not in (None, *_VERSIONS):
-        message = f"there is no version {ir_version} of IR files"
+        message = f"unsupported IR version {ir_version}"
         raise DiagnosticError(Diagnostic("OV0504", message, None, "choose 10 or 11"))
     if weights is not None and weights not in _STORED:
-        message = f"weights cannot be stored as {weights}"
+        message = f"unsupported weight type {weights}"
         raise DiagnosticError(Diagnostic("OV0506", message, None, f"choose {', '.join(_STORED)}"))
     target = Path(path)
     blob = target.with_suffix(".bin")
     if blob == target:
         raise DiagnosticError(
-            Diagnostic("OV0507", f"the weights are stored in {target.name}", None, "call the model .xml")
+            Diagnostic(
+                "OV0507",
+                f"the model cannot be written to {target.name}, the file of its weights",
+                None,
+                "use the extension .xml",
+            )
         )
     _check(graph, ir_opset)
     graph = _STORED[weights or "f32"](graph)
@@ -72,7 +77,7 @@ def write(
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(
-            Diagnostic("OV0508", message, Span(Source(str(path))), "check the folder and the room on it")
+            Diagnostic("OV0508", message, Span(Source(str(path))), "check the permissions and the free disk space")
         ) from error
 
 
@@ -99,14 +104,16 @@ def _check(graph: Graph, newest: int | None) -> None:
     for inner in walk(graph):
         for node in inner:
             if node.dialect != "openvino":
-                message = f"{node.op} is not an op type of OpenVINO"
-                findings[node.op] = Diagnostic("OV0505", message, node.origin, "lift the graph first")
+                message = f"{node.op} is not an OpenVINO op type"
+                findings[node.op] = Diagnostic(
+                    "OV0505", message, node.origin, "export the graph to the dialect openvino first"
+                )
                 continue
             if _is_newer(node, newest):
                 version, _, type = node.word.partition(".")
                 number = operators.set_of(version)
-                message = f"{type} is of operation set {number}, not of {newest}"
-                findings[node.op] = Diagnostic("OV0503", message, node.origin, f"allow set {number}")
+                message = f"{type} requires operation set {number}, the newest allowed set is {newest}"
+                findings[node.op] = Diagnostic("OV0503", message, node.origin, f"set ir_opset to {number}")
     if findings:
         raise DiagnosticError(*findings.values())
 

@@ -38,8 +38,8 @@ def before(graph: Graph) -> list[Diagnostic]:
     for node in graph:
         counts = differing_counts(node)
         if counts is not None:
-            message = f"{node.op} has {counts[0]} elements; of operands that are not cast first it has {counts[1]}"
-            help_ = "the specification can be read in two ways: give integers, or cast the result of a real Range"
+            message = f"{node.op} has {counts[0]} elements; without casting its operands first it has {counts[1]}"
+            help_ = "the specification is ambiguous: use integer operands, or cast the result of a float Range"
             findings.append(Diagnostic("OV0113", message, node.origin, help_, Severity.WARNING))
     return findings
 

@@ -39,7 +39,7 @@ def rule(word: str, newest: int) -> Older | None:
 
 def _only(claim: bool, what: str) -> None:  # noqa: FBT001  it is the sentence's first word
     if not claim:
-        message = f"older operation sets do not have {what}"
+        message = f"older operation sets do not support {what}"
         raise UnsupportedError(message)
 
 
@@ -68,7 +68,7 @@ def _attributes_of(node: Node) -> dict[str, Any]:
 def _x(node: Node, place: int = 0) -> Value:
     value = node.operand(place)
     if value is None:
-        message = f"{node.op} lacks operand {place}"
+        message = f"missing input {place} of {node.op}"
         raise UnsupportedError(message)
     return value
 
@@ -80,7 +80,7 @@ def _identity(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _average_pool(b: Builder, node: Node) -> tuple[Value, ...]:
-    _only(all(n == 1 for n in _attributes_of(node).get("dilations", ())), "averages of windows with gaps")
+    _only(all(n == 1 for n in _attributes_of(node).get("dilations", ())), "dilated average pooling")
     return _use_version("opset14.AvgPool", "dilations")(b, node)
 
 
@@ -93,8 +93,8 @@ def _rounded_pool(word: str, *dropped: str, **needed: Any) -> Older:
 
 
 def _max_pool(b: Builder, node: Node) -> tuple[Value, ...]:
-    _only(all(n == 1 for n in _attributes_of(node).get("dilations", ())), "windows with gaps")
-    _only(not any(value.uses or value.is_output for value in node.results[1:]), "the places of the largest")
+    _only(all(n == 1 for n in _attributes_of(node).get("dilations", ())), "dilated pooling")
+    _only(not any(value.uses or value.is_output for value in node.results[1:]), "the indices output of MaxPool")
     kept = {
         name: a for name, a in _attributes_of(node).items() if name not in ("dilations", "axis", "index_element_type")
     }
@@ -104,7 +104,7 @@ def _max_pool(b: Builder, node: Node) -> tuple[Value, ...]:
 
 def _pad(b: Builder, node: Node) -> tuple[Value, ...]:
     edges = [integers(node.operand(place)) for place in (1, 2)]
-    _only(all(side is not None and min(side, default=0) >= 0 for side in edges), "padding that takes away")
+    _only(all(side is not None and min(side, default=0) >= 0 for side in edges), "negative padding")
     return _use_version("opset1.Pad")(b, node)
 
 
@@ -123,7 +123,7 @@ def _top(b: Builder, node: Node) -> tuple[Value, ...]:
 def _emit_interpolate(b: Builder, node: Node) -> tuple[Value, ...]:
     """Emit sizes and scales; the mode selects one, and the other is filled in where it is known."""
     x, operand, axes = _x(node), _x(node, 1), node.operand(2)
-    (count,) = sizes(b.dims(operand), "how many axes are resampled")
+    (count,) = sizes(b.dims(operand), "the number of resampled axes")
     chosen = integers(axes)
     extents = [] if chosen is None else [b.dims(x)[axis] for axis in chosen]
     dims = [n for n in extents if isinstance(n, int)]
@@ -142,7 +142,7 @@ def _emit_interpolate(b: Builder, node: Node) -> tuple[Value, ...]:
 
 def _attended(b: Builder, node: Node) -> tuple[Value, ...]:
     q, k, v, mask, scale = (_x(node, place) for place in range(5))
-    _only(b.dims(mask) == (), "an attention with a mask")
+    _only(b.dims(mask) == (), "attention with a mask")
     return (attended(b, (q, k, v), scale, causal=bool(_attributes_of(node).get("causal"))),)
 
 
@@ -151,7 +151,7 @@ def _gather(b: Builder, node: Node) -> tuple[Value, ...]:
     x, indices, axis = _x(node), _x(node, 1), integers(node.operand(2))
     known = integers(indices)
     if known is None or min(known, default=0) < 0:
-        _only(axis is not None, "an axis that is not constant")
+        _only(axis is not None, "a non-constant axis")
         length = emit(b, "opset1.Convert", _length(b, x, (axis or (0,))[0]), destination_type=dtype_of(indices))
         is_negative = emit(b, "opset1.Less", indices, 0)
         indices = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", indices, length), indices)
@@ -169,7 +169,7 @@ def _length(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _gather_nd(b: Builder, node: Node) -> tuple[Value, ...]:
-    _only(_attributes_of(node).get("batch_dims", 0) < 2, "more than one axis of batches")
+    _only(_attributes_of(node).get("batch_dims", 0) < 2, "batch_dims above 1")
     return _use_version("opset5.GatherND")(b, node)
 
 
@@ -177,7 +177,7 @@ def _slice(b: Builder, node: Node) -> tuple[Value, ...]:
     x, rank = _x(node), len(b.dims(_x(node)))
     given = [integers(node.operand(place)) for place in range(1, 4)]
     axes = integers(node.operand(4)) if node.operand(4) is not None else tuple(range(len(given[0] or ())))
-    _only(axes is not None and all(each is not None for each in given), "slices that are not constant")
+    _only(axes is not None and all(each is not None for each in given), "non-constant slices")
     begins, ends, steps = [0] * rank, [0] * rank, [1] * rank
     begin_mask, end_mask = [1] * rank, [1] * rank
     for axis, start, stop, step in zip(axes or (), *(each or () for each in given), strict=True):
@@ -300,7 +300,7 @@ def _is_infinite(b: Builder, node: Node) -> tuple[Value, ...]:
 def _range(b: Builder, node: Node) -> tuple[Value, ...]:
     wanted = _attributes_of(node).get("output_type")
     types = {dtype_of(_x(node, place)) for place in range(3)}
-    _only(types == {wanted}, "numbers counted in another type")
+    _only(types == {wanted}, "operands whose type differs from output_type")
     return (emit(b, "opset1.Range", *node.inputs),)
 
 

@@ -60,7 +60,7 @@ def _is_per_channel(count: Dim, channel: Dim | None, last: Dim) -> bool:
         return False
     if isinstance(last, int) and isinstance(count, int) and last != count:
         return True
-    message = "whether a slope is one for each channel depends on an extent that is not known"
+    message = "unknown dim: the slope may be per channel or not"
     raise UnsupportedError(message)
 
 

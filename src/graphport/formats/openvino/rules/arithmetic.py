@@ -31,7 +31,7 @@ def _folded(b: Builder, op_type: str, operands: tuple[Value, ...]) -> Value:
         UnsupportedError: there are no operands.
     """
     if not operands:
-        message = f"{op_type} has no operands"
+        message = f"{op_type} has no inputs"
         raise UnsupportedError(message)
     return renamed(b, operands[0]) if len(operands) == 1 else reduce(partial(emit, b, op_type), operands)
 
@@ -167,7 +167,7 @@ def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
 def convert(b: Builder, x: Value, *, destination_type: DType | str | None = None) -> Value:
     """`x` in another element type."""
     if not isinstance(destination_type, DType):
-        message = f"there is no element type {destination_type or 'dynamic'}"
+        message = f"unsupported element type {destination_type or 'dynamic'}"
         raise UnsupportedError(message)
     own = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     if own in _UNCONVERTED and x.storage is not None:
@@ -189,7 +189,7 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
     del round_mode
     dtype = dtype_of(input)
     if to in _FOREIGN or dtype in _FOREIGN:
-        message = f"there is no element type {to if to in _FOREIGN else dtype}"
+        message = f"unsupported element type {to if to in _FOREIGN else dtype}"
         raise UnsupportedError(message)
     if not saturate:
         return None

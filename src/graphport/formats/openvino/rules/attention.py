@@ -133,7 +133,7 @@ def lift_attention(b: Builder, op: AttentionView) -> Lifted:
         q, key, value = _with_heads(b, q, counts[0]), _with_heads(b, key, counts[1]), _with_heads(b, value, counts[1])
     key = key if op.past_key is None else emit(b, "opset1.Concat", op.past_key, key, axis=2)
     value = value if op.past_value is None else emit(b, "opset1.Concat", op.past_value, value, axis=2)
-    (size,) = sizes(b.dims(q)[3:], "the size of a head")
+    (size,) = sizes(b.dims(q)[3:], "the head size")
     factor = 1 / sqrt(size) if op.scale is None else op.scale
     keys, values = (_repeated(b, each, b.dims(q, at_least=2)[1]) for each in (key, value))
     window = (op.left_window_size, 0 if op.is_causal else op.right_window_size)
@@ -176,7 +176,7 @@ def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, ca
 
 def _with_heads(b: Builder, x: Value, heads: int) -> Value:
     batch, length, width = b.dims(x, 3)
-    (columns,) = sizes([width], "the columns of all heads")
+    (columns,) = sizes([width], "the total size of all heads")
     shape = _copied(b, x, [batch, length, heads, columns // heads])
     return emitted_transpose(b, shape, [0, 2, 1, 3])
 
@@ -199,7 +199,7 @@ def _repeated(b: Builder, x: Value, queries: Dim) -> Value:
     count = b.dims(x, at_least=2)[1]
     if decide_equal(count, queries) is True:
         return x
-    (wanted, own) = sizes([queries, count], "the numbers of heads")
+    (wanted, own) = sizes([queries, count], "the head counts")
     return emitted_gather(b, x, np.repeat(np.arange(own), wanted // own).tolist(), 1)
 
 
@@ -264,7 +264,7 @@ def _widened(b: Builder, mask: Value, keys: Dim) -> Value:
     columns = b.dims(mask, at_least=1)[-1]
     if decide_equal(columns, keys) is not False:
         return mask
-    (missing,) = sizes([keys - columns], "the keys behind the end of a mask")
+    (missing,) = sizes([keys - columns], "the keys beyond the end of a mask")
     rank, dtype = len(b.dims(mask)), dtype_of(mask)
     none, more = vector(b, [0] * rank), vector(b, [0] * (rank - 1) + [missing])
     if dtype is DType.BOOL:
@@ -294,7 +294,7 @@ def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Rotary position embedding: rotate pairs of columns by the angles of their positions."""
     rank = len(b.dims(op.x))
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
-    (size,) = sizes(b.dims(heads)[3:], "the size of a head")
+    (size,) = sizes(b.dims(heads)[3:], "the head size")
     rotated = op.rotary_embedding_dim or size
     caches = op.cos_cache, op.sin_cache
     if op.position_ids is not None:
@@ -332,7 +332,7 @@ def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     rank = len(dims)
     at = op.axis % rank
     if at == 0:
-        message = "a cache along the batch"
+        message = "a cache that grows along the batch axis"
         raise UnsupportedError(message)
     steps = emitted_range(b, op.update, at)
     behind = [1] * (rank - at - 1)

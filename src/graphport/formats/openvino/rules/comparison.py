@@ -43,7 +43,7 @@ def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: 
     The rule `pdpd` broadcasts to `x` from the last axis, like NumPy if `x` has the full rank.
     """
     if auto_broadcast not in ("numpy", "none", "pdpd"):
-        message = f"a choice by the rule {auto_broadcast!r}"
+        message = f"auto_broadcast {auto_broadcast!r}"
         raise UnsupportedError(message)
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     if dtype not in _CHOSEN:

@@ -49,7 +49,9 @@ class _Slice(NamedTuple):
         """Refuse parts that overlap, have gaps or do not cover the axis."""
         whole = (self.start, self.end) == ((-1, 0) if self.is_backward else (0, -1))
         if not whole or abs(self.stride) != self.size or self.size < 1:
-            message = f"parts of {self.size} from {self.start} to {self.end} by {self.stride} do not tile the axis"
+            message = (
+                f"slices of {self.size} from {self.start} to {self.end} with stride {self.stride} do not tile the axis"
+            )
             raise UnsupportedError(message)
 
 
@@ -77,7 +79,7 @@ def if_(
         chosen = {outer: branch.outputs[inner] for outer, inner, *_ in outputs}
         returned = [_body_value(b, branch, chosen[place]) for place in range(b.count) if place in chosen]
         if len(returned) != b.count:
-            message = f"a body of If gives {len(returned)} of {b.count} results"
+            message = f"a body of If returns {len(returned)} values, expected {b.count}"
             raise ShapeError(message)
         branch.set_outputs(returned)
         branches.append(branch)
@@ -91,7 +93,7 @@ def _capture(body: Graph, given: dict[int, Value]) -> None:
         inputs[place].replace_uses(value)
         body.remove_input(inputs[place])
     if body.inputs:
-        message = f"the body input {body.inputs[0].name} has no operand"
+        message = f"the body input {body.inputs[0].name} is not connected to an input of the layer"
         raise ShapeError(message)
 
 
@@ -120,7 +122,7 @@ def tensor_iterator(
     """A body for each part of the operands that are cut."""
     parts = [(operands[outer], _Slice(*slice_)) for outer, _inner, *slice_ in inputs if slice_]
     if not parts:
-        message = "a TensorIterator without sliced operand has no trip count"
+        message = "a TensorIterator without a sliced input has no trip count"
         raise UnsupportedError(message)
     operand, slice_ = parts[0]
     op = OpBuilder(b)
@@ -183,7 +185,7 @@ class _Lowering:
             self._count(self._old[current_iteration])
         for value in self._old:
             if value.is_input:
-                message = f"the body input {value.name} has no operand"
+                message = f"the body input {value.name} is not connected to an input of the layer"
                 raise ShapeError(message)
         finals = {source: place for place, (source, _) in enumerate(carried)}
         stacked = {outer: (inner, slice_) for outer, inner, *slice_ in outputs if slice_ or inner not in finals}
@@ -203,7 +205,7 @@ class _Lowering:
             results[outer] = self._joined(value, _Slice(*slice_)) if slice_ else self._last_iteration(value)
         missing = [place for place in range(self._b.count) if place not in results]
         if missing:
-            message = f"the body gives no result {missing[0]}"
+            message = f"the body has no output {missing[0]}"
             raise ShapeError(message)
         return tuple(results[place] for place in range(self._b.count))
 
@@ -266,7 +268,7 @@ class _Lowering:
         slice_.check()
         b, fact = self._b, stacked.fact
         if not isinstance(fact, TensorFact) or fact.shape is None:
-            message = "the rank of a body output is not known"
+            message = "the rank of a body output is unknown"
             raise UnsupportedError(message)
         rank = len(fact.shape) - 1
         axis = slice_.axis % rank

@@ -44,7 +44,7 @@ def lift_loop(
     """Carried values come back by edges; stacked ones get an axis of 1, along which they are joined."""
     inner = copied(b, body)
     if any(value is None for value in v_initial):
-        message = "a value that a loop carries begins with nothing"
+        message = "a loop-carried value without an initial value"
         raise UnsupportedError(message)
     outside = list(captured(inner))
     carried = [value for value in v_initial if value is not None]
@@ -97,7 +97,7 @@ def lift_scan(
     """Export Scan as TensorIterator or Loop: parts have length 1, which the body squeezes."""
     operands = [value for value in initial_state_and_scan_inputs if value is not None]
     if len(operands) < len(initial_state_and_scan_inputs):
-        message = "a state begins with nothing"
+        message = "a state without an initial value"
         raise UnsupportedError(message)
     inner = copied(b, body)
     outside = list(captured(inner))

@@ -71,8 +71,8 @@ def _conv_transpose(b: Builder, op: Gradient, x: Value, w: Value, group: int, ou
         check_entries(rank, pads_begin=op.pads_begin, pads_end=op.pads_end)
         cut = list(zip(op.pads_begin or zeros, op.pads_end or zeros, strict=True))
     if output_shape is not None:
-        wanted = needed(output_shape, "the shape of what is painted")
-        dims = sizes(b.dims(x)[2:], "what is painted in a given shape")
+        wanted = needed(output_shape, "output_shape of a transposed convolution")
+        dims = sizes(b.dims(x)[2:], "the dims of a transposed convolution with output_shape")
         check_counts(rank, output_shape=wanted, input=dims)
         full = [
             (n - 1) * s + (k - 1) * d + 1 + e

@@ -84,7 +84,7 @@ def check_entries(rank: int, **lists: Sequence[int]) -> None:
     for name, given in lists.items():
         if given and len(given) != rank:
             message = f"{name} {tuple(given)} has {len(given)} entries for {rank} spatial axes"
-            raise ShapeError(message, f"{rank} are needed")
+            raise ShapeError(message, f"give {rank} values")
 
 
 def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]) -> Value:
@@ -210,7 +210,7 @@ def check_space(rank: int) -> None:
         UnsupportedError: there are more than three.
     """
     if rank > 3:
-        message = f"a window over {rank} axes; OpenVINO has them over 1 to 3"
+        message = f"a window over {rank} axes; OpenVINO supports 1 to 3"
         raise UnsupportedError(message)
 
 
@@ -306,7 +306,7 @@ def _lowest_first(b: Builder, filters: Value) -> Value:
     shape = sizes(b.dims(filters), "the shape of binary filters")
     count = prod(shape)
     if count % 8:
-        message = f"binary filters of {count} bits, which do not fill their last byte"
+        message = f"binary filters of {count} bits, expected a multiple of 8"
         raise UnsupportedError(message)
     swapped = b(Gather, reshaped(b, filters, [count // 8, 8]), vector(b, range(7, -1, -1)), axis=1)
     return reshaped(b, swapped, shape)

@@ -116,7 +116,7 @@ def suppression_9(
     """Boxes worth keeping, their batches, classes and scores, and how many there are."""
     sigma = 0.0 if soft_sigma is None else float_element(soft_sigma)
     if sigma is None:
-        message = "whether scores are lowered, which is not known before a run"
+        message = "a soft_nms_sigma that is not constant"
         raise UnsupportedError(message)
     if sigma > 0:
         count, _, floor = _limits(b, most, overlap, least)
@@ -140,7 +140,7 @@ def suppression_9(
 @NonMaxSuppressionView.lift("openvino")
 def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     if op.max_output_boxes_per_class is None:
-        message = "no box is selected"
+        message = "selection of no boxes"
         raise UnsupportedError(message)
     least = scalar(b, LOWEST, DType.FLOAT32) if op.score_threshold is None else op.score_threshold
     return emits(
@@ -191,7 +191,7 @@ def roi_align(
 ) -> Value:
     """ROI Align: pool each region to a grid of cells by mean or maximum of bilinear samples."""
     if mode != "avg" and op.sampling_ratio == 0:
-        message = "the largest of samples that are more for larger regions"
+        message = "max pooling with a sample count that depends on the region size"
         raise UnsupportedError(message)
     if aligned_mode == "half_pixel":
         rois = b(Add, rois, b.like(rois, 0.5))

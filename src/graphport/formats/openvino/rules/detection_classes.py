@@ -173,7 +173,7 @@ class _Table:
     ) -> tuple[Value, ...]:
         """Return rows of class, score and corners; box indices; and the number of detections per image."""
         if within not in ("none", "score", "classid") or across not in ("none", "score", "classid"):
-            message = f"detections sorted by {within} or {across}"
+            message = f"detections sorted by {within} within a class or {across} across classes"
             raise UnsupportedError(message)
         length = extent(b, self.boxes, 2)
         found, indices = best(b, marks, keep_top_k)

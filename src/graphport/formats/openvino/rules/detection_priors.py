@@ -99,7 +99,7 @@ class Priors(Attributes):
         count = self.count()
         found = [*self._fixed(), *self._sized()]
         if len(found) != count or not found:
-            message = f"{len(found)} boxes at a place, where {count} are announced"
+            message = f"{len(found)} boxes per position, but the attributes declare {count}"
             raise UnsupportedError(message)
         return found
 
@@ -194,7 +194,7 @@ def prior_box_clustered(
     """PriorBoxClustered: prior boxes of explicit widths and heights."""
     if len(width) != len(height) or not width:
         message = f"{len(width)} widths and {len(height)} heights"
-        raise ShapeError(message, "as many of both, and at least one")
+        raise ShapeError(message, "give equally many widths and heights, at least one")
     boxes = [_Prior(w / 2, h / 2) for w, h in zip(width, height, strict=True)]
     map_, whole = (cast(b, each, DType.FLOAT32) for each in (output_size, picture))
     sides = (step_h or step, step_w or step)

@@ -100,7 +100,7 @@ def generate_proposals(
 ) -> tuple[Value, ...]:
     """Region proposals of all images, their scores, and their number per image."""
     if nms_eta != 1:
-        message = "a threshold that adapts itself"
+        message = "an adaptive threshold (nms_eta below 1)"
         raise UnsupportedError(message)
     dtype, offset = dtype_of(anchors), 0.0 if normalized else 1.0
     pictures, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (pictures, anchors, deltas, scores))
@@ -220,7 +220,7 @@ def detectron_output(
 ) -> tuple[Value, ...]:
     """Detections in regions: boxes, classes and scores, padded with zeros; class 0 is background."""
     if class_agnostic_box_regression or len(deltas_weights) != 4:
-        message = "boxes that are moved alike for all classes, or without four weights"
+        message = "class-agnostic box deltas, or other than four delta weights"
         raise UnsupportedError(message)
     del picture
     dtype = dtype_of(regions)
@@ -296,7 +296,7 @@ def pyramid_features(
     """
     if not maps or len(pyramid_scales) < len(maps) or min(pyramid_scales) < 1:
         message = f"{len(maps)} maps with the scales {list(pyramid_scales)}"
-        raise ShapeError(message, "one positive scale for each map, and at least one map")
+        raise ShapeError(message, "give one positive scale per feature map, and at least one feature map")
     dtype = dtype_of(regions)
     rois = cast(b, regions, DType.FLOAT32)
     levels, has_area = _levels(b, rois, len(maps))

@@ -52,7 +52,7 @@ class Layer(Attributes):
             message = "keep_top_k is empty"
             raise ShapeError(message)
         if self.code_type.lower() not in (_CORNER, _CENTER):
-            message = f"boxes coded as {self.code_type!r}"
+            message = f"boxes of code_type {self.code_type!r}"
             raise UnsupportedError(message)
 
     @property

@@ -38,7 +38,7 @@ _NARROW = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.UINT8, DType.UI
 def truncated(number: Number, dtype: DType) -> Number:
     """Convert an operand for the sum: truncated for integer types, else float64."""
     if isinstance(number, float) and not math.isfinite(number):
-        message = f"a Range operand is {number}"
+        message = f"an operand of Range is {number}"
         raise ShapeError(message, "all three must be finite")
     return math.trunc(number) if dtype.is_integer else float(number)
 
@@ -57,7 +57,7 @@ def count(start: Number, stop: Number, step: Number, dtype: DType) -> int:
     """
     if _vanishes(step, dtype):
         message = f"a step of {step} is 0 as {dtype}"
-        raise ShapeError(message, "give a step that is not 0")
+        raise ShapeError(message, "use a nonzero step")
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         found = max(-((start - stop) // step), 0)
     else:
@@ -142,10 +142,10 @@ def _facts(*operands: Value) -> list[TensorFact]:
         fact = operand.fact
         if not isinstance(fact, TensorFact):
             message = f"{role} is {fact}"
-            raise ShapeError(message, "it must be a number")
+            raise ShapeError(message, "use a numeric type")
         if fact.shape is not None and fact.shape != ():
             message = f"{role} is a tensor of rank {len(fact.shape)}"
-            raise ShapeError(message, "it must be of rank 0")
+            raise ShapeError(message, "use a scalar")
         if fact.dtype is not None:
             _check_numeric(role, fact.dtype)
         found.append(fact)
@@ -155,7 +155,7 @@ def _facts(*operands: Value) -> list[TensorFact]:
 def _check_numeric(role: str, dtype: DType) -> None:
     if not (dtype.is_integer or dtype.is_floating) or dtype.bits < 8:
         message = f"{role} is {dtype}"
-        raise ShapeError(message, "it must be a number of 8 bits or more")
+        raise ShapeError(message, "use a numeric type of 8 bits or more")
 
 
 def _range(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Value:
@@ -172,7 +172,7 @@ def _range(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Va
         pace = truncated(given[2], dtype)
         if _vanishes(pace, dtype):
             message = f"a step of {pace} is 0 as {dtype}"
-            raise ShapeError(message, "give a step that is not 0")
+            raise ShapeError(message, "use a nonzero step")
     made = _integral(b, operands, given, dtype) if dtype.is_integer else _floating(b, operands, dtype)
     made.fact = _result_fact(made, given, dtype)
     return made

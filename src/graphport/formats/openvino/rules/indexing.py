@@ -224,7 +224,7 @@ def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axi
 def lift_slice(b: Builder, op: SliceView) -> Lifted:
     steps = op.steps
     if steps is None:
-        (count,) = sizes(b.dims(as_vector(b, op.starts)), "how many axes are sliced")
+        (count,) = sizes(b.dims(as_vector(b, op.starts)), "the number of sliced axes")
         steps = b.constant(np.ones(count, dtype_of(op.starts).numpy))
     return b.word("opset8.Slice", op.data, op.starts, op.ends, steps, *([] if op.axes is None else [op.axes]))
 
@@ -259,7 +259,7 @@ def reverse_sequence(b: Builder, x: Value, lengths: Value, *, batch_axis: int = 
 @lower("openvino", "opset1.Reverse")
 def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
     """Reverse axes given by index or by mask."""
-    found = needed(axes, "the axes to turn around")
+    found = needed(axes, "the reversed axes")
     reversed_axes = [axis for axis, mark in enumerate(found) if mark] if mode == "mask" else list(found)
     if not reversed_axes:
         return b(Identity, x)

@@ -62,7 +62,7 @@ def unique(
     count_element_type: DType = DType.INT64,
 ) -> tuple[Value, ...]:
     """Unique elements or slices, the index of the first occurrence, the inverse indices, and the counts."""
-    place = None if axis is None else needed_integer(axis, "the axis of what is unique")
+    place = None if axis is None else needed_integer(axis, "the axis of Unique")
     dtype = dtype_of(x)
     given = cast(b, x, _SORTED.get(dtype, dtype))
     values, first, inverse, counts = b.results(Unique, 4, given, axis=place, sorted=int(sorted))

@@ -137,7 +137,7 @@ def check_exact(terms: Sequence[Dim]) -> None:
         UnsupportedError: there are more terms than float32 adds exactly, or their number is not static.
     """
     if not all(isinstance(n, int) for n in terms) or prod(sizes(terms)) > 1 << 8:
-        message = "sums of more products than float32 holds exactly"
+        message = "integer dot products too long for exact sums in float32"
         raise UnsupportedError(message)
 
 

@@ -189,14 +189,14 @@ _WIDEST = 1024
 def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: float, size: int) -> Value:
     """`x` over a power of the squares around it, along the given axes together."""
     if size < 1:
-        message = f"a window of {size} entries"
+        message = f"a window of {size} elements"
         raise ShapeError(message)
     rank = len(b.dims(x))
     sorted_axes = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))
     if sorted_axes == [1] and size % 2 and rank == 4:
         return b(LRN, x, alpha=alpha, beta=beta, bias=bias, size=size)
     if size > _WIDEST:
-        message = f"a window of more than {_WIDEST} entries"
+        message = f"a window of more than {_WIDEST} elements"
         raise UnsupportedError(message)
     mean = _windowed_mean(b, b(Mul, x, x), sorted_axes, size)
     scale = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))

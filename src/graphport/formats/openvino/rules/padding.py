@@ -42,7 +42,7 @@ def pad(
 ) -> Value:
     """Entries added at both ends of each axis, or cut off where there are fewer than none."""
     if pad_mode == "symmetric":
-        begins, ends = (needed(pads, "padding with a mirror on the edge") for pads in (pads_begin, pads_end))
+        begins, ends = (needed(pads, "symmetric padding") for pads in (pads_begin, pads_end))
         check_counts(len(b.dims(x)), pads_begin=begins, pads_end=ends)
         return _symmetric(b, x, begins, ends)
     known = [integers(pads) for pads in (pads_begin, pads_end)]
@@ -76,7 +76,7 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
 def lift_pad(b: Builder, op: PadView) -> Lifted:
     rank = len(b.dims(op.data))
     known = integers(op.pads)
-    chosen = range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the axes that are padded")]
+    chosen = range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the padded axes")]
     if known is None:
         if op.mode == "wrap":
             return None
@@ -123,7 +123,7 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
             x = _wrapped_open(b, x, axis, begin, end)
             continue
         # Cropping comes first; the remainder is repeated.
-        reserve(length + max(begin, 0) + max(end, 0), what="places that are padded")
+        reserve(length + max(begin, 0) + max(end, 0), what="the padded axis")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
         indices = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
         x = emitted_gather(b, x, indices.tolist(), axis)
@@ -145,8 +145,8 @@ def lift_center_crop_pad(b: Builder, input_data: Value, shape: Value, *, axes: t
     """Padding that may be negative; the odd entry is at the end."""
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]
-    wanted = needed(shape, "the shape that is cut or filled up to")
-    own = sizes([b.dims(input_data)[axis] for axis in chosen], "an extent that is cut or filled up")
+    wanted = needed(shape, "the target shape of centered cropping or padding")
+    own = sizes([b.dims(input_data)[axis] for axis in chosen], "a cropped or padded dim")
     begins, ends = [0] * rank, [0] * rank
     for axis, n, m in zip(chosen, own, wanted, strict=True):
         begins[axis] = (m - n) // 2 if m >= n else -((n - m) // 2)

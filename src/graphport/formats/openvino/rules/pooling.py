@@ -78,7 +78,7 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
     Raises:
         UnsupportedError: whether they do is not known.
     """
-    dims = sizes(b.dims(x)[2:], "an extent that decides about the last window")
+    dims = sizes(b.dims(x)[2:], "a dim that determines the last window")
     pads = [sizes(side, "padding") for side in slid.pads]
     edges = _edges(dims, slid)
     if all(edge <= end for (_, edge), (_, end) in zip(edges, pads, strict=True)):
@@ -222,7 +222,10 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     """Export MaxUnpool: scatter entries into zeros; indices refer to the flattened output tensor."""
     rank = len(op.kernel_shape)
     steps, cut = op.strides or (1,) * rank, op.pads or (0,) * 2 * rank
-    lead, spatial = sizes(b.dims(op.x)[:2], "the maps"), sizes(b.dims(op.x)[2:], "the shape of what is pooled back")
+    lead, spatial = (
+        sizes(b.dims(op.x)[:2], "the feature maps"),
+        sizes(b.dims(op.x)[2:], "the shape of the unpooled tensor"),
+    )
     axes = zip(spatial, op.kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
     zeros = b.constant(np.zeros(reserve(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
@@ -231,5 +234,5 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     written = emitted_reshape(b, written, dims)
     if op.output_shape is None:
         return (written,)
-    wanted = needed(op.output_shape, "the shape of what is pooled back")
+    wanted = needed(op.output_shape, "the shape of the unpooled tensor")
     return (emitted_pad(b, written, [0] * len(dims), [out - n for out, n in zip(wanted, dims, strict=True)]),)

@@ -81,7 +81,7 @@ def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int,
     """
     _, channels, height, width = sizes(b.dims(x, 4), "the pooled shape")
     if channels != maps * cells**2:
-        message = f"{channels} maps for {maps} times {cells} by {cells} cells"
+        message = f"{channels} feature maps, expected {maps} times {cells} by {cells}"
         raise ShapeError(message)
     return height, width
 
@@ -123,7 +123,7 @@ def deformable_pooling(
     Source: OpenVINO DeformablePSROIPooling-1.
     """
     if mode != "bilinear_deformable":
-        message = f"pooling of moved regions of mode {mode!r}"
+        message = f"deformable region pooling of mode {mode!r}"
         raise UnsupportedError(message)
     height, width = _map_of_each_cell(b, x, output_dim, group_size)
     owners = cast(b, gather_index(b, rois, 0), DType.INT64)
@@ -151,7 +151,7 @@ def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, par
     _, pairs, *_ = sizes(b.dims(offsets, at_least=2), "the shape of offsets")
     classes = pairs // 2
     if classes < 1 or maps % classes:
-        message = f"offsets of {classes} classes for {maps} maps"
+        message = f"offsets of {classes} classes for {maps} feature maps"
         raise ShapeError(message)
     indices = np.arange(cells) * parts // cells
     found = reshaped(b, offsets, [-1, classes, 2, parts, parts])

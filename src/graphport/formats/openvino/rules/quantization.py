@@ -45,8 +45,8 @@ def fake_quantize(
     + output_low.
     """
     if levels < 2:
-        message = f"there are {levels} levels"
-        raise ShapeError(message, "two or more are needed")
+        message = f"levels is {levels}"
+        raise ShapeError(message, "set levels to 2 or more")
     limits = [_constant_of(limit) for limit in (input_low, input_high, output_low, output_high)]
     parameters = _as_bytes(x, limits, levels)
     if parameters is not None:
@@ -231,7 +231,7 @@ class _ParameterLayout:
 
     @staticmethod
     def _static(dims: Sequence[Dim]) -> tuple[int, ...]:
-        return sizes(dims, "the extents of a tensor with blocks")
+        return sizes(dims, "the dims of a block-wise quantized tensor")
 
 
 @DynamicQuantizeLinear.lift("openvino")

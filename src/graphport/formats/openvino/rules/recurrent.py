@@ -431,7 +431,7 @@ def _static_dim(b: Builder, x: Value, axis: int) -> int:
     dim = b.dims(x)[axis]
     if isinstance(dim, int):
         return dim
-    message = f"extent {axis} of {x.name} is {dim}, and it is the width of a layer"
+    message = f"dim {axis} of {x.name} is {dim}, but the layer needs a static size"
     raise UnsupportedError(message)
 
 

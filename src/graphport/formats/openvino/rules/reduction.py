@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims: int) -> Value:
     """The largest or least of no number, which OpenVINO's plugin does not make infinite."""
     fact = Builder(b.inference)(ReduceMax, data, axes, keepdims=keepdims).fact
-    shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of what is reduced")
+    shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of the reduced tensor")
     number = ends_of(dtype_of(data))[0 if largest else 1]
     return emit(b, "opset3.Broadcast", b.like(data, number), vector(b, shape), mode="numpy")
 
@@ -41,7 +41,7 @@ def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int
         return vector(b, range(len(b.dims(data))))
     axes = as_vector(b, axes)
     if integers(axes) is None and not isinstance(b.dims(axes, at_least=1)[0], int) and not noop_with_empty_axes:
-        message = "whether any axes are named depends on an extent that is not known"
+        message = "an unknown number of axes"
         raise UnsupportedError(message)
     return axes
 

@@ -41,11 +41,11 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
         ShapeError: two -1, an entry below -1, a 0 without a dim to copy, or different element counts.
     """
     if sum(entry == -1 for entry in pattern) > 1:
-        message = f"the shape {list(map(str, pattern))} leaves more than one dim open"
-        raise ShapeError(message, "only one entry may be -1")
+        message = f"the shape {list(map(str, pattern))} has more than one -1"
+        raise ShapeError(message, "use -1 for at most one dim")
     if any(decide_less(entry, -1) for entry in pattern):
-        message = f"the shape {list(map(str, pattern))} has an entry below -1"
-        raise ShapeError(message, "entries are -1, 0 and positive integers")
+        message = f"the shape {list(map(str, pattern))} has a dim below -1"
+        raise ShapeError(message, "use -1, 0 or positive dims")
     copied = frozenset(place for place, entry in enumerate(pattern) if special_zero and entry == 0)
     if source is None:
         least = 1 if special_zero else 0
@@ -53,8 +53,8 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
     farthest = max(copied, default=-1)
     if farthest >= len(source):
         stated = list(map(str, pattern))
-        message = f"entry {farthest} of the shape {stated} copies a dim of an operand of rank {len(source)}"
-        raise ShapeError(message, "a 0 copies the dim at its index")
+        message = f"dim {farthest} of the shape {stated} is 0 and copies a dim, but the operand has rank {len(source)}"
+        raise ShapeError(message, "use 0 only below the rank of the operand")
     dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]
     if special_zero:
         dims = resolve_copied_dims(source, dims)
@@ -67,8 +67,8 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
 
 def _check_count(source: tuple[Dim, ...], dims: list[Dim]) -> None:
     if not may_fill(source, dims):
-        message = f"{product(source)} elements do not fill the shape {list(map(str, dims))}"
-        raise ShapeError(message, "the number of elements must not change")
+        message = f"{product(source)} elements cannot have shape {list(map(str, dims))}"
+        raise ShapeError(message, "keep the number of elements")
 
 
 def _doubtful(source: tuple[Dim, ...], pattern: tuple[Dim, ...]) -> frozenset[int]:
@@ -93,11 +93,11 @@ def _inferred_dim(
     shared = product(dims[place] for place in positions if place < len(dims))
     fixed = product(entries[place] for place in positions if place < len(entries))
     if isinstance(fixed, int) and fixed == 0:
-        message = f"-1 in the shape {list(map(str, pattern))} is undefined with a dim that is 0"
+        message = f"-1 in the shape {list(map(str, pattern))} is ambiguous, because another dim is 0"
         raise ShapeError(message)
     if isinstance(shared, int) and isinstance(fixed, int) and shared % fixed:
         message = f"{shared} elements are not a multiple of {fixed}, which the shape {list(map(str, pattern))} fixes"
-        raise ShapeError(message, "the number of elements must not change")
+        raise ShapeError(message, "keep the number of elements")
     return shared // fixed
 
 
@@ -106,14 +106,14 @@ def reshape(b: Builder, data: Value, shape: Value, *, special_zero: bool = False
     """The elements of `data` in another shape."""
     fact, shape_fact = data.fact, shape.fact
     if not isinstance(fact, TensorFact) or not isinstance(shape_fact, TensorFact):
-        message = "Reshape takes tensors"
+        message = "Reshape requires tensors"
         raise ShapeError(message)
     if shape_fact.shape is not None and len(shape_fact.shape) != 1:
         message = f"the shape operand has rank {len(shape_fact.shape)}"
-        raise ShapeError(message, "it must have rank 1")
+        raise ShapeError(message, "use a tensor of rank 1")
     if shape_fact.dtype is not None and not shape_fact.dtype.is_integer:
         message = f"the shape operand has type {shape_fact.dtype}"
-        raise ShapeError(message, "it must be of integers")
+        raise ShapeError(message, "use an integer type")
     if shape_fact.elements is None:
         return _computed(b, data, shape, special_zero=special_zero)
     found = target(fact.shape, shape_fact.elements, special_zero=special_zero)

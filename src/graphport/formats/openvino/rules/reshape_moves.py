@@ -75,7 +75,7 @@ Size -> opset1.ReduceProd(opset3.ShapeOf(data), vector([0]), keep_dims=False)
 @lower("openvino", "opset1.Transpose")
 def transpose(b: Builder, x: Value, order: Value) -> Value:
     """The axes in another order; in reverse where the order is empty."""
-    perm = needed(order, "the order of a transposition")
+    perm = needed(order, "the permutation")
     return b(Transpose, x, perm=perm or None)
 
 
@@ -94,9 +94,9 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
     if not allow_axis_skip:
         return b(Squeeze, x, as_vector(b, axes))
     dims = b.dims(x)
-    wanted = [axis_index(axis, len(dims)) for axis in needed(axes, "axes of a squeeze that may skip some")]
+    wanted = [axis_index(axis, len(dims)) for axis in needed(axes, "allow_axis_skip of Squeeze")]
     if any(isinstance(dims[axis], Symbolic) for axis in wanted):
-        message = "whether an axis is squeezed depends on an extent that is not known"
+        message = "unknown dim: Squeeze may drop its axis or not"
         raise UnsupportedError(message)
     ones = [axis for axis in wanted if dims[axis] == 1]
     return b(Squeeze, x, vector(b, ones)) if ones else b(Identity, x)
@@ -119,7 +119,7 @@ def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value,
     place = needed_integer(axis, "the axis")
     length = b.dims(x)[axis_index(place, len(b.dims(x)))]
     if isinstance(length, int) and (num_splits < 1 or length % num_splits):
-        message = f"{length} entries are not {num_splits} equal parts"
+        message = f"{length} elements cannot be split into {num_splits} equal parts"
         raise ShapeError(message)
     return b.results(Split, num_splits, x, axis=place, num_outputs=num_splits)
 
@@ -184,7 +184,7 @@ def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None,
     if mode == "explicit" and mapping is not None:
         return b(Expand, _mapped(b, x, needed(mapping, "the mapping of axes"), target), shape)
     if mode not in ("numpy", "bidirectional", "explicit"):
-        message = f"broadcasting as {mode} does it"
+        message = f"broadcasting of mode {mode}"
         raise UnsupportedError(message)
     return b(Expand, x, shape)
 
@@ -230,7 +230,7 @@ def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> 
     axis = axis_index(axis, len(dims))
     length = dims[axis]
     if isinstance(length, int) and (group < 1 or length % group):
-        message = f"{length} entries are not {group} groups"
+        message = f"{length} elements cannot be split into {group} groups"
         raise ShapeError(message)
     before, behind = dims[:axis], dims[axis + 1 :]
     each = length // group if isinstance(length, int) else -1

@@ -83,7 +83,7 @@ def _planned(
     Raises:
         UnsupportedError: a parameter is not static.
     """
-    dims = sizes([b.dims(x)[axis] for axis in extents.axes], "an extent that is resampled")
+    dims = sizes([b.dims(x)[axis] for axis in extents.axes], "a resampled dim")
     half = len(dims)
     check_counts(2 * half, roi=corners)
     ends = [(0.0, 1.0)] * half if corners is None else list(zip(corners[:half], corners[half:], strict=True))

@@ -40,8 +40,8 @@ GridSample
 def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
     """Export AffineGrid: multiply the coordinates of the identity grid by each matrix."""
     known = size.fact.elements if isinstance(size.fact, TensorFact) else None
-    shape: Sequence[Dim] = known if known is not None else needed(size, "the size of a grid")
-    spatial = sizes(shape[2:], "an extent of a grid")
+    shape: Sequence[Dim] = known if known is not None else needed(size, "the grid size")
+    spatial = sizes(shape[2:], "a dim of the grid")
     reserve(*spatial, len(spatial) + 1)
     steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
     mesh = np.meshgrid(*steps, indexing="ij")

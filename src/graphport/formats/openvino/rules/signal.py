@@ -58,7 +58,7 @@ def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -
     """Return the axes, normalized for `rank`, with their signal lengths or `None`."""
     known_axes = [axis_index(axis, rank) for axis in needed(axes, "the axes of a transform")]
     if not known_axes:
-        message = "a transform along no axis"
+        message = "a transform without axes"
         raise ShapeError(message)
     if lengths is None:
         return [(axis, None) for axis in known_axes]
@@ -144,7 +144,7 @@ def stft(
     b: Builder, signal: Value, window: Value, frame_size: Value, frame_step: Value, *, transpose_frames: bool
 ) -> Value:
     """Half the spectra of windowed frames, frame by frame, or (`transpose_frames`) place by place in the spectrum."""
-    length = needed_integer(frame_size, "the size of a frame")
+    length = needed_integer(frame_size, "the frame size")
     is_single = len(b.dims(signal)) == 1
     x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
     step = as_scalar(b, as_int64(b, frame_step))
@@ -214,7 +214,7 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
 @STFTView.lift("openvino")
 def lift_stft(b: Builder, op: STFTView) -> Lifted:
     """Export STFT as gather, window and DFT; OpenVINO's STFT supports equal sizes and real signals only."""
-    step = needed_integer(op.frame_step, "the step between frames")
+    step = needed_integer(op.frame_step, "the frame step")
     dims = b.dims(op.signal)
     if op.onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
         return _emit_stft(b, op.signal, step, op.window, op.frame_length)
@@ -248,7 +248,7 @@ def _emit_stft(b: Builder, signal: Value, step: int, window: Value | None, frame
 
 def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:
     if frame_length is not None:
-        return needed_integer(frame_length, "the length of a frame")
+        return needed_integer(frame_length, "the frame length")
     if window is None:
         return sizes([whole], "the length of a signal")[0]
     return sizes(b.dims(window), "the length of a window")[0]
@@ -292,18 +292,18 @@ def istft(
     normalized: bool,
 ) -> Value:
     """The signal whose windowed frames have the spectra [*N, F, T, 2]: frames added up, divided by squared windows."""
-    size = needed_integer(frame_size, "the size of a frame")
-    step = needed_integer(frame_step, "the step between frames")
+    size = needed_integer(frame_size, "the frame size")
+    step = needed_integer(frame_step, "the frame step")
     if size < 1 or step < 1:
         message = f"frames of {size} with hop length {step}"
-        raise ShapeError(message, "both positive")
+        raise ShapeError(message, "use positive values")
     dtype, is_single = dtype_of(data), len(b.dims(data)) == 3
     x = cast(b, data, DType.FLOAT32)
     x = b(Unsqueeze, x, vector(b, [0])) if is_single else x
     frames = irdft(b, b(Transpose, x, perm=(0, 2, 1, 3)), vector(b, [2]), vector(b, [size]))
     (own,) = sizes(b.dims(window), "the length of a window")
     if own > size:
-        message = f"a window of {own} for frames of {size}"
+        message = f"a window of {own} elements for frames of {size}"
         raise ShapeError(message)
     weights = centered(b, cast(b, window, DType.FLOAT32), size)
     count = b(Shape, x, start=2, end=3)
