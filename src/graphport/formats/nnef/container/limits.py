@@ -10,6 +10,9 @@ from graphport.core import budget
 
 Bounds = TypeVar("Bounds")
 
+MOST_DIMS = 8
+"""The largest rank of a tensor file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -27,6 +27,7 @@ from graphport.formats.nnef.container.items import (
     regrouped,
     storage_of_items,
 )
+from graphport.formats.nnef.container.limits import MOST_DIMS
 from graphport.formats.nnef.container.syntax import Edition
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ MAGIC = b"\x4e\xef"
 VERSION = (1, 0)
 HEADER = 128
 """Bytes of a final header."""
-MOST_DIMS = 8
-"""The largest rank of a final header."""
 MOST_BYTES = 2**32 - 1
 """A final header counts the bytes of data in 32 bits, so do extents."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.formats.nnef.container.limits import MOST_DIMS
 from graphport.formats.nnef.container.original_text import original_of
 from graphport.formats.nnef.container.quantized import (
     QUANTIZATION,
@@ -344,7 +345,10 @@ def _quantization_of_node(node: Node) -> Quantization | None:
     zeros = np.zeros_like(numbers) if shift is None else _constant_array(shift) if _is_small(shift) else None
     axis = node.attributes.get("axis", 1)
     rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else None
-    if zeros is None or not isinstance(axis, int) or (numbers.size > 1 and axis < 0 and rank is None):
+    if zeros is None or not isinstance(axis, int):
+        return None
+    # Per-channel parameters are nested up to their axis, so the rank must be one that a tensor file can have.
+    if max(numbers.size, zeros.size) > 1 and (rank is None or rank > MOST_DIMS):
         return None
     place = axis + (rank or 0) if axis < 0 else axis
     arguments: dict[str, Attribute] = {
