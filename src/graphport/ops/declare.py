@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OPSET = 26
 """The canonical version of ai.onnx: the newest opset that ONNX Runtime accepts by default."""
+MAX_RESULTS = 1 << 16
+"""Most results of one node; attributes of a hostile file may declare 2^63 of them."""
 
 ShapeRule: TypeAlias = "Callable[..., Fact | Sequence[Fact | None]]"
 """The signature of an operator definition over facts instead of tensors; a body is a callable from facts to facts."""

@@ -11,9 +11,10 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.container.findings import EXPORT
 from graphport.formats.tensorflow.container.items import DEAD, Dead, Frame, Table, TensorList, Variable
 from graphport.formats.tensorflow.container.loops import build_loop
-from graphport.formats.tensorflow.container.records import MAX_RESULTS, FunctionRef
+from graphport.formats.tensorflow.container.records import FunctionRef
 from graphport.formats.tensorflow.container.results import isolate_results, refuse_writes, states
 from graphport.ir.graph import Graph, Value
+from graphport.ops.declare import MAX_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

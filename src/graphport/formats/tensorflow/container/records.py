@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from graphport.formats.tensorflow.container.operators import operator
 from graphport.formats.tensorflow.container.schema import dtype_of
 from graphport.formats.tensorflow.container.tensors import shape_of
+from graphport.ops.declare import MAX_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 Ref: TypeAlias = "tuple[str, int]"
 """A tensor: the name of a node or of an argument, and the index among the results of the node."""
-MAX_RESULTS = 1 << 16
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "BatchFunction"})
 
 

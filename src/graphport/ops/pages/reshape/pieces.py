@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Dim, Symbolic, ceil_div, decide_equal, decide_less
 from graphport.core.facts import OPEN, TensorFact, Unknown, number
-from graphport.ops.declare import ShapeError, op
+from graphport.ops.declare import MAX_RESULTS, ShapeError, op
 from graphport.ops.requirements import require
 from graphport.ops.shapes import axis_index, broadcast, same_dim
 from graphport.ops.types import ALL_4, INT64, Tensor, Types
@@ -75,6 +75,7 @@ def _split_sizes(dim: Dim, split: TensorFact) -> list[Dim]:
         count = split.dims[0]
         if isinstance(count, Symbolic):
             raise Unknown
+        _check_count(count)
         return [OPEN] * count
     lengths = list(split.elements)
     if any(decide_less(length, 0) for length in lengths):
@@ -87,6 +88,12 @@ def _split_sizes(dim: Dim, split: TensorFact) -> list[Dim]:
     return lengths
 
 
+def _check_count(count: int) -> None:
+    if count > MAX_RESULTS:
+        message = f"{count} results, expected at most {MAX_RESULTS}"
+        raise ShapeError(message)
+
+
 def _equal(dim: Dim, count: int | None) -> list[Dim]:
     if count is None:
         message = "split and num_outputs are both missing"
@@ -94,6 +101,7 @@ def _equal(dim: Dim, count: int | None) -> list[Dim]:
     if count < 1:
         message = f"num_outputs is {count}"
         raise ShapeError(message, "it is positive")
+    _check_count(count)
     part = ceil_div(dim, count)
     last = dim - part * (count - 1)
     if isinstance(last, int) and last < 0:
