@@ -93,7 +93,7 @@ def test_what_two_nodes_may_stand_for_has_no_partner():
     found = [add(b, "Relu", [y], name, (2,)) for name in ("p", "q")]
     assert partners(a, b) == {x: y}
     add(a, "Neg", [value], "p", (2,))
-    assert partners(a, b)[a.first.next.output] is found[0]
+    assert partners(a, b)[a.first_node.next.output] is found[0]
     assert partners(a, b)[value] is found[1]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.facts import TensorFact, number
+from graphport.core.facts import TensorFact, as_integer
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from tests import laws
@@ -74,7 +74,7 @@ def nnef(part: slice, folder: Path) -> Iterator[Case]:
         for value in graph.inputs:
             fact = value.fact
             assert isinstance(fact, TensorFact)
-            is_real, shape = fact.dtype is not None and fact.dtype.kind == "f", tuple(map(number, fact.dims))
+            is_real, shape = fact.dtype is not None and fact.dtype.kind == "f", tuple(map(as_integer, fact.dims))
             arrays.append(random.normal(size=shape) if is_real else random.integers(0, 2, shape))
         yield row["file"], graph, arrays
 

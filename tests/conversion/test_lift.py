@@ -166,7 +166,7 @@ def test_of_lengths_that_nothing_said_reads_only_their_readers_are_told():
     nodes = [node("Shape", ["x"], ["s"]), node("Neg", ["s"], ["n"]), node("Expand", ["x", "n"], ["y"])]
     graph = graph_of(nodes, [("y", None)])
     assert unsupported(graph, "madeup") == {"Expand": 1}
-    graph.add_output(graph.first.output)
+    graph.add_output(graph.first_node.output)
     assert unsupported(graph, "madeup") == {"Shape": 1, "Expand": 1}
     graph = graph_of([*nodes, node("Cast", ["s"], ["z"], to=1)], [("y", None), ("z", None)])
     assert unsupported(graph, "madeup") == {"Expand": 1, "Cast": 1}

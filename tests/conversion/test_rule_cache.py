@@ -204,7 +204,7 @@ def test_what_a_rule_made_is_made_again_in_the_same_order():
     assert made[0].attributes == {"n": 1}
     assert [value.fact for value in made[1].results] == [FACT, FACT]
     assert made[1].inputs == (made[0].output,)
-    added = net.graph.last.inputs[1]
+    added = net.graph.last_node.inputs[1]
     assert net.node.inputs == (made[1].results[1], added, made[0].output, net.x)
     assert added.storage.numpy().tolist() == [3.0]
     assert [value.name for value in net.graph.outputs] == ["y0"]
@@ -340,11 +340,11 @@ def test_as_much_is_remembered_as_there_is_room_for(monkeypatch):
     net = Net()
     for key in "abc":
         net.repetition.remember(
-            key, net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.state_before()
+            key, net.node, [net.made("One", net.x)], net.graph.last_node.previous.outputs, net.repetition.state_before()
         )
     assert [net.repetition.find(key) is not None for key in "abc"] == [False, False, True]
     net.repetition.remember(
-        "d", net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.state_before()
+        "d", net.node, [net.made("One", net.x)], net.graph.last_node.previous.outputs, net.repetition.state_before()
     )
     assert [net.repetition.find(key) is not None for key in "cde"] == [True, True, False]
 

@@ -294,15 +294,15 @@ def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_told():
 def test_what_somebody_asked_for_is_known():
     extents = Extents()
     a = Symbol("A")
-    assert extents.known((1, 2)) == (1, 2)
-    assert extents.known((1, a)) is None
+    assert extents.find_normalized((1, 2)) == (1, 2)
+    assert extents.find_normalized((1, a)) is None
     long = extents.settled(long_sum())
     extents.settled(a)
-    assert extents.known((3, a, long_sum())) == (3, a, long)
+    assert extents.find_normalized((3, a, long_sum())) == (3, a, long)
     extents.equate(a, 4)
-    assert extents.known((a,)) is None
+    assert extents.find_normalized((a,)) is None
     extents.settled(a)
-    assert extents.known((a,)) == (4,)
+    assert extents.find_normalized((a,)) == (4,)
 
 
 def test_definitions_are_counted_back_to_what_stands_for_nothing():
@@ -344,7 +344,7 @@ def test_a_copy_knows_the_same_and_learns_by_itself():
         extents.constraints,
     )
     assert (other.declared, other.definitions) == (extents.declared, extents.definitions)
-    assert other.known((long_sum(),)) == (long,)
+    assert other.find_normalized((long_sum(),)) == (long,)
     assert other.settled(maximum(maximum(a, b), c)) == maximum(a, c)
     assert str(other.fresh("n")) == "n3"
     other.equate(c, 5, place("five"))

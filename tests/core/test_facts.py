@@ -17,10 +17,10 @@ from graphport.core.facts import (
     SequenceFact,
     TensorFact,
     Unknown,
+    as_integer,
     closed,
-    is_open,
+    is_open_dim,
     named,
-    number,
     open_dim,
 )
 from graphport.core.storage import Storage, storage_of
@@ -55,13 +55,13 @@ def test_what_is_not_known_is_said_to_be_unknown():
         with pytest.raises(Unknown):
             getattr(UNKNOWN, ask)
     fact = TensorFact(DType.INT64, (2,), (N, 1))
-    assert fact.known == (N, 1)
+    assert fact.known_elements == (N, 1)
     with pytest.raises(Unknown):
-        _ = fact.numbers
-    assert TensorFact(DType.INT64, (2,), (4, 1)).numbers == (4, 1)
-    assert number(3) == 3
+        _ = fact.integer_elements
+    assert TensorFact(DType.INT64, (2,), (4, 1)).integer_elements == (4, 1)
+    assert as_integer(3) == 3
     with pytest.raises(Unknown):
-        number(N)
+        as_integer(N)
 
 
 def test_a_fact_is_static_where_every_dim_is_a_number():
@@ -146,7 +146,13 @@ def test_an_open_dim_has_the_bounds_that_are_known():
     assert bounds(open_dim(5)) == (0, 5)
     assert bounds(open_dim(0)) == (0, 0)
     assert bounds(open_dim(-1)) == bounds(open_dim(N)) == (0, None)
-    assert [is_open(dim) for dim in (OPEN, open_dim(3) + N, (N + OPEN) // 2, N, 4)] == [True, True, True, False, False]
+    assert [is_open_dim(dim) for dim in (OPEN, open_dim(3) + N, (N + OPEN) // 2, N, 4)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_open_dims_are_closed_with_their_bounds():

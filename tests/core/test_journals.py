@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked
 def write_pair(folder: Path, text: str) -> None:
     with together() as files:
         for name in ("m.bin", "m.xml"):
-            files.open(folder / name).write(text.encode())
+            files.open_file(folder / name).write(text.encode())
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_names_of_any_kind(tmp_path, monkeypatch, name):
     def write(text: bytes) -> None:
         with together() as files:
             for path in (weights, graph):
-                files.open(path).write(text)
+                files.open_file(path).write(text)
 
     for number in range(100):
         write(b"old")

@@ -77,7 +77,7 @@ def test_it_is_as_open_to_others_as_any_new_file(tmp_path):
 def write_pair(folder, stem, ending, content):
     with together() as files:
         for name in (f"{stem}.bin", f"{stem}{ending}"):
-            files.open(folder / name).write(content)
+            files.open_file(folder / name).write(content)
 
 
 def test_weights_of_another_graph_stay_and_those_of_the_same_are_replaced(tmp_path):
@@ -367,7 +367,7 @@ def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_told(tmp_path, mo
 def test_what_is_given_up_may_be_gone_already(tmp_path):
     def fail():
         with together() as files:
-            files.open(tmp_path / "a").write(b"half")
+            files.open_file(tmp_path / "a").write(b"half")
             files.moves[0][0].unlink()
             raise KeyError
 

@@ -140,8 +140,8 @@ def test_other_programs_find_no_mixture(tmp_path):
 
 def _write_pair(graph: Path, weights: Path, text: str) -> None:
     with together() as files:
-        files.open(weights).write(text.encode())
-        files.open(graph).write(text.encode())
+        files.open_file(weights).write(text.encode())
+        files.open_file(graph).write(text.encode())
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])

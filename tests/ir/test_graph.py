@@ -288,10 +288,10 @@ def test_a_body_that_another_node_has_taken_over_stays_when_the_first_goes():
 def test_nodes_come_in_order():
     graph, (a, b, c) = chain(3)
     assert order(graph) == ["v0", "v1", "v2"]
-    assert (graph.first, graph.last) == (a, c)
+    assert (graph.first_node, graph.last_node) == (a, c)
     assert (a.previous, a.next, b.previous, b.next, c.previous, c.next) == (None, b, a, c, b, None)
     assert repr(graph) == "<graph main: 3 nodes>"
-    assert (Graph().first, Graph().last, len(Graph()), list(Graph()), list(reversed(Graph()))) == (
+    assert (Graph().first_node, Graph().last_node, len(Graph()), list(Graph()), list(reversed(Graph()))) == (
         None,
         None,
         0,
@@ -367,7 +367,7 @@ def test_a_node_is_removed(place, expected):
     assert order(graph) == expected
     assert (node.graph, node.inputs, value.graph) == (None, (), None)
     del nodes[place]
-    assert [graph.first, graph.last] == nodes
+    assert [graph.first_node, graph.last_node] == nodes
 
 
 def test_a_node_whose_result_is_read_stays_as_it_is():
@@ -485,7 +485,7 @@ def test_all_nodes_may_be_removed_on_the_way():
         for gone in list(graph):
             graph.remove(gone)
         assert node is nodes[0]
-    assert (order(graph), graph.first, graph.last) == ([], None, None)
+    assert (order(graph), graph.first_node, graph.last_node) == ([], None, None)
 
 
 def test_an_input_is_replaced_in_its_place():

@@ -251,7 +251,7 @@ def test_a_node_becomes_another_operation_in_its_place():
     assert (a.op, a.word, a.dialect, a.attributes, a.has_notes) == ("nnef.elu", "elu", "nnef", {"alpha": 2.0}, False)
     attributes["alpha"] = 3.0
     assert a.attributes == {"alpha": 2.0}
-    assert (a.inputs, names(a.outputs), graph.first) == ((graph.inputs[0],), ["v0"], a)
+    assert (a.inputs, names(a.outputs), graph.first_node) == ((graph.inputs[0],), ["v0"], a)
     node, _ = branch(graph, graph.inputs[0])
     with pytest.raises(ValueError, match="has bodies"):
         node.restate("elu", "nnef", {})

@@ -806,6 +806,6 @@ def test_nans_of_64_bits_are_attributes():
 
 def test_a_node_knows_its_place_in_the_text():
     graph = from_text("graph g(%x: float32[2]) {\n  %y = nnef.relu(%x)\n  return %y\n}")
-    origin = graph.first.origin
+    origin = graph.first_node.origin
     assert (origin.line, origin.column) == (2, 8)
     assert origin.source.text[origin.start : origin.stop] == "nnef.relu"

@@ -43,8 +43,8 @@ def test_copies_stand_before_the_place_and_read_what_is_given():
     assert split.inputs == (total.output, x)
     assert [value is None for value in split.outputs] == [False, True, False]
     (innermost,) = inner.bodies()
-    assert innermost.last is not None
-    assert innermost.last.inputs == (total.output, h)
+    assert innermost.last_node is not None
+    assert innermost.last_node.inputs == (total.output, h)
     assert [moved[value] for value in body.outputs] == [split.results[1], inner.output]
     assert moved[body.inputs[0]] is h
     called = [value.name for value in (*graph.values(), *body.values())]

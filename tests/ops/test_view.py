@@ -56,7 +56,7 @@ def test_a_view_takes_nothing_that_its_page_does_not_know():
 
 def test_what_is_stated_is_what_differs_from_the_defaults():
     op = MaxPoolView(Value("x"), kernel_shape=(2,), ceil_mode=1, auto_pad="NOTSET")
-    assert op.stated() == {"kernel_shape": (2,), "ceil_mode": 1}
+    assert op.non_defaults() == {"kernel_shape": (2,), "ceil_mode": 1}
 
 
 def test_a_view_with_other_operands_is_another():

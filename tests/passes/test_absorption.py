@@ -299,7 +299,7 @@ def test_a_gemm_adds_what_broadcasts_to_its_result():
 
 def test_which_operators_take_a_map():
     weighted = {each.op: each.graph().first for each in [*AFTER.values(), *BEFORE.values()]}
-    other: Any = gp.from_onnx(model([node("Relu", "x", "y")], [info("x", [2])], [info("y", None)])).graph.first
+    other: Any = gp.from_onnx(model([node("Relu", "x", "y")], [info("x", [2])], [info("y", None)])).graph.first_node
     assert {op for op, each in weighted.items() if is_absorbing(each)} == set(weighted)
     assert {op for op, each in weighted.items() if is_foldable_before(each)} == {"Conv", "Gemm", "MatMul"}
     assert not is_absorbing(other)

@@ -67,13 +67,13 @@ def test_a_branch_that_its_readers_cannot_take_is_never_taken(is_first, reader, 
         graph, journal = gp.from_onnx(proto).graph, Journal()
         resolve_branches(graph, journal)
         verify(graph)
-        condition = graph.first.operands[0]
+        condition = graph.first_node.operands[0]
         assert condition.is_constant is (is_larger is not None)
         if is_larger is None:
             continue
         answer = is_larger is is_first
         assert condition.storage.numpy().tolist() == ([answer] if shape else answer)
-        assert graph.last.operands[0] is condition  # everybody in the graph reads it
+        assert graph.last_node.operands[0] is condition  # everybody in the graph reads it
         assert [note.text for note in journal.done] == [
             f"its condition is {str(answer).lower()} wherever what reads its result can be run"
         ]
@@ -88,7 +88,7 @@ def test_what_reads_behind_another_node_tells_too():
         model(nodes, [info("x", (3, 4)), info("c", [], B)], [info("y", None)], {"k": np.array([0])}, opset=18)
     ).graph
     resolve_branches(graph, Journal())
-    assert graph.first.operands[0].storage.numpy().tolist() is False
+    assert graph.first_node.operands[0].storage.numpy().tolist() is False
 
 
 def loop(count=2, body=None, more=(), condition="", outputs=("y",)):
@@ -174,7 +174,7 @@ def test_operators_of_others_and_bodies_behind_a_branch_tell_nothing():
         graph, journal = made(*more), Journal()
         resolve_branches(graph, journal)
         assert not journal.done
-        assert graph.first.operands[0].is_input
+        assert graph.first_node.operands[0].is_input
 
 
 def test_readers_are_asked_so_far_and_no_farther(monkeypatch):
@@ -185,4 +185,4 @@ def test_readers_are_asked_so_far_and_no_farther(monkeypatch):
             model(nodes, [info("x", (3, 4)), info("c", [], B)], [info("y", None)], {"k": np.array([0])}, opset=18)
         ).graph
         resolve_branches(graph, Journal())
-        assert graph.first.operands[0].is_constant is is_settled
+        assert graph.first_node.operands[0].is_constant is is_settled

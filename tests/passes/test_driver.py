@@ -96,8 +96,8 @@ def test_summaries_are_sentences():
 
 def test_nodes_of_bodies_count():
     graph = chain("Relu")
-    assert graph.first is not None
-    graph.first.set_attribute("body", chain("Neg", "Abs"))
+    assert graph.first_node is not None
+    graph.first_node.set_attribute("body", chain("Neg", "Abs"))
     assert count_nodes(graph) == 3
 
 
@@ -176,7 +176,7 @@ def counting(name: str, *changes: int, seen: list[str] | None = None) -> Pass:
         if seen is not None:
             seen.append(name)
         if left:
-            journal.did(graph.first or "", "done", left.pop(0))
+            journal.did(graph.first_node or "", "done", left.pop(0))
 
     return Pass(name, work, "exact")
 
@@ -254,10 +254,10 @@ def test_without_room_of_its_own_a_list_gets_some_only_where_something_is_wanted
 
 def test_bodies_and_their_weights_are_of_the_size():
     graph, body = weighty(900, 1), weighty(800, 1)
-    assert graph.first is not None
+    assert graph.first_node is not None
     for value in body.values():
         body.rename(value, f"{value.name}_inner")
-    graph.first.set_attribute("body", body)
+    graph.first_node.set_attribute("body", body)
     rooms, passes = wishing(least_room=1)
     run(graph, passes)
     assert rooms == [(900 + 800 + 200) // 10]
@@ -265,7 +265,7 @@ def test_bodies_and_their_weights_are_of_the_size():
 
 def test_facts_are_inferred_anew_where_something_was_done():
     def work(graph: Graph, journal: Journal) -> None:
-        first = graph.first
+        first = graph.first_node
         if first is not None and first.word == "Abs":
             first.word = "Shape"
             journal.did(first, "changed")

@@ -65,7 +65,7 @@ def test_operators_of_others_are_not_folded(op):
     storage = storage_of([-1.0], DType.FLOAT32)
     value = graph.add_constant("c", TensorFact.of(storage), storage)
     graph.append(Node(op, [value], [Value("y")], dialect="" if op == "Unheard" else "custom"))
-    graph.set_outputs([graph.first.output])
+    graph.set_outputs([graph.first_node.output])
     fold_constants(graph, Journal(room=1 << 20))
     assert len(graph) == 1
 
@@ -74,7 +74,7 @@ def test_a_constant_whose_numbers_are_not_at_hand_is_not_read():
     graph = Graph()
     value = graph.add_constant("c", TensorFact(DType.FLOAT32, (2,)), None)
     graph.append(Node("Relu", [value], [Value("y")]))
-    graph.set_outputs([graph.first.output])
+    graph.set_outputs([graph.first_node.output])
     journal = Journal(room=1 << 20)
     fold_constants(graph, journal)
     assert (ops(graph), journal.left) == (["Relu"], [])
@@ -123,7 +123,7 @@ def test_nodes_with_bodies_stay_and_what_is_in_them_is_folded():
     choice = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=other)
     graph, journal = folded([choice], room=1 << 20, c=np.array(True), w=some(3))
     assert ops(graph) == ["If"]
-    assert [len(body) for body in graph.first.bodies()] == [0, 0]
+    assert [len(body) for body in graph.first_node.bodies()] == [0, 0]
     assert len(journal.done) == 2
 
 
@@ -179,7 +179,7 @@ def test_an_operand_that_the_graph_returns_does_not_go():
     for is_returned in (False, True):
         graph, journal = gp.from_onnx(proto).graph, Journal()
         if is_returned:
-            graph.add_output(graph.first.operands[0])
+            graph.add_output(graph.first_node.operands[0])
         fold_constants(graph, journal)
         assert ("Neg" in ops(graph)) is is_returned
         assert journal.wanted == ([2000 - NODE_BYTES] if is_returned else [])
@@ -214,7 +214,7 @@ def test_results_of_unknown_size_are_computed_of_little(fact, monkeypatch):
         storage = storage_of([0.0, 1.0, 0.0, 2.0, 0.0, 3.0], DType.FLOAT32)
         value = graph.add_constant("c", TensorFact.of(storage), storage)
         graph.append(Node("NonZero", [value], [Value("y", fact)]))
-        graph.set_outputs([graph.first.output])
+        graph.set_outputs([graph.first_node.output])
         journal = Journal(room=1 << 20)
         fold_constants(graph, journal)
         assert len(graph) == (0 if is_folded else 1)

@@ -186,14 +186,14 @@ def constants_of(*storages, literal=(), noted=(), output=None):
         if index in noted:
             value.notes["kept"] = "as it is"
     graph.append(Node("Sum", values, [Value("y")]))
-    graph.set_outputs([graph.first.output, *([] if output is None else [values[output]])])
+    graph.set_outputs([graph.first_node.output, *([] if output is None else [values[output]])])
     journal = Journal()
     merge_duplicates(graph, journal)
     verify(graph)
     assert [str(note) for note in journal.done] == [
-        f"c{n}: is equal to {value.name}" for n, value in enumerate(graph.first.operands) if value.name != f"c{n}"
+        f"c{n}: is equal to {value.name}" for n, value in enumerate(graph.first_node.operands) if value.name != f"c{n}"
     ]
-    return [value.name for value in graph.first.operands]
+    return [value.name for value in graph.first_node.operands]
 
 
 ONE, SAME, OTHER = (storage_of(numbers, DType.FLOAT32) for numbers in ([1.0, 2.0], [1.0, 2.0], [1.0, 3.0]))
@@ -234,6 +234,6 @@ def test_numbers_that_are_not_at_hand_are_not_compared():
     graph = Graph()
     values = [graph.add_constant(f"c{n}", TensorFact(DType.FLOAT32, (2,)), None) for n in range(2)]
     graph.append(Node("Sum", values, [Value("y")]))
-    graph.set_outputs([graph.first.output])
+    graph.set_outputs([graph.first_node.output])
     merge_duplicates(graph, Journal())
-    assert graph.first.operands == values
+    assert graph.first_node.operands == values

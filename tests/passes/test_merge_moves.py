@@ -117,7 +117,7 @@ def test_cuts_that_are_not_said_stay_two():
         given = {name: np.array(each) for name, each in constants.items() if name != computed}
         graph = gp.from_onnx(model(two, inputs, [info("y", None)], given, opset=18)).graph
         merge_slices(graph, Journal())
-        assert graph.last.operands[0].name == "h"
+        assert graph.last_node.operands[0].name == "h"
     graph = read(two, **{name: np.array(each) for name, each in (numbers("p", 1) | numbers("q", 2)).items()})
     graph.inputs[0].fact = UNKNOWN
     merge_slices(graph, Journal())

@@ -32,10 +32,10 @@ def test_names_are_given_to_those_without_and_to_those_whose_another_has():
 
 def test_names_in_bodies_count():
     graph = chain(("Conv", "a"))
-    assert graph.first is not None
-    graph.first.set_attribute("body", chain(("Conv", "a")))
+    assert graph.first_node is not None
+    graph.first_node.set_attribute("body", chain(("Conv", "a")))
     name_nodes(graph, Journal())
-    (body,) = graph.first.bodies()
+    (body,) = graph.first_node.bodies()
     assert [each.name for each in graph] + [each.name for each in body] == ["a", "a_1"]
 
 
@@ -84,8 +84,8 @@ def test_what_wants_room_says_how_much():
 
 def test_bodies_of_nodes_that_are_gone_are_left():
     graph, seen = chain(("Loop", "l"), ("Neg", "n")), []
-    assert graph.first is not None
-    graph.first.set_attribute("body", chain(("Abs", "a")))
+    assert graph.first_node is not None
+    graph.first_node.set_attribute("body", chain(("Abs", "a")))
 
     def rule(node: Node) -> str | None:
         seen.append(node.word)
@@ -100,8 +100,8 @@ def test_bodies_of_nodes_that_are_gone_are_left():
 
 def test_operators_of_others_are_told_by_their_dialect():
     graph, seen = chain(("Relu", "")), []
-    assert graph.first is not None
-    graph.first.restate("Relu", "custom", {})
+    assert graph.first_node is not None
+    graph.first_node.restate("Relu", "custom", {})
     apply(graph, Journal(), lambda node: seen.append(node.op), {"Relu"})
     assert not seen
     apply(graph, Journal(), lambda node: seen.append(node.op), {"custom.Relu"})

@@ -176,7 +176,7 @@ def test_a_picture_is_resized_along_the_axes_that_change_alone(sizes, attributes
     constants = {"s": np.array(sizes, np.int64)}
     graph, _ = of_graph(nodes, [("x", [1, 3, 4, 5])], constants, [2, 3, 4, 5])
     assert constant_of(graph, "Resize", 3) == expected
-    assert graph.first.attributes.get("axes") == axes
+    assert graph.first_node.attributes.get("axes") == axes
     if axes == (2, 3):
         x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
         assert graph.outputs[0].fact.shape == (2, 3, 8, 10)

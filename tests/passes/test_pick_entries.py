@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphport as gp
-from graphport.passes.pick_entries import pick_entries
+from graphport.passes.pick_entries import merge_slice_squeeze
 from tests.draws import times
 from tests.every import every
 from tests.passes.alone import done
@@ -48,7 +48,7 @@ def test_one_entry_however_its_bounds_are_said_is_gathered(cut, is_from_behind, 
     source = gp.from_onnx(model(nodes, [info("x", X)], [info("y", None)], constants, opset=18))
     x = np.arange(24, dtype=np.float32).reshape(X)
     expected = gp.run(source, {"x": x}, backend="onnxruntime")["y"]
-    ops, _ = done(pick_entries, nodes, (("x", X),), **constants)
+    ops, _ = done(merge_slice_squeeze, nodes, (("x", X),), **constants)
     assert ops == ["Gather"]
     found, _ = gp.simplify(source, only=["pick-entries", "remove-dead"], verify=False)
     np.testing.assert_array_equal(gp.run(found, {"x": x}, backend="onnxruntime")["y"], expected)
@@ -68,7 +68,7 @@ def test_single_pieces_are_gathered_where_no_other_one_is_read(lengths, wanted):
         single = lengths[index] == 1
         nodes.append(node("Squeeze", f"p{index} s", f"y{index}") if single else node("Neg", f"p{index}", f"y{index}"))
     ops, _ = done(
-        pick_entries,
+        merge_slice_squeeze,
         nodes,
         (("x", (2, count, 3)),),
         outputs=[f"y{index}" for index in read],
@@ -83,17 +83,24 @@ def test_what_is_read_elsewhere_or_not_known_stays():
     cut = node("Slice", "x a b k", "h")
     squeeze = node("Squeeze", "h k", "y")
     known = {"a": np.array([1]), "b": np.array([2]), "k": np.array([1])}
-    assert done(pick_entries, [cut, squeeze], **known)[0] == ["Gather"]
-    assert done(pick_entries, [cut, squeeze], outputs=("y", "h"), **known)[0] == ["Slice", "Squeeze"]
+    assert done(merge_slice_squeeze, [cut, squeeze], **known)[0] == ["Gather"]
+    assert done(merge_slice_squeeze, [cut, squeeze], outputs=("y", "h"), **known)[0] == ["Slice", "Squeeze"]
     other = node("Neg", "h", "z")
-    assert done(pick_entries, [cut, squeeze, other], outputs=("y", "z"), **known)[0] == ["Slice", "Squeeze", "Neg"]
-    assert done(pick_entries, [cut, squeeze], (("x", (2, "N", 4)),), **known)[0] == ["Slice", "Squeeze"]
+    assert done(merge_slice_squeeze, [cut, squeeze, other], outputs=("y", "z"), **known)[0] == [
+        "Slice",
+        "Squeeze",
+        "Neg",
+    ]
+    assert done(merge_slice_squeeze, [cut, squeeze], (("x", (2, "N", 4)),), **known)[0] == ["Slice", "Squeeze"]
     two = node("Slice", "x a b k", "h")
     both = {"a": np.array([1, 1]), "b": np.array([2, 3]), "k": np.array([1, 2]), "s": np.array([1])}
-    assert done(pick_entries, [two, node("Squeeze", "h s", "y")], **both)[0] == ["Slice", "Squeeze"]
+    assert done(merge_slice_squeeze, [two, node("Squeeze", "h s", "y")], **both)[0] == ["Slice", "Squeeze"]
     # The axis that is squeezed is another one than the one that is cut.
     one = known | {"s": np.array([0])}
-    assert done(pick_entries, [cut, node("Squeeze", "h s", "y")], (("x", (1, 3, 4)),), **one)[0] == ["Slice", "Squeeze"]
+    assert done(merge_slice_squeeze, [cut, node("Squeeze", "h s", "y")], (("x", (1, 3, 4)),), **one)[0] == [
+        "Slice",
+        "Squeeze",
+    ]
 
 
 @pytest.mark.parametrize("missing", ["a", "k"])
@@ -111,5 +118,5 @@ def test_bounds_that_are_computed_stay(missing):
 def test_an_axis_that_only_the_piece_has_is_left_alone():
     nodes = [node("Reshape", "x to", "h"), node("Squeeze", "h one", "y")]
     constants = {"to": np.array([6, 4, 1]), "one": np.array([2])}
-    words, _ = done(pick_entries, nodes, [("x", (24,))], **constants)
+    words, _ = done(merge_slice_squeeze, nodes, [("x", (24,))], **constants)
     assert words == ["Reshape", "Squeeze"]

@@ -59,8 +59,8 @@ def test_constants_and_nodes_have_its_name():
         assert graph.outputs[0].name == "y"
     graph = gp.from_onnx(proto(SHAPES[4])).graph
     batchnorm_to_conv(graph, Journal())
-    assert graph.first.attributes == {"group": 4, "kernel_shape": (1, 1)}
-    assert graph.first.operands[1].name == "y.weight"
+    assert graph.first_node.attributes == {"group": 4, "kernel_shape": (1, 1)}
+    assert graph.first_node.operands[1].name == "y.weight"
 
 
 @pytest.mark.parametrize("work", [batchnorm_to_conv, batchnorm_to_scale])
@@ -96,7 +96,7 @@ def test_results_that_nobody_reads_go_with_it():
         graph, journal = gp.from_onnx(given).graph, Journal()
         work(graph, journal)
         assert reasons(journal) == ["it is in training mode and uses the statistics of its operand"]
-        graph.first.remove_attribute("training_mode")
+        graph.first_node.remove_attribute("training_mode")
         work(graph, Journal())
         assert "BatchNormalization" not in [each.op for each in graph]
         assert [value.name for each in graph for value in each.results][-1] == "y"

@@ -216,7 +216,7 @@ def test_sizes_have_to_make_up_the_extent(sizes, reason):
     graph = gp.from_onnx(
         model([SPLIT, AT], [info("x", (2, 7, 3))], [info("y", None)], {"sizes": [3, 4], "place": np.array(0)})
     ).graph
-    split = graph.first
+    split = graph.first_node
     split.set_input(1, add_constant(graph, np.array(sizes, np.int64), "others"))
     journal = Journal()
     resolve_sequences(graph, journal)

@@ -92,7 +92,7 @@ def test_a_top_that_is_its_bottom_is_a_new_value(tmp_path):
     net = Network("net")
     x = net.conv("conv", net.input("x", 1, 3, 4, 4), 3, 2, 1)
     net.relu("conv", x)
-    relu = gp.load(net.save(tmp_path)).graph.last
+    relu = gp.load(net.save(tmp_path)).graph.last_node
     assert relu.operands[0].name != relu.output.name
 
 
@@ -206,7 +206,7 @@ def test_parameters_that_are_computed_are_told():
 def test_epsilon_is_the_default_where_none_is_said():
     variance = {**norm(6), "var": np.full(6, 1e-5, np.float32)}
     result, _ = prepared([node("Conv", "x w", "h"), bn("h", "y")], {**W, **variance})
-    found = result.graph.first.operands[1].storage.numpy()
+    found = result.graph.first_node.operands[1].storage.numpy()
     expected = W["w"] * (norm(6)["scale"] / np.sqrt(np.float32(2e-5))).reshape(6, 1, 1, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
@@ -218,7 +218,7 @@ def test_a_transposed_convolution_is_scaled_group_by_group(group):
     result, report = prepared(nodes, {"w": w, **norm(12)})
     scale = norm(12)["scale"] / np.sqrt(norm(12)["var"] + 1e-5)
     whole = w.reshape(group, 6 // group, 12 // group, 2, 2) * scale.reshape(group, 1, -1, 1, 1)
-    np.testing.assert_allclose(result.graph.first.operands[1].storage.numpy(), whole.reshape(w.shape), rtol=1e-5)
+    np.testing.assert_allclose(result.graph.first_node.operands[1].storage.numpy(), whole.reshape(w.shape), rtol=1e-5)
     assert report.passed
 
 

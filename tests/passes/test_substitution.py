@@ -116,7 +116,7 @@ def graph_with(*names) -> tuple[Any, list[Any]]:
     storages = [storage_of([float(n)], DType.FLOAT32) for n in range(len(names))]
     values = [graph.add_constant(name, TensorFact.of(each), each) for name, each in zip(names, storages, strict=True)]
     graph.append(Node("Sum", values, [Value("y", TensorFact(DType.FLOAT32, (1,)))]))
-    graph.set_outputs([graph.first.output])
+    graph.set_outputs([graph.first_node.output])
     return graph, values
 
 

@@ -62,7 +62,7 @@ def test_what_differs_is_told_with_its_place(net, tmp_path):
     write_onnx(tmp_path / "other.onnx", other)
     proof = gp.verify(net, tmp_path / "other.onnx")
     assert not proof.passed
-    assert proof.outputs[0].first[1] == 2
+    assert proof.outputs[0].first_index[1] == 2
     assert str(proof).startswith("verification failed: the outputs differ: y ")
 
 

@@ -79,7 +79,7 @@ def test_the_squared_error_is_that_of_the_numbers(kind):
     x = _numbers(kind)
     state = _state(x)
     for part in (0.3, 0.7, 1.0):
-        qparams = activation_qparams(state.low * part, state.high * part, DType.UINT8, is_symmetric=False)
+        qparams = activation_qparams(state.minimum * part, state.maximum * part, DType.UINT8, is_symmetric=False)
         true = np.sum((qparams.nearest(x) - x).astype(np.float64) ** 2)
         assert squared_error(state.histogram, qparams) == pytest.approx(true, rel=0.05)
 
@@ -95,9 +95,9 @@ def test_the_least_error_is_nearly_that_of_exhaustive_search(kind, is_symmetric)
     def error(candidate):
         return np.sum((candidate.nearest(x) - x).astype(np.float64) ** 2)
 
-    lows = [0.0] if state.low >= 0 else state.low * parts
+    lows = [0.0] if state.minimum >= 0 else state.minimum * parts
     every = [
-        activation_qparams(float(low), state.high * float(part), qparams.dtype, is_symmetric=is_symmetric)
+        activation_qparams(float(low), state.maximum * float(part), qparams.dtype, is_symmetric=is_symmetric)
         for low in lows for part in parts
     ]  # fmt: skip
     assert error(qparams) <= 1.06 * min(error(candidate) for candidate in every)
@@ -111,7 +111,7 @@ def test_the_least_divergence_is_nearly_that_of_exhaustive_search(kind):
     folded = counts[half:] + counts[:half][::-1]
     folded[0] = folded[1]
     used = int(np.flatnonzero(folded).max()) + 1
-    levels = 128 if state.low < 0 else 256
+    levels = 128 if state.minimum < 0 else 256
     found = {stop: _divergence(folded[:used], stop, levels) for stop in range(levels, used + 1, 16)}
     low, high = least_divergence(state, DType.UINT8)
     chosen = max(high, -low)
@@ -188,7 +188,7 @@ def test_min_max_reaches_every_number():
 def test_the_moving_average_leaves_a_single_outlier_out():
     x = np.ones((50, 10), np.float32)
     x[10, 3] = 100
-    assert calibrate(_state(x), DType.UINT8, "moving-average").high < 10
+    assert calibrate(_state(x), DType.UINT8, "moving-average").max_value < 10
 
 
 def test_the_least_error_cuts_each_end_by_itself():
@@ -196,8 +196,8 @@ def test_the_least_error_cuts_each_end_by_itself():
     x = np.random.default_rng(0).uniform(0, 10, size=(20, 500)).astype(np.float32)
     x[3, :2] = -5
     qparams = calibrate(_state(x), DType.UINT4, "mse")
-    assert qparams.high > 9.5
-    assert qparams.low > -2
+    assert qparams.max_value > 9.5
+    assert qparams.min_value > -2
 
     def error(low, high):
         return float(

@@ -85,7 +85,7 @@ def test_a_method_quantizes_what_its_rule_says(case: Case):
     for method in Method:
         decisions = dispatch(graph, method)
         found = {node for node in graph if decisions[node].place is ComputeDomain.QUANTIZED}
-        assert found == rules.chosen(method), method
+        assert found == rules.select_nodes(method), method
 
 
 def test_whatever_the_method_shapes_and_bodies_stay():

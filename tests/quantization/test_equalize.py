@@ -168,7 +168,7 @@ def test_scales_behind_a_normalization_are_those_of_the_formula(strength):
     seen = np.abs(gp.run(found, nets.samples(found, 24), every_value=True)["n"]).max(axis=(0, 1)).astype(np.float64)
     a = seen / seen.max()
     rows = np.concatenate(
-        [np.abs(layer.numbers().T if layer.out_axis else layer.numbers()) for layer in region.readers]
+        [np.abs(layer.float_weight().T if layer.out_axis else layer.float_weight()) for layer in region.readers]
     )
     part = (rows * a / (rows * a).max(axis=1, keepdims=True)).max(axis=0)
     expected = a / part ** (1 - strength)

@@ -37,14 +37,14 @@ POINTS = [_point(1, 20, 0.4, 90), _point(2, 30, 0.45, 100), _point(3, 32, 0.7, 1
     (Goals(snr=39, latency=0.69), 3),
 ])  # fmt: skip
 def test_the_best_point_that_meets_the_goals_is_taken(goals, expected):
-    assert goals.chosen(POINTS).point == expected
+    assert goals.select_point(POINTS).point == expected
 
 
 def test_a_goal_is_met_by_the_lower_end_of_what_is_told_of_other_samples():
     points = [_point(1, 30.2, 0.4, margin=0.5), _point(2, 30.6, 0.5, margin=0.5), _point(3, 30.8, 0.6, margin=2)]
-    assert Goals(snr=30).chosen(points).point == 2
+    assert Goals(snr=30).select_point(points).point == 2
     assert Goals(snr=30).missed(points[1]) == 0
-    assert Goals(snr=30.5).chosen(points).point == 2
+    assert Goals(snr=30.5).select_point(points).point == 2
     assert Goals(snr=30.5).missed(points[1]) > 0
 
 
@@ -57,19 +57,19 @@ def test_a_goal_is_met_by_the_lower_end_of_what_is_told_of_other_samples():
 ])  # fmt: skip
 def test_a_goal_in_time_that_is_missed_gives_nothing_that_is_slower_than_the_source(goals, expected):
     """However near it is; what meets the goals may be slower, as may what was asked for without a time."""
-    assert goals.chosen(POINTS).point == expected
+    assert goals.select_point(POINTS).point == expected
 
 
 @pytest.mark.parametrize("goals", [Goals(latency=0.5), Goals(snr=60, latency=0.5), Goals(latency=1e-3, is_absolute=True), Goals()])  # fmt: skip
 def test_where_all_are_slower_the_quickest_is_taken(goals):
     slow = [_point(1, 20, 1.3), _point(2, 30, 1.2), _point(3, 70, 1.25)]
-    assert goals.chosen(slow).point == 2
+    assert goals.select_point(slow).point == 2
 
 
 def test_the_knee_is_not_slower_than_the_source():
     points = [_point(1, 20, 0.99), _point(2, 60, 1.01), _point(3, 61, 1.4)]
     assert knee(points).point == 1
-    assert Goals().chosen(points).point == 1
+    assert Goals().select_point(points).point == 1
 
 
 def test_the_point_that_is_wanted_is_on_the_front():
@@ -82,7 +82,7 @@ def test_the_point_that_is_wanted_is_on_the_front():
 
 def test_a_measure_of_ones_own_decides():
     points = [_point(1, 20, 0.4, metric=0.7), _point(2, 30, 0.5, metric=0.8)]
-    assert Goals(metric=0.75).chosen(points).point == 2
+    assert Goals(metric=0.75).select_point(points).point == 2
     assert Goals(metric=0.9).missed(points[1]) > 0
 
 
@@ -105,7 +105,7 @@ def test_a_number_is_that_of_the_same_point_though_times_differ():
 def test_without_times_the_knee_is_that_of_noise_and_bytes():
     points = [_point(1, 40, 0.4, 100), _point(2, 58, 0.4, 110), _point(3, 60, 0.4, 200)]
     untimed = [replace(each, latency=None, latency_ms=None) for each in points]
-    assert knee(untimed).point == Goals().chosen(untimed).point == 2
+    assert knee(untimed).point == Goals().select_point(untimed).point == 2
     assert knee([untimed[0], untimed[2]]).point == 1
 
 

@@ -67,7 +67,7 @@ def test_statistics_know_ends_of_channels_and_squares():
     state = _state(batches, axis=1)
     assert np.array_equal(state.lows, whole.min(axis=(0, 2)))
     assert np.array_equal(state.highs, whole.max(axis=(0, 2)))
-    assert (state.low, state.high) == (whole.min(), whole.max())
+    assert (state.minimum, state.maximum) == (whole.min(), whole.max())
     assert state.squares == pytest.approx(np.sum(whole.astype(np.float64) ** 2), rel=1e-5)
     assert (state.samples, state.elements) == (11, whole.size)
 
@@ -147,4 +147,4 @@ def test_memory_does_not_grow_with_samples():
 def test_an_empty_batch_changes_nothing():
     state = Statistics()
     state.add(np.zeros((0, 3), np.float32), samples=0)
-    assert (state.samples, state.low, state.high) == (0, 0.0, 0.0)
+    assert (state.samples, state.minimum, state.maximum) == (0, 0.0, 0.0)

@@ -36,15 +36,15 @@ def test_an_asymmetric_grid_reaches_both_ends_to_within_a_step(a, b):
     low, high = min(a, b, 0), max(a, b, 0)
     qparams = asymmetric(low, high, DType.UINT8)
     step = float(qparams.scale)
-    assert qparams.low <= low + step
-    assert qparams.high >= high - step
+    assert qparams.min_value <= low + step
+    assert qparams.max_value >= high - step
 
 
 @given(st.lists(reals, min_size=1, max_size=30), st.sampled_from([DType.UINT8, DType.INT8]))
 def test_numbers_inside_move_by_half_a_step_at_most(numbers, dtype):
     x = np.asarray(numbers, np.float32)
     qparams = asymmetric(float(x.min()), float(x.max()), dtype)
-    inside = (x >= qparams.low) & (x <= qparams.high)
+    inside = (x >= qparams.min_value) & (x <= qparams.max_value)
     gap = np.abs(qparams.nearest(x) - x)[inside]
     assert np.all(gap <= 0.5001 * qparams.scale + 1e-6 * np.abs(x[inside]))
 
@@ -76,7 +76,7 @@ def test_blocks_share_a_scale():
 def test_scales_that_are_powers_of_two_still_hold_the_range(bound):
     qparams = symmetric(bound, DType.INT8, power_of_two=True)
     assert np.log2(float(qparams.scale)) == round(np.log2(float(qparams.scale)))
-    assert qparams.high >= bound * (1 - 1e-6)
+    assert qparams.max_value >= bound * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(DType.FLOAT8E4M3FN, 448.0), (DType.FLOAT8E5M2, 57344.0)])
@@ -84,14 +84,14 @@ def test_narrow_floats_use_their_whole_range(dtype, most):
     qparams = symmetric(10.0, dtype)
     codes = qparams.codes(np.asarray([10.0, 1000.0], np.float32)).astype(np.float32)
     assert codes.tolist() == [most, most]
-    assert (qparams.low, qparams.high) == pytest.approx((-10.0, 10.0))
+    assert (qparams.min_value, qparams.max_value) == pytest.approx((-10.0, 10.0))
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT8E5M2])
 def test_what_is_infinite_steps_away_is_clipped_and_nothing_is_printed(dtype):
     qparams = symmetric(1e-30, dtype)
     found = qparams.nearest(np.asarray([-3e38, 0.0, 3e38], np.float32))
-    np.testing.assert_allclose(found, [qparams.low, 0.0, qparams.high])
+    np.testing.assert_allclose(found, [qparams.min_value, 0.0, qparams.max_value])
 
 
 def test_a_tensor_of_zeros_has_a_grid():

@@ -155,7 +155,7 @@ def test_a_shift_of_the_mean_is_taken_out():
     layer = _layer("head")
     r = np.random.default_rng(0)
     real = r.normal(size=(1, 4000, 8)).astype(np.float32)
-    matrix = layer.matrix(layer.numbers())
+    matrix = layer.matrix(layer.float_weight())
     found = rounding.offsets(layer, matrix, matrix, Rows(real, real + 0.5))
     assert np.allclose(found, layer.offsets() - 0.5 * matrix[0].sum(axis=1), atol=1e-4)
 
@@ -165,7 +165,7 @@ def test_a_shift_that_may_be_chance_is_not():
     r = np.random.default_rng(0)
     real = r.normal(size=(1, 24, 8)).astype(np.float32)
     noisy = real + r.normal(size=real.shape).astype(np.float32)
-    matrix = layer.matrix(layer.numbers())
+    matrix = layer.matrix(layer.float_weight())
     naive = (real - noisy).mean(axis=1) @ matrix[0].T
     found = rounding.offsets(layer, matrix, matrix, Rows(real, noisy)) - layer.offsets()
     assert np.sum(found**2) < 0.6 * np.sum(naive**2)
@@ -187,7 +187,7 @@ def test_rows_times_the_matrix_are_the_convolution(attributes):
     y = gp.run(found, {"x": x})["y"]
     places = np.arange(layer.count(x.shape))
     rows = layer.rows(x, places)
-    product_ = rows @ layer.matrix(layer.numbers()).swapaxes(1, 2)
+    product_ = rows @ layer.matrix(layer.float_weight()).swapaxes(1, 2)
     expected = y.reshape(2, group, 8 // group, -1).transpose(1, 0, 3, 2).reshape(group, -1, 8 // group)
     assert np.allclose(product_, expected, atol=1e-4)
     assert np.array_equal(layer.unmatrix(layer.matrix(w)), w)
@@ -197,7 +197,7 @@ def test_rows_times_the_matrix_are_the_convolution(attributes):
 @pytest.mark.parametrize("reach", ["full", "pairs", "reduced"])
 def test_weights_keep_to_the_codes_that_they_may_use(name, reach):
     layer = _layer(name)
-    weight = layer.numbers() * 3
+    weight = layer.float_weight() * 3
     qparams = weight_qparams(layer, weight, DType.INT8, per_channel=True, reach=reach)
     codes = nearest(qparams, layer, weight, reach=reach).astype(np.int32)
     assert np.abs(codes).max() <= (63 if reach == "reduced" else 127)
@@ -214,7 +214,7 @@ def test_depthwise_kernels_have_no_pairs():
 
 def test_blocks_of_a_weight_have_scales_of_their_own():
     layer = _layer("head")
-    weight = layer.numbers().copy()
+    weight = layer.float_weight().copy()
     weight[:, 4:] *= 100
     qparams = weight_qparams(layer, weight, DType.INT4, per_channel=True, block=4)
     assert qparams.scale.shape == (5, 2)

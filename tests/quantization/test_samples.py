@@ -118,7 +118,7 @@ def test_runs_of_several_inputs_with_other_layouts_are_whole():
 
 def test_samples_are_taken_and_left_out():
     samples = gather(_graph(), {"x": X})
-    assert np.array_equal(_stacked(samples.take(frozenset({1, 5}))), X[[1, 5]])
+    assert np.array_equal(_stacked(samples.select_samples(frozenset({1, 5}))), X[[1, 5]])
     rest = np.concatenate([inputs["x"] for inputs, _ in samples.runs(3, leave_out=frozenset({1, 5}))])
     assert np.array_equal(rest, X[[0, 2, 3, 4, 6]])
 

@@ -83,7 +83,7 @@ def test_the_range_is_the_one_of_the_least_noise_at_the_readers(name, seed):
     def noise(qparams):
         return float(np.sum(weights * (qparams.nearest(x) - x).astype(np.float64) ** 2))
 
-    tried = [activation_qparams(0.0, present.high * part, DType.UINT8, is_symmetric=False) for part in PARTS]
+    tried = [activation_qparams(0.0, present.max_value * part, DType.UINT8, is_symmetric=False) for part in PARTS]
     assert noise(chosen) == pytest.approx(min(map(noise, tried)), rel=1e-5)
 
     def true(qparams):
@@ -108,7 +108,7 @@ def test_channels_count_as_much_as_readers_amplify_them():
         )  # fmt: skip
         x = np.random.default_rng(0).uniform(0, 1, (4, 6, 5, 5)).astype(np.float32)
         x[0, 0, 0, 0] = 1.6
-        ranges[weight] = _searched(found, x, activation_qparams(0.0, 1.6, DType.UINT8, is_symmetric=False))[1].high
+        ranges[weight] = _searched(found, x, activation_qparams(0.0, 1.6, DType.UINT8, is_symmetric=False))[1].max_value
     assert ranges[0.01] < 1.2
     assert ranges[100.0] > 1.59
 
@@ -121,7 +121,7 @@ def test_what_went_wrong_before_counts():
     quantization = Quantization(decide_placement(found.graph, target("onnxruntime"), set(found.graph)))
     quantization.all_qparams[value] = activation_qparams(0.0, 1.0, DType.UINT8, is_symmetric=False)
     chosen = range_search(quantization, is_symmetric=False)(value, [real], [real + 0.125])
-    assert chosen.high == pytest.approx(0.87, abs=1e-3)
+    assert chosen.max_value == pytest.approx(0.87, abs=1e-3)
 
 
 def test_other_ranges_are_tried_too():

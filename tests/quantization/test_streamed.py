@@ -98,7 +98,7 @@ def test_codes_come_back_from_the_file_as_they_went():
 
     def rounded(node):
         asked.append(node)
-        weight = layer_of(node).numbers()
+        weight = layer_of(node).float_weight()
         qparams = symmetric(np.abs(weight).max(axis=0), DType.INT8, axis=1)
         return Weight(qparams, qparams.codes(weight), None)
 
@@ -115,4 +115,4 @@ def test_codes_come_back_from_the_file_as_they_went():
     weights[nodes[0]] = other
     assert not weights[nodes[0]].codes.any()
     assert asked == [node for node in nodes for _ in range(2)]
-    assert weights.get(graph.first if graph.first not in nodes else None) is None
+    assert weights.get(graph.first_node if graph.first_node not in nodes else None) is None

@@ -54,7 +54,7 @@ def test_what_new_samples_lose_beyond_a_range_is_told_from_it(kind, channels):
         state = _state(x)
         qparams = calibrate(state, DType.UINT8, "min-max")
         told.append(unseen_errors(state, qparams).sum())
-        lost.append(np.mean(np.sum(np.maximum(new - qparams.high, 0) ** 2, axis=1)))
+        lost.append(np.mean(np.sum(np.maximum(new - qparams.max_value, 0) ** 2, axis=1)))
     assert 1 / 3 < np.mean(told) / np.mean(lost) < 3
 
 
@@ -124,7 +124,7 @@ def test_ranges_do_not_depend_on_what_is_told_of_heavy_tails(kind, monkeypatch):
     monkeypatch.setattr(unseen, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)
     monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)
     after = [calibrate(state, DType.UINT8, "auto") for state in states]
-    assert [qparams.high for qparams in after] == [qparams.high for qparams in before]
+    assert [qparams.max_value for qparams in after] == [qparams.max_value for qparams in before]
 
 
 @pytest.mark.parametrize("kind", list(DRAWS))
@@ -136,7 +136,7 @@ def test_ranges_have_room_for_what_was_not_seen(kind, channels):
         state = _state(x)
         for method, found in (("min-max", plain), ("auto", roomy)):
             found.append(_noise(new, calibrate(state, DType.UINT8, method)).mean())
-        assert calibrate(state, DType.UINT8, "min-max").high == pytest.approx(state.high, rel=1e-3)
+        assert calibrate(state, DType.UINT8, "min-max").max_value == pytest.approx(state.maximum, rel=1e-3)
     assert np.mean(roomy) < 0.5 * np.mean(plain)
 
 
@@ -145,7 +145,7 @@ def test_values_that_never_go_further_get_no_room():
     x = np.clip(np.random.default_rng(3).normal(size=(40, 6)) * 5, 0, 6)
     x[:, 0], x[::2, :] = 6, np.maximum(x[::2, :], 6 - 1e-9)
     state = _state(np.clip(x, 0, 6))
-    assert calibrate(state, DType.UINT8, "auto").high <= 6 + 1e-4
+    assert calibrate(state, DType.UINT8, "auto").max_value <= 6 + 1e-4
     single = Statistics(1)
     single.add(x[:1].astype(np.float32), samples=1)
     assert unseen_errors(single, calibrate(single, DType.UINT8, "min-max")).sum() == 0

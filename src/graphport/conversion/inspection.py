@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.coverage import coverage
 from graphport.conversion.sampling import sample_graph
-from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
+from graphport.core.facts import UNKNOWN, TensorFact, Unknown, as_integer
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import Storage
 from graphport.core.table import Tabular, with_one_type
@@ -162,7 +162,7 @@ def _weights(graph: Graph) -> Iterator[Weight]:
                 yield _weight(value.name, value.storage)
         elif isinstance(value.fact, TensorFact) and value.fact.dtype is not None and value.fact.is_static:
             # The data is not available, but the file states the element count.
-            shape = tuple(map(number, value.fact.dims))
+            shape = tuple(map(as_integer, value.fact.dims))
             yield Weight(value.name, str(value.fact.dtype), shape, value.fact.dtype.size(prod(shape)))
     for name, storage in _weights_in_nodes(graph):
         if storage not in seen:

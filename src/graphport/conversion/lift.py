@@ -396,7 +396,7 @@ def _emit(graph: Graph, node: Node, state: _ExportState) -> list[_Unsupported]:
                 details = (refusal.cause, refusal.help, refusal.is_secondary)
             failed.append(_Unsupported(current, node, part, error, *details))
             continue
-        last = graph.last if following is None else following.previous
+        last = graph.last_node if following is None else following.previous
         while last is not None and last is not before:
             if not last.dialect:
                 pending.append(last)

@@ -85,7 +85,7 @@ class TensorFact:
         return len(self.dims)
 
     @property
-    def known(self) -> tuple[Dim, ...]:
+    def known_elements(self) -> tuple[Dim, ...]:
         """The elements.
 
         Raises:
@@ -96,9 +96,9 @@ class TensorFact:
         return self.elements
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def integer_elements(self) -> tuple[int, ...]:
         """The elements as plain integers; raises `Unknown` where one is symbolic, too."""
-        return tuple(number(element) for element in self.known)
+        return tuple(as_integer(element) for element in self.known_elements)
 
     @property
     def is_static(self) -> bool:
@@ -109,7 +109,7 @@ class TensorFact:
         return _NUMBERS.issuperset(map(type, shape)) or not any(isinstance(dim, Symbolic) for dim in shape)
 
     @property
-    def is_plain(self) -> bool:
+    def is_interchangeable(self) -> bool:
         """Whether the fact is only a dtype and a static shape: then equal facts are interchangeable."""
         return self.elements is None and self.reals is None and self.is_static
 
@@ -172,7 +172,7 @@ def open_dim(upper: Dim | None) -> Dim:
     return Symbol(_OPEN, 0, upper) if isinstance(upper, int) and upper >= 0 else OPEN
 
 
-def is_open(dim: Dim) -> bool:
+def is_open_dim(dim: Dim) -> bool:
     """Whether `OPEN` is a part of the dim."""
     return isinstance(dim, Symbolic) and any(variable.name == _OPEN for variable in dim.variables)
 
@@ -189,7 +189,7 @@ UNKNOWN = TensorFact(None, None)
 """The fact of a value without information, for example a result of an opaque node."""
 
 
-def number(dim: Dim) -> int:
+def as_integer(dim: Dim) -> int:
     """The dim as a plain integer.
 
     Raises:

@@ -106,7 +106,7 @@ class Replacing:
         self.moves: list[tuple[Path, Path]] = []
         self._stack = ExitStack()
 
-    def open(self, path: Path_) -> BinaryIO:
+    def open_file(self, path: Path_) -> BinaryIO:
         """Open a file that will be moved to `path`; the file opened last is the graph that the others belong to."""
         target = _target(path if self._graph is None else belonging(Path(path), self._graph))
         beside = temporary_path(target)
@@ -157,7 +157,7 @@ def replacing(path: Path_) -> Generator[BinaryIO]:
         OSError: the folder does not exist or is not writable, the disk is full, or `path` is a pipe or a device.
     """
     with together() as files:
-        yield files.open(path)
+        yield files.open_file(path)
 
 
 def temporary_path(path: Path) -> Path:

@@ -207,7 +207,7 @@ class MappedFile:
         if self.size == 0:
             return memoryview(b"")
         if self._map is None:
-            self._map = self._open()
+            self._map = self._open_pages()
         elif not self._is_steady and self._is_there() and self._map.is_cut():
             raise ChangedFileError(self._shortened(), self.path)
         return self._map.view(start, length)
@@ -232,7 +232,7 @@ class MappedFile:
         # Earlier views may have been used already; a late error is better than none.
         self._is_there()
 
-    def _open(self) -> Pages | Windows:
+    def _open_pages(self) -> Pages | Windows:
         with open(self._name, "rb", opener=open_movable) as file:
             status = os.fstat(file.fileno())
             if _identity(status) != self._identity or self._was_modified(status):

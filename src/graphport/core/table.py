@@ -20,7 +20,7 @@ def as_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of Markdown, whose marks in cells are escaped."""
-    table = [headings, ["---"] * len(headings), *([_plain(cell) for cell in row] for row in rows)]
+    table = [headings, ["---"] * len(headings), *([_escape_cell(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
@@ -48,7 +48,7 @@ def with_one_type(column: Sequence[int | str | None]) -> list[int | str | None]:
     return [None if each is None else str(each) for each in column]
 
 
-def _plain(cell: str) -> str:
+def _escape_cell(cell: str) -> str:
     marks = {ord(mark): f"\\{mark}" for mark in "\\|*_`<>[]#"}
     return " ".join(cell.split()).translate(marks)
 

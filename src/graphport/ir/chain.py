@@ -55,12 +55,12 @@ class Chain(Noted, Generic[N]):
         return self._length
 
     @property
-    def first(self) -> N | None:
+    def first_node(self) -> N | None:
         """The first node."""
         return self._first
 
     @property
-    def last(self) -> N | None:
+    def last_node(self) -> N | None:
         """The last node."""
         return self._last
 

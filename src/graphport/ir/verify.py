@@ -127,7 +127,7 @@ class _Verifier:
 def _list_faults(graph: Graph) -> Iterator[str]:
     count = 0
     previous: Node | None = None
-    node = graph.first
+    node = graph.first_node
     while node is not None:
         if node.previous is not previous:
             # Going on might never end.
@@ -137,7 +137,7 @@ def _list_faults(graph: Graph) -> Iterator[str]:
             yield f"{node!r} does not know that it is in graph {graph.name}"
         count += 1
         previous, node = node, node.next
-    if graph.last is not previous:
+    if graph.last_node is not previous:
         yield f"graph {graph.name} does not know its last node"
     if len(graph) != count:
         yield f"graph {graph.name} counts {len(graph)} nodes and has {count}"

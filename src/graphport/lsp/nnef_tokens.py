@@ -239,7 +239,7 @@ class TokenIndex:
             line, column = line - 1, sys.maxsize
         return found
 
-    def first(self, text: str) -> int:
+    def find_line(self, text: str) -> int:
         """Return the line of the first token `text`, or -1."""
         return next((place.line for place in self._with(text) if place.token.text == text), -1)
 

@@ -221,13 +221,13 @@ def _hover(server: Server, params: types.HoverParams) -> types.Hover | None:
     if token_at is not None:
         detail = nnef_completion.hover_text(token_at, text.tokens, text.analysis.facts)
     elif text.format in layer_lists.DIALECTS:
-        detail = layer_lists.hover_text(text.lines, text.format, params.position.line, _word_at(text, params.position))
+        detail = layer_lists.hover_text(text.lines, text.format, params.position.line, _token_at(text, params.position))
     else:
         detail = None
     return None if detail is None else types.Hover(types.MarkupContent(types.MarkupKind.Markdown, detail))
 
 
-def _word_at(text: OpenDocument, position: types.Position) -> str:
+def _token_at(text: OpenDocument, position: types.Position) -> str:
     """Return the run of characters around a position without blanks, quotes and colons."""
     line = text.lines[position.line] if position.line < len(text.lines) else ""
     at = code_point_column(line, position.character)
@@ -379,7 +379,7 @@ def _code_actions(server: Server, params: types.CodeActionParams) -> list[types.
         if name is not None and token_at is not None:
             title, edit = f"Change {token_at.token.text} to {name}", types.TextEdit(text.location(token_at).range, name)
         elif line is not None:
-            below = types.Position(text.tokens.first("version") + 1, 0)
+            below = types.Position(text.tokens.find_line("version") + 1, 0)
             title, edit = f"Add {line}", types.TextEdit(types.Range(below, below), f"{line}\n")
         else:
             continue

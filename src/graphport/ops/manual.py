@@ -128,7 +128,7 @@ class Emitted(NamedTuple):
     """Why every node of the op type is refused."""
 
     @property
-    def is_known(self) -> bool:
+    def is_import_known(self) -> bool:
         """Whether the import of the op type is known: its operators, or that it is refused."""
         return bool(self.operators or self.test or self.is_operand or self.refused)
 

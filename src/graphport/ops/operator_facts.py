@@ -243,7 +243,7 @@ class OperatorFacts(ABC):
 
     def _interned(self, fact: Fact) -> Fact:
         """Return the interned fact equal to `fact`, if both denote the same dims in every run."""
-        return self._shared.setdefault(fact, fact) if isinstance(fact, TensorFact) and fact.is_plain else fact
+        return self._shared.setdefault(fact, fact) if isinstance(fact, TensorFact) and fact.is_interchangeable else fact
 
     def page(
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int

@@ -237,7 +237,7 @@ def _emitted(
     if term.value in operands:
         value = operands.pop(term.value)
         if term.kind == "const":
-            return _plain_numbers(value)
+            return _python_value(value)
         return value
     keyword = page.signature.keywords.get(term.value)
     if keyword is None:
@@ -249,13 +249,13 @@ def _emitted(
 
 def constant_numbers(value: Value) -> tuple[int, ...] | None:
     """Return the elements of a small constant, flattened; `None` if they are not known."""
-    found = _plain_numbers(value)
+    found = _python_value(value)
     if found is _CANNOT:
         return None
     return tuple(found) if is_sequence(found) else (found,)
 
 
-def _plain_numbers(value: Value) -> Any:
+def _python_value(value: Value) -> Any:
     fact = value.fact
     if isinstance(fact, TensorFact) and fact.elements is not None and all(isinstance(x, int) for x in fact.elements):
         return fact.elements if fact.shape else fact.elements[0]
@@ -289,7 +289,7 @@ def _operand(builder: Builder, types: Any, value: Any) -> Value | None:
 def _attribute(builder: Builder, op_type: str, value: Any) -> Attribute:
     if not hasattr(value, "fact"):
         return value
-    found = _plain_numbers(value)
+    found = _python_value(value)
     if found is _CANNOT:
         message = f"{op_type}: {value.name} must be a constant"
         raise ShapeError(message)

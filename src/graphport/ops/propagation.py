@@ -182,7 +182,7 @@ def _takes_elements(fact: Fact | None) -> bool:
 
 
 def _array(fact: TensorFact) -> np.ndarray[Any, Any]:
-    elements, dtype = fact.known, fact.dtype
+    elements, dtype = fact.known_elements, fact.dtype
     if dtype is not None and not any(isinstance(dim, Symbolic) for dim in elements):
         return np.array(elements, dtype.numpy).reshape(_element_shape(fact))
     array = np.empty(len(elements), object)

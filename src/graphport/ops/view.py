@@ -36,7 +36,7 @@ class View(Generic[T]):
 
     operator: ClassVar[str]
 
-    def stated(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """The attributes that differ from their defaults, by name."""
         attributes = (field for field in fields(self) if field.kw_only)  # pyright: ignore[reportArgumentType]  a view is a dataclass
         values = ((field, getattr(self, field.name)) for field in attributes)

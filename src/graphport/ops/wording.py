@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import MOST_TEXT, parse_sympy, symbols
-from graphport.core.facts import UNKNOWN, OptionalFact, TensorFact, closed, is_open
+from graphport.core.facts import UNKNOWN, OptionalFact, TensorFact, closed, is_open_dim
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -84,16 +84,16 @@ class Wording:
         shape, elements = fact.shape, fact.elements
         is_own = False
         if shape is not None and not _NUMBERS.issuperset(map(type, shape)):
-            known = self.extents.known(shape)
+            known = self.extents.find_normalized(shape)
             if known is None:
-                is_own = any(map(is_open, shape))
+                is_own = any(map(is_open_dim, shape))
                 stated = self.declared(claim) if isinstance(claim, TensorFact) else claim
                 names = _names_in(stated, len(shape))
                 known = tuple(self._dim(dim, name, axis, names[axis]) for axis, dim in enumerate(shape))
             shape = known
         if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
-            known = self.extents.known(elements)
-            is_own = is_own or (known is None and any(map(is_open, elements)))
+            known = self.extents.find_normalized(elements)
+            is_own = is_own or (known is None and any(map(is_open_dim, elements)))
             elements = tuple(self._dim(dim, name, 0, None) for dim in elements) if known is None else known
         if shape == fact.shape and elements == fact.elements:
             return fact, False
@@ -102,7 +102,7 @@ class Wording:
     def _dim(self, dim: Dim, name: str, axis: int, claimed: str | None) -> Dim:
         if isinstance(dim, int):
             return dim
-        if not is_open(dim):
+        if not is_open_dim(dim):
             return self.extents.settled(dim, claimed, self._reserve)
         self._reserve()
         own = claimed if claimed is not None and claimed not in self.extents.declared else _short(name, axis)

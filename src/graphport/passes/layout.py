@@ -77,7 +77,7 @@ def _let_in(graph: Graph, value: Value, order: tuple[int, ...]) -> None:
     result = Value(graph.fresh(value.name), value.fact)
     value.replace_uses(result)
     node = Node("Transpose", [value], [result], {"perm": _inverse(order)}, origin=value.origin)
-    first = graph.first
+    first = graph.first_node
     graph.append(node) if first is None else graph.insert_before(first, node)
     value.fact = _permuted(value, order)
 

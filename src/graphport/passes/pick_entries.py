@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
 
-def pick_entries(graph: Graph, journal: Journal) -> None:
+def merge_slice_squeeze(graph: Graph, journal: Journal) -> None:
     """Replace a Slice of length 1, or a Split into such slices, and the following Squeeze by a Gather.
 
     Before  h = Slice(x, [1], [2], [0]);  y = Squeeze(h, [0])      or      _, h = Split(x, [1, 1], axis=0)

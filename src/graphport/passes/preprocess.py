@@ -164,7 +164,7 @@ class _ChainBuilder:
     def __init__(self, graph: Graph, value: Value, fact: TensorFact) -> None:
         self._graph = graph
         self._old = value
-        self._first = graph.first
+        self._first = graph.first_node
         name = value.name
         graph.rename(value, graph.fresh(name))
         self._given = self._last = Value(name, fact, origin=value.origin)

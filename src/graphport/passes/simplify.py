@@ -18,7 +18,7 @@ from graphport.passes.merge_arithmetic import merge_arithmetic, remove_neutral
 from graphport.passes.merge_clips import merge_clips
 from graphport.passes.merge_duplicates import merge_duplicates
 from graphport.passes.merge_moves import merge_concats, merge_reshapes, merge_slices, merge_transposes
-from graphport.passes.pick_entries import pick_entries
+from graphport.passes.pick_entries import merge_slice_squeeze
 from graphport.passes.push_transposes import push_transposes
 from graphport.passes.recompose import recompose_gelu, recompose_layernorm, recompose_rmsnorm, recompose_swish
 from graphport.passes.recompose_activations import (
@@ -51,7 +51,7 @@ SIMPLIFY = PassList(
         Pass("remove-neutral", remove_neutral, "exact"),
         Pass("merge-duplicates", merge_duplicates, "exact"),
         Pass("resolve-branches", resolve_branches, "exact"),
-        Pass("pick-entries", pick_entries, "exact"),
+        Pass("pick-entries", merge_slice_squeeze, "exact"),
         Pass("merge-reshapes", merge_reshapes, "exact"),
         Pass("merge-transposes", merge_transposes, "exact"),
         Pass("push-transposes", push_transposes, "exact"),

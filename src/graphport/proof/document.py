@@ -80,7 +80,7 @@ class OutputProof:
         return self.worst.name
 
     @property
-    def other(self) -> str:
+    def name_in_b(self) -> str:
         """The name on the second side."""
         return self.worst.other
 
@@ -115,7 +115,7 @@ class OutputProof:
         return self.worst.cosine
 
     @property
-    def first(self) -> tuple[int, ...] | None:
+    def first_index(self) -> tuple[int, ...] | None:
         """Index of the first element that differs."""
         return self.worst.first
 

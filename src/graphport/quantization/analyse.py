@@ -51,8 +51,8 @@ def layer_reports(
                 accumulated_db=None if chosen is None else decibels(chosen),
                 means="" if known is None else known.means,
                 reasons=() if state is None or qparams is None else reasons(state, qparams),
-                input_range=None if qparams is None else (qparams.low, qparams.high),
-                input_seen=None if state is None else (state.low, state.high),
+                input_range=None if qparams is None else (qparams.min_value, qparams.max_value),
+                input_seen=None if state is None else (state.minimum, state.maximum),
                 weight_bytes=0 if weight is None else weight.qparams.dtype.size(weight.codes.size),
             )
         )
@@ -66,7 +66,7 @@ def layer_reports(
 def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ...]:
     """Return the reasons for the noise of a value as sentences."""
     found: list[str] = []
-    low, high = qparams.low, qparams.high
+    low, high = qparams.min_value, qparams.max_value
     largest = max(high, -low, 1e-30)
     effective = (state.squares / max(state.elements, 1)) ** 0.5
     if largest > _OUTLYING * max(effective, 1e-30):

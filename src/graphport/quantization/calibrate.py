@@ -64,11 +64,11 @@ def calibrate(
     best = min(all_qparams, key=error)
     if dtype.is_floating:
         return best
-    least, most = min(within[0], best.low), max(within[1], best.high)
+    least, most = min(within[0], best.min_value), max(within[1], best.max_value)
     wider = [
         activation_qparams(
-            max(best.low * part, least),
-            min(best.high * part, most),
+            max(best.min_value * part, least),
+            min(best.max_value * part, most),
             dtype,
             is_symmetric=is_symmetric,
             power_of_two=power_of_two,
@@ -103,7 +103,7 @@ def ends(
     state: Statistics, dtype: DType, method: Method, *, is_symmetric: bool, percentile: float
 ) -> tuple[float, float]:
     """Return the minimum and maximum that the range should cover."""
-    low, high = state.low, state.high
+    low, high = state.minimum, state.maximum
     match method:
         case "moving-average":
             return state.moving
@@ -129,8 +129,8 @@ def percentiles(state: Statistics, percent: float) -> tuple[float, float]:
     wanted = (100 - percent) / 100, percent / 100
     low, high = (state.extremes.at(last * part, state.elements) for part in wanted)
     return (
-        max(_counted(state.histogram, wanted[0]), state.low) if low is None else low,
-        min(_counted(state.histogram, wanted[1]), state.high) if high is None else high,
+        max(_counted(state.histogram, wanted[0]), state.minimum) if low is None else low,
+        min(_counted(state.histogram, wanted[1]), state.maximum) if high is None else high,
     )
 
 
@@ -155,7 +155,7 @@ def squared_error(histogram: Histogram, qparams: QuantizationParameters) -> floa
     centers, counts = histogram.centers[used], histogram.counts[used]
     if qparams.dtype.is_floating:
         return float(np.sum(counts * (qparams.nearest(centers) - centers) ** 2))
-    ends = np.asarray([[qparams.low, qparams.high]])
+    ends = np.asarray([[qparams.min_value, qparams.max_value]])
     return float(_squared_errors(centers, counts, histogram.width, ends, np.asarray([float(qparams.scale)]))[0])
 
 
@@ -175,7 +175,7 @@ def _squared_errors(centers: Array, counts: Array, width: float, ends: Array, sc
 
 def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple[float, float]:
     """Return the range with the least squared error among fractions of the whole range."""
-    low, high = min(state.low, 0.0), max(state.high, 0.0)
+    low, high = min(state.minimum, 0.0), max(state.maximum, 0.0)
     if dtype.is_floating:
         return low, high
     centers, counts, width = _coarse(state.histogram)
@@ -226,14 +226,14 @@ def least_divergence(state: Statistics, dtype: DType) -> tuple[float, float]:
     folded[0] = folded[1]
     used = int(np.max(np.flatnonzero(folded), initial=0)) + 1
     least, most = limits(dtype)
-    levels = max(_FEWEST_LEVELS, (most - least + 1) // (2 if state.low < 0 < state.high else 1))
+    levels = max(_FEWEST_LEVELS, (most - least + 1) // (2 if state.minimum < 0 < state.maximum else 1))
     if used <= levels or dtype.is_floating:
-        return state.low, state.high
+        return state.minimum, state.maximum
     best = _least(folded[:used], levels, _even(levels, used, _STOPS))
     near = -(-(used - levels) // _STOPS)
     best = _least(folded[:used], levels, _even(max(best - near, levels), min(best + near, used), _STOPS // 4))
     bound = best * histogram.width
-    return max(state.low, -bound), min(state.high, bound)
+    return max(state.minimum, -bound), min(state.maximum, bound)
 
 
 def _even(first: int, last: int, count: int) -> list[int]:

@@ -52,13 +52,13 @@ def layer_in_memory(layer: Layer) -> Layer:
     if isinstance(layer.weight.storage, ArrayStorage | FileStorage | View):
         return layer
     weight = Value(layer.weight.name, layer.weight.fact)
-    weight.storage = ArrayStorage(layer.numbers())
+    weight.storage = ArrayStorage(layer.float_weight())
     return replace(layer, weight=weight)
 
 
 def layer_channels(layer: Layer, part: slice) -> Layer:
     """Return `layer` with only these output channels."""
-    weight = _constant(layer.weight.name, layer.numbers()[along(layer, part)])
+    weight = _constant(layer.weight.name, layer.float_weight()[along(layer, part)])
     bias = None if layer.bias is None else _constant(layer.bias.name, layer.offsets()[part])
     return replace(layer, weight=weight, bias=bias)
 

@@ -530,7 +530,7 @@ def _runs(source: Graph, state: _State, data: object) -> tuple[list[tuple[dict[s
         given = [(_within_ranges(source, each), 1) for each in drawn[:_NUM_RANDOM_INPUTS]]
     else:
         samples = gather(source, data)
-        taken = samples.take(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))
+        taken = samples.select_samples(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))
         given, count = list(taken.runs(1)), taken.count
     runs: list[tuple[dict[str, Any], dict[str, Any], int]] = []
     for inputs, size in given:

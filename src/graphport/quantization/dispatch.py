@@ -82,7 +82,7 @@ def dispatch(
     """
     worker = _Dispatcher(graph, operators)
     method = _method(method)
-    chosen = worker.chosen(method)
+    chosen = worker.select_nodes(method)
     decisions = {node: worker.decide(node, chosen, method) for inner in walk(graph) for node in inner}
     _override(decisions, floating, quantized)
     return decisions
@@ -149,7 +149,7 @@ class _Dispatcher:
         page = _page(node)
         return page is not None and page.role == "weighted" and self.is_quantizable(node)
 
-    def chosen(self, method: Method) -> set[Node]:
+    def select_nodes(self, method: Method) -> set[Node]:
         """Return the nodes that `method` quantizes."""
         match method:
             case Method.CONSERVATIVE:

@@ -260,7 +260,7 @@ def _under_ceiling(ceiling: float, s: Array, seen: Array, is_used: Array) -> Arr
 
 def _channel_products(layer: Layer, a: Array) -> Array:
     """Return for each input channel the largest relative weight in its row, times `a`."""
-    weight = np.abs(_multiplied(layer, layer.numbers(), a))
+    weight = np.abs(_multiplied(layer, layer.float_weight(), a))
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     part = weight / np.maximum(weight.max(axis=others, keepdims=True), 1e-30)
     if layer.groups == 1 or layer.kind == "transposed":
@@ -354,7 +354,7 @@ def equalize(graph: Graph, states: Mapping[str, Statistics], strength: float) ->
 def are_channels_unlike(layers: Iterable[Layer]) -> bool:
     """Whether the largest weights of the channels of a layer are unbalanced."""
     for layer in layers:
-        numbers = np.abs(layer.numbers())
+        numbers = np.abs(layer.float_weight())
         most = numbers.reshape(len(numbers), -1).max(axis=1, initial=0)
         if np.count_nonzero(most) > 1 and float(np.std(np.log2(most[most > 0]))) > _UNLIKE:
             return True

@@ -107,7 +107,7 @@ class Goals:
             found += max(self.metric - of.metric, 0.0) / max(abs(self.metric), 1e-9) / _PART
         return found
 
-    def chosen(self, points: Sequence[FrontPoint]) -> FrontPoint:
+    def select_point(self, points: Sequence[FrontPoint]) -> FrontPoint:
         """Return the selected point: the best that meets all goals; else the nearest.
 
         Points slower than the source are excluded if there are others, unless they meet the goals or no goal concerns

@@ -178,7 +178,7 @@ def _emit_point(
         _hand_over(value, rounded, [nodes[reader] for reader in placement.readers.get(original, ())])
     is_cut = quantization.is_narrow and qparams.dtype.is_integer and qparams.least > limits(qparams.dtype)[0]
     if is_cut or is_separate:
-        _cut(graph, quantize, qparams.low if is_cut else None)
+        _cut(graph, quantize, qparams.min_value if is_cut else None)
 
 
 def _requantize(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:

@@ -72,7 +72,7 @@ class Layer:
             prod(self.shape) // max(self.shape[self.out_axis], 1) // (self.groups if self.kind == "transposed" else 1)
         )
 
-    def numbers(self) -> Array:
+    def float_weight(self) -> Array:
         """The weight as float32."""
         return _float_elements(self.weight)
 

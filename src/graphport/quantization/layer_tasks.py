@@ -35,7 +35,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 def nearest_weight(choices: Choices, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
     """Quantize the weight of a layer to the nearest codes; `source` is the qparams of its input."""
-    weight, settings = layer.numbers(), choices.settings
+    weight, settings = layer.float_weight(), choices.settings
     qparams = weight_qparams(
         layer,
         weight,
@@ -82,7 +82,7 @@ class LayerTask:
         """Return the task of the output channels `rows`."""
         part = layer_channels(layer, rows)
         bias = None if part.bias is None else part.offsets()
-        return cls(layer.name, layer.node.op, layer.kind, part.numbers(), bias, (layer.out_axis, layer.in_axis))
+        return cls(layer.name, layer.node.op, layer.kind, part.float_weight(), bias, (layer.out_axis, layer.in_axis))
 
     def layer(self) -> Layer:
         """Return the task as a layer with a node outside of any graph."""

@@ -241,7 +241,7 @@ class Follower:
         self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
     ) -> tuple[Weight, LayerNoise]:
         """Select the best of several roundings on held-out rows."""
-        matrix, bias = layer.matrix(layer.numbers()), layer.offsets()
+        matrix, bias = layer.matrix(layer.float_weight()), layer.offsets()
         fit, check = rows.split()
         start = layer.matrix(given.qparams.values(given.codes))
         can_correct = self.corrects and layer.bias is not None
@@ -301,7 +301,7 @@ class Follower:
             made = refined(made, aim, second)
         found: list[tuple[str, Array, Array]] = []
         for index, means in enumerate(aims):
-            real = made.part(index, len(aims)).real
+            real = made.select_set(index, len(aims)).dequantized
             offsets = rounding.offsets(layer, matrix, real, rows) if can_correct else layer.offsets()
             found.append((means, real, offsets))
         return found
@@ -309,7 +309,7 @@ class Follower:
 
 def _weight_noise(layer: Layer, weight: Weight) -> float:
     """Return the noise-to-signal ratio of a weight, which is that of the result for inputs without correlation."""
-    numbers, parts = layer.numbers(), split_channels(layer)
+    numbers, parts = layer.float_weight(), split_channels(layer)
     noise = signal = 0.0
     for part in parts:
         rounded, given = weight_channels(layer, weight, part), numbers[along(layer, part)]

@@ -116,12 +116,12 @@ class Statistics:
     other_highs: Array = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @property
-    def low(self) -> float:
+    def minimum(self) -> float:
         """The minimum."""
         return float(self.lows.min(initial=np.inf)) if self.lows.size else 0.0
 
     @property
-    def high(self) -> float:
+    def maximum(self) -> float:
         """The maximum."""
         return float(self.highs.max(initial=-np.inf)) if self.highs.size else 0.0
 

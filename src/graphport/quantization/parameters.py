@@ -37,14 +37,14 @@ class QuantizationParameters:
     block: int = 0
 
     @property
-    def low(self) -> float:
+    def min_value(self) -> float:
         """Least representable value, per-tensor."""
         if self.dtype.is_floating:
-            return -self.high
+            return -self.max_value
         return (self.least - float(self.zero_point)) * float(self.scale)
 
     @property
-    def high(self) -> float:
+    def max_value(self) -> float:
         """Largest representable value, per-tensor."""
         if self.dtype.is_floating:
             return _LARGEST[self.dtype] * float(self.scale)
@@ -52,7 +52,7 @@ class QuantizationParameters:
 
     def codes(self, x: Array) -> Array:
         """Quantize: the nearest codes, half to even, saturated."""
-        scale, zero_point = self.spread(self.scale, x), self.spread(self.zero_point, x)
+        scale, zero_point = self.broadcast_to(self.scale, x), self.broadcast_to(self.zero_point, x)
         # 32-bit codes exceed float32 precision; infinite quotients saturate.
         with np.errstate(over="ignore"):
             found = np.asarray((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale)
@@ -73,15 +73,15 @@ class QuantizationParameters:
             split -= np.expand_dims(self.zero_point.astype(np.float32), self.axis + 1)
             split *= np.expand_dims(self.scale.astype(np.float32), self.axis + 1)
             return found
-        found -= self.spread(self.zero_point, codes)
-        found *= self.spread(self.scale, codes)
+        found -= self.broadcast_to(self.zero_point, codes)
+        found *= self.broadcast_to(self.scale, codes)
         return found
 
     def nearest(self, x: Array) -> Array:
         """Quantize and dequantize."""
         return self.values(self.codes(x))
 
-    def spread(self, parameter: Array, x: Array) -> Array:
+    def broadcast_to(self, parameter: Array, x: Array) -> Array:
         """Broadcast a parameter to the shape of `x`."""
         parameter = parameter.astype(np.float32)
         if self.block:

@@ -130,7 +130,7 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
 
 def _fits_halves(layer: Layer) -> bool:
     """Whether float16 scales represent its weights, in codes of four or more bits."""
-    numbers = layer.numbers()
+    numbers = layer.float_weight()
     return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0))) <= _MAX_FLOAT16_WEIGHT
 
 

@@ -168,8 +168,8 @@ def _row(node: Node, value: Value | None) -> list[dict[str, Any]]:
     if value is None or scale is None:
         return []
     zero_point = node.operand(2)
-    row: dict[str, Any] = {"value": value.name, "type": _type(codes), "scale": _plain_numbers(scale)}
-    row["zero_point"] = 0 if zero_point is None else _single_value(_plain_numbers(zero_point))
+    row: dict[str, Any] = {"value": value.name, "type": _type(codes), "scale": _as_list(scale)}
+    row["zero_point"] = 0 if zero_point is None else _single_value(_as_list(zero_point))
     if scale.storage is None or scale.storage.shape:
         row["axis"] = node.attributes.get("axis", 1)
     if node.attributes.get("block_size"):
@@ -186,7 +186,7 @@ def _type(codes: Value | None) -> str | None:
     return str(fact.dtype) if isinstance(fact, TensorFact) and fact.dtype is not None else None
 
 
-def _plain_numbers(value: Value) -> Any:
+def _as_list(value: Value) -> Any:
     storage: Storage | None = value.storage
     if storage is None or storage.count > MAX_LISTED_SCALES:
         return value.name

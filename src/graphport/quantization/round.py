@@ -67,7 +67,7 @@ class Codes:
     """Offset of the stored codes, if it is not constant."""
 
     @property
-    def real(self) -> Array:
+    def dequantized(self) -> Array:
         """Return the dequantized codes."""
         return self.numbers * self.scale
 
@@ -77,7 +77,7 @@ class Codes:
         shift = None if self.shift is None else np.tile(self.shift, tile)
         return replace(self, numbers=np.tile(self.numbers, tile), scale=np.tile(self.scale, tile), shift=shift)
 
-    def part(self, index: int, times: int) -> Codes:
+    def select_set(self, index: int, times: int) -> Codes:
         """Return set `index` of `times` sets of results."""
         rows = self.numbers.shape[1] // times
         place = slice(index * rows, (index + 1) * rows)
@@ -87,7 +87,7 @@ class Codes:
     @classmethod
     def of(cls, layer: Layer, qparams: QuantizationParameters, codes: Array, *, has_pairs: bool) -> Codes:
         """Return the codes of a weight, relative to the zero points of `qparams`."""
-        zeros = np.broadcast_to(qparams.spread(qparams.zero_point, codes), codes.shape)
+        zeros = np.broadcast_to(qparams.broadcast_to(qparams.zero_point, codes), codes.shape)
         scale = layer.matrix(qparams.values(zeros + np.float32(1)))
         numbers = layer.matrix(codes.astype(np.float32) - zeros)
         middle = int(zeros.max(initial=0))
@@ -229,7 +229,7 @@ def descend(codes: Codes, weight: Array, second: Array | WideMoments, steps: int
         return codes
     numbers = codes.numbers.copy()
     diagonal = second.diagonal(axis1=1, axis2=2)[:, None, :]
-    slope = (codes.real - weight) @ second
+    slope = (codes.dequantized - weight) @ second
     groups, rows = np.ogrid[: weight.shape[0], : weight.shape[1]]
     for _ in range(steps):
         sign = -np.sign(slope)

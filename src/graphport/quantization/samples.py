@@ -80,20 +80,20 @@ class Samples:
             DiagnosticError: RUN0007 and RUN0008 data do not fit the inputs; `survey` reports it before.
         """
         size = batch if self.is_batched else 1
-        wanted = (sample for index, sample in enumerate(self.each()) if index not in leave_out)
+        wanted = (sample for index, sample in enumerate(self.iterate()) if index not in leave_out)
         for group in _alike(wanted, size):
             yield self.run(group), len(group)
 
-    def take(self, indices: frozenset[int]) -> Samples:
+    def select_samples(self, indices: frozenset[int]) -> Samples:
         """Return the samples at `indices`, in memory."""
-        return self.with_samples([sample for index, sample in enumerate(self.each()) if index in indices])
+        return self.with_samples([sample for index, sample in enumerate(self.iterate()) if index in indices])
 
     def with_samples(self, samples: Sequence[Sample]) -> Samples:
         """Return only `samples`, a selection of these."""
         columns = {name: joined([ArrayColumn(sample[name]) for sample in samples]) for name in self.columns}
         return Samples(self.graph, columns, self.steps, self.fixed, len(samples))
 
-    def each(self) -> Iterator[Sample]:
+    def iterate(self) -> Iterator[Sample]:
         """Yield the samples in order; floats have the input's type."""
         rows = {name: column.rows() for name, column in self.columns.items()}
         for _ in range(self.count if rows else 1):

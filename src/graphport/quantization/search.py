@@ -42,8 +42,8 @@ def range_search(
         gains = channel_gains(value)
         candidates = [present] + [
             activation_qparams(
-                present.low * part,
-                present.high * part,
+                present.min_value * part,
+                present.max_value * part,
                 present.dtype,
                 is_symmetric=is_symmetric,
                 power_of_two=power_of_two,
@@ -66,7 +66,7 @@ def channel_gains(value: Value) -> tuple[int, Array] | None:
         layer = layer_of(node)
         if layer is None or layer.input is not value:
             continue
-        squares = layer.numbers() ** 2
+        squares = layer.float_weight() ** 2
         axis = -1 if layer.kind == "product" else 1
         if layer.kind != "transposed" and layer.groups > 1:
             grouped = squares.reshape(layer.groups, -1, *squares.shape[1:])

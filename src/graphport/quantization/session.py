@@ -181,8 +181,8 @@ class QuantizationSession:
         """Return qparams shared by several values: they cover the union of their ranges."""
         all_qparams, choices = [self.qparams(state, within=within) for state in states], self.choices
         if len(all_qparams) == 1 or choices.activation.is_floating:
-            return max(all_qparams, key=lambda qparams: qparams.high)
-        low, high = min(qparams.low for qparams in all_qparams), max(qparams.high for qparams in all_qparams)
+            return max(all_qparams, key=lambda qparams: qparams.max_value)
+        low, high = min(qparams.min_value for qparams in all_qparams), max(qparams.max_value for qparams in all_qparams)
         options = {"is_symmetric": choices.is_symmetric, "power_of_two": choices.power_of_two}
         return activation_qparams(low, high, choices.activation, **options)
 

@@ -27,7 +27,7 @@ def bound(graph: Graph, samples: Samples) -> Graph:
     free = [dim for value in graph.inputs for dim in _dims(value.fact)[1:] if isinstance(dim, Symbolic)]
     if not free:
         return graph
-    first = samples.run([next(iter(samples.each()))])
+    first = samples.run([next(iter(samples.iterate()))])
     twin = rewrite.copy(graph)
     with suppress(DiagnosticError):
         bind_inputs(twin, {name: array.shape for name, array in first.items()})

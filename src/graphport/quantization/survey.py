@@ -144,7 +144,7 @@ def survey(samples: Samples, wanted: Collection[int] = (), on_progress: Progress
     """
     surveyor = _Surveyor(samples)
     taken: dict[int, Sample] = {}
-    for number, sample in enumerate(samples.each()):
+    for number, sample in enumerate(samples.iterate()):
         surveyor.see(number, sample)
         if number in wanted:
             taken[number] = sample

@@ -43,7 +43,7 @@ def _scales(region: Region) -> Array | None:
         return None
     squares = np.zeros(region.channels)
     for layer in readers:
-        weight = layer.numbers()
+        weight = layer.float_weight()
         # Summed in float64 without a float64 copy.
         own: Array = np.einsum("ij,ij->i" if layer.in_axis == 0 else "ij,ij->j", weight, weight, dtype=np.float64)
         squares += own / max(float(own.sum()), 1e-300)

@@ -39,7 +39,7 @@ def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
     else:
         above = widths * _mean_distance(highs, state.other_highs, widths)
         below = widths * _mean_distance(-lows, -state.other_lows, widths)
-    found = _expected_excess(highs, above, qparams.high) + _expected_excess(-lows, below, -qparams.low)
+    found = _expected_excess(highs, above, qparams.max_value) + _expected_excess(-lows, below, -qparams.min_value)
     return found / (state.samples + 1)
 
 
@@ -60,8 +60,8 @@ def unseen_errors_of_heavy_tails(
     if qparams.dtype.is_floating or np.ndim(qparams.scale) or not state.lows.size:
         return 0.0
     lows, highs, extremes = state.lows.astype(np.float64), state.highs.astype(np.float64), state.extremes
-    above = _expected_loss(highs, state.other_highs, extremes.largest, qparams.high, is_balanced)
-    below = _expected_loss(-lows, -state.other_lows, -extremes.least[::-1], -qparams.low, is_balanced)
+    above = _expected_loss(highs, state.other_highs, extremes.largest, qparams.max_value, is_balanced)
+    below = _expected_loss(-lows, -state.other_lows, -extremes.least[::-1], -qparams.min_value, is_balanced)
     return (above + below) / (state.samples + 1)
 
 

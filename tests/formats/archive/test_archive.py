@@ -40,7 +40,7 @@ def small(name: str = "net", count: int = 20) -> Graph:
     storage = storage_of(np.arange(count, dtype=np.float32))
     w = graph.add_constant("w", TensorFact.of(storage), storage)
     graph.append(Node("Mul", [x, w], [Value("y")], name="times"))
-    graph.set_outputs([graph.first.output])
+    graph.set_outputs([graph.first_node.output])
     infer(graph)
     return graph
 
@@ -124,7 +124,7 @@ def test_numbers_that_are_shared_are_written_once(tmp_path):
     storage = next(iter(graph.constants)).storage
     other = graph.add_constant("v", TensorFact.of(storage), storage)
     graph.append(Node("Add", [graph.outputs[0], other], [Value("z")]))
-    graph.set_outputs([graph.last.output])
+    graph.set_outputs([graph.last_node.output])
     with zipfile.ZipFile(saved(tmp_path, graph)) as archive:
         assert [name for name in archive.namelist() if name.startswith("weights/")] == ["weights/w0"]
 
@@ -170,11 +170,11 @@ def test_a_tensor_of_many_texts_comes_back(tmp_path):
 def test_plain_notes_come_back_and_others_do_not(tmp_path):
     graph = small()
     graph.inputs[0].notes.update(original_name="x:0", place=object(), size=2, ratio=0.5)
-    graph.first.notes["comment"] = "scaled"
+    graph.first_node.notes["comment"] = "scaled"
     graph.notes["producer"] = "me"
     again, _ = read(saved(tmp_path, graph))
     assert again.inputs[0].notes == {"original_name": "x:0", "size": 2, "ratio": 0.5}
-    assert again.first.notes == {"comment": "scaled"}
+    assert again.first_node.notes == {"comment": "scaled"}
     assert again.notes["producer"] == "me"
 
 
@@ -182,9 +182,9 @@ def test_words_of_dialects_are_kept(tmp_path):
     graph = Graph()
     x = graph.add_input("x", TensorFact(F32, (2,)))
     graph.append(Node("Fancy", [x], [Value("y")], {"gain": 2}, dialect="caffe"))
-    graph.set_outputs([graph.first.output])
+    graph.set_outputs([graph.first_node.output])
     again, _ = read(saved(tmp_path, graph))
-    assert (again.first.op, again.first.attributes) == ("caffe.Fancy", {"gain": 2})
+    assert (again.first_node.op, again.first_node.attributes) == ("caffe.Fancy", {"gain": 2})
     report = gp.convert(tmp_path / "net.graphport", tmp_path / "copy.graphport", shapes={"x": (2,)})
     assert report.unsupported == {}
 

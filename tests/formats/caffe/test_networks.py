@@ -241,4 +241,4 @@ def test_a_detector_is_written_as_it_was_read(tmp_path):
     path = detector().save(tmp_path)
     assert gp.convert(path, tmp_path / "same.prototxt").passed
     (first, _), (second, _) = read(path), read(tmp_path / "same.prototxt")
-    assert first.last.attributes == second.last.attributes
+    assert first.last_node.attributes == second.last_node.attributes

@@ -216,8 +216,8 @@ def test_version_1_is_read_as_version_2(tmp_path):
     assert versions(graph) == {"layers": "1"}
     words = "Convolution ReLU TanH LRN BNLL AbsVal InnerProduct Softmax SoftmaxWithLoss"
     assert [node.word for node in graph] == words.split()
-    assert graph.first.attributes == {"num_output": 2, "kernel_size": (3,)}
-    specs = graph.first.notes["layer"].messages("param")
+    assert graph.first_node.attributes == {"num_output": 2, "kernel_size": (3,)}
+    specs = graph.first_node.notes["layer"].messages("param")
     assert [(spec.text("name"), spec.has("lr_mult")) for spec in specs] == [("w", True), ("", True)]
 
 
@@ -246,8 +246,8 @@ def test_version_0_is_read_as_version_2(tmp_path):
         "Softmax",
     ]
     convolution = {"num_output": 4, "kernel_size": (3,), "group": 1, "stride": (2,), "bias_term": False, "pad": (2,)}
-    assert graph.first.attributes == convolution
-    assert graph.first.inputs[0].name == "x"
+    assert graph.first_node.attributes == convolution
+    assert graph.first_node.inputs[0].name == "x"
     assert gp.load(tmp_path / "net.prototxt").outputs["s"].fact.shape == (1, 3)
 
 
@@ -259,7 +259,7 @@ def test_weights_beside_the_text_are_found_by_layer(tmp_path):
     assert warnings == []
     assert [tuple(value.fact.shape) for value in graph.constants] == [(4, 3, 3, 3), (4,)]
     assert all(isinstance(value.storage, View) for value in graph.constants)
-    np.testing.assert_array_equal(graph.first.inputs[1].storage.numpy(), net.weights["c"][0])
+    np.testing.assert_array_equal(graph.first_node.inputs[1].storage.numpy(), net.weights["c"][0])
 
 
 def test_weights_of_the_first_version_are_reshaped(tmp_path):
@@ -327,9 +327,9 @@ def test_an_unknown_layer_stays_with_all_it_says(tmp_path):
     more = 'layer { name: "f" type: "Fancy" bottom: "y" top: "z" fancy_param { gain: 2 mode: HARD tags: "a" tags: "b" inner { k: 1.5 } } }'
     graph, warnings = read(written(tmp_path, f"{INPUT} {CONV} {more}"))
     assert [finding.code for finding in warnings] == ["CAFFE0201"]
-    assert graph.last.op == "caffe.Fancy"
+    assert graph.last_node.op == "caffe.Fancy"
     said = (("gain", 2), ("mode", "HARD"), ("tags", ("a", "b")), ("inner", (("k", 1.5),)))
-    assert graph.last.attributes == {"fancy_param": said}
+    assert graph.last_node.attributes == {"fancy_param": said}
     assert [finding.code for finding in gp.check(tmp_path / "net.prototxt")] == ["CAFFE0201", "LEG0001"]
 
 

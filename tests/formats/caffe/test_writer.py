@@ -287,8 +287,8 @@ def test_a_blob_that_was_replaced_and_is_still_read_gets_a_name(tmp_path):
     net.layer("TanH", "t", "a")
     graph, _ = read(net.save(tmp_path))
     # What the rectifier replaces is read behind it.
-    graph.last.set_input(0, graph.first.output)
-    graph.set_outputs([graph.last.output, graph.first.next.output])
+    graph.last_node.set_input(0, graph.first_node.output)
+    graph.set_outputs([graph.last_node.output, graph.first_node.next.output])
     write(graph, tmp_path / "other.prototxt")
     x = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)
     found = gp.run(gp.load(tmp_path / "other.prototxt"), {"x": x})

@@ -57,7 +57,7 @@ def test_a_type_is_a_word_and_its_parameters_are_attributes(tmp_path):
     graph, findings = read(model(tmp_path))
     assert findings == []
     assert [node.op for node in graph] == ["ncnn.Split", "ncnn.Convolution", "ncnn.ReLU", "ncnn.Concat"]
-    convolution = graph.first.next
+    convolution = graph.first_node.next
     assert {key: convolution.attributes[key] for key in ("0", "1", "10")} == {"0": 2, "1": 1, "10": (0.5,)}
     assert convolution.attributes["@0"].numpy().tolist() == KERNEL.reshape(-1).tolist()
     assert [value.name for value in graph.outputs] == ["out0"]

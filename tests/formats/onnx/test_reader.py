@@ -49,8 +49,8 @@ def warnings(proto: ModelProto) -> list[str]:
 
 
 def node(graph: Graph) -> Node:
-    assert graph.first is not None
-    return graph.first
+    assert graph.first_node is not None
+    return graph.first_node
 
 
 # Files
@@ -75,7 +75,7 @@ def test_places_name_the_file_and_the_node() -> None:
     graph = read(SQUEEZENET)
     nodes = list(graph)
     assert str(nodes[3].origin) == f'{SQUEEZENET}: graph.node[3] ""'
-    assert str(read(SQUEEZENET, name="net").first.origin) == 'net: graph.node[0] ""'  # type: ignore[union-attr]
+    assert str(read(SQUEEZENET, name="net").first_node.origin) == 'net: graph.node[0] ""'  # type: ignore[union-attr]
 
 
 def test_a_missing_file_is_a_finding(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_bodies_read_outer_values_and_siblings_share_names() -> None:
     inner = [body for body in walk(graph) if body is not graph]
     assert [[value.name for value in body.outputs] for body in inner] == [["r"], ["r"]]
     assert all(each.inputs == (graph.inputs[1],) for body in inner for each in body)
-    places = {str(body.first.origin) for body in inner if body.first is not None}
+    places = {str(body.first_node.origin) for body in inner if body.first_node is not None}
     assert places == {f'model: graph.node[0] "choice".{name}_branch.node[0] ""' for name in ("then", "else")}
 
 
@@ -355,8 +355,8 @@ def test_an_input_of_a_body_may_hide_a_value_around_it() -> None:
     assert warnings(proto) == ["ONNX0105"]
     graph = from_proto(proto)
     inner = next(each for each in walk(graph) if each is not graph)
-    assert inner.first is not None
-    assert inner.first.inputs == (inner.inputs[2],)
+    assert inner.first_node is not None
+    assert inner.first_node.inputs == (inner.inputs[2],)
 
 
 # What is wrong

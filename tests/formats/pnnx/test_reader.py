@@ -87,7 +87,7 @@ torch.maximum m 2 1 x x y $input=x $other=x
 pnnx.Output out 1 0 y
 """
     graph, _ = read(model(tmp_path, text, {}))
-    assert graph.first.attributes["$"] == ("input", "other")
+    assert graph.first_node.attributes["$"] == ("input", "other")
 
 
 def test_a_tuple_is_several_outputs(tmp_path):

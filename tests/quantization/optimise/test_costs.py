@@ -82,7 +82,7 @@ def test_only_one_model_is_held_beside_the_source():
 
     most = []
     beside = costs.RelativeTimer(Made, Graph("source"), [{"joined": 1}, {"one": 1}])
-    assert all(beside.part(Graph("other")) > 0 for _ in range(3))
+    assert all(beside.relative_time(Graph("other")) > 0 for _ in range(3))
     assert most == [1, 2, 2, 2]
     assert beside.milliseconds > 0
 

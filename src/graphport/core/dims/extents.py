@@ -154,7 +154,7 @@ class Extents:
 
     # Dims in facts.
 
-    def settled(self, dim: Dim, name: str | None = None, before_naming: Callable[[], object] | None = None) -> Dim:
+    def normalize(self, dim: Dim, name: str | None = None, before_naming: Callable[[], object] | None = None) -> Dim:
         """Return the dim as used in facts: equal terms are replaced, and a long expression becomes a symbol.
 
         A new symbol is called `name`, or after a symbol of the expression; `before_naming` is called first.
@@ -166,7 +166,7 @@ class Extents:
             found = self._settled[dim] = self._shortened(self.resolved(dim), name, before_naming)
         return found
 
-    def known(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+    def find_normalized(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
         """Return cached results of `settled` for all `dims`, or `None` if one is missing."""
         found: list[Dim] = []
         for dim in dims:

@@ -73,7 +73,7 @@ class _Layer:
 
     def gated(self, value: Value) -> list[Value]:
         """Split [N, gates * hidden] into the parts of each gate."""
-        hidden = self.hidden
+        hidden = self.hidden_size
         (width,) = sizes(self.b.dims(value)[-1:])
         return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
 
@@ -82,7 +82,7 @@ class _Layer:
         return [partial(function, self.b) for function in self.functions[count * way : count * (way + 1)]]
 
     @property
-    def hidden(self) -> int:
+    def hidden_size(self) -> int:
         return sizes(self.b.dims(self.weights[1])[2:], "the hidden units")[0]
 
     def clipped(self, value: Value) -> Value:
@@ -118,13 +118,13 @@ def _project_inputs(layer: _Layer, way: int, kept: int) -> Value:
     """Project the inputs of all steps: [S, N, gates * hidden]. The first `kept` gates include the state biases."""
     b, (w, _, bias) = layer.b, layer.weights
     x = transposed(b, layer.x, (1, 0, 2)) if layer.layout else layer.x
-    width = layer.gates * layer.hidden
+    width = layer.gates * layer.hidden_size
     total = b(MatMul, x, layer.rows(w, way, 0, width, is_transposed=True))
     if bias is None:
         return total
     shift = layer.rows(bias, way, width, 2 * width)
     if kept < layer.gates:
-        shift = _fold_or_emit(b, Mul, np.multiply, shift, b.like(shift, np.arange(width) < kept * layer.hidden))
+        shift = _fold_or_emit(b, Mul, np.multiply, shift, b.like(shift, np.arange(width) < kept * layer.hidden_size))
     return b(Add, total, _fold_or_emit(b, Add, np.add, layer.rows(bias, way, 0, width), shift))
 
 
@@ -169,7 +169,7 @@ def _masked(layer: _Layer, step: Callable[[State], State], state: State, place: 
     if lengths is None or min(lengths) > place:
         new = step(state)
         return new, new[0]
-    zeros = b.like(layer.x, np.zeros((len(lengths), layer.hidden)))
+    zeros = b.like(layer.x, np.zeros((len(lengths), layer.hidden_size)))
     if max(lengths) <= place:
         return state, zeros
     runs = b.constant(np.array(lengths)[:, None] > place, DType.BOOL)
@@ -186,7 +186,7 @@ def _emit_loop(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value,
     for way, backwards in enumerate(DIRECTIONS[layer.direction]):
         entries = _project_inputs(layer, way, kept)
         initial = [_before(layer, value, way, batch) for value in layer.initial]
-        widths = (*[layer.hidden] * count, layer.gates * layer.hidden)
+        widths = (*[layer.hidden_size] * count, layer.gates * layer.hidden_size)
         facts = [TensorFact(dtype_of(layer.x), (batch, width)) for width in widths]
         inner, body, (*state, entry) = step_body(b, facts)
         new = cell(replace(layer, b=inner), way)(entry, tuple(state))
@@ -212,11 +212,11 @@ def _assemble_results(layer: _Layer, every: Sequence[Value], last: Sequence[Stat
 def _before(layer: _Layer, value: Value | None, way: int, batch: Dim) -> Value:
     b = layer.b
     if value is None:
-        zeros = b.like(layer.x, np.zeros((batch if isinstance(batch, int) else 1, layer.hidden)))
+        zeros = b.like(layer.x, np.zeros((batch if isinstance(batch, int) else 1, layer.hidden_size)))
         if isinstance(batch, int):
             return zeros
         place = 0 if layer.layout else 1
-        shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), vector(b, [layer.hidden]), axis=0)
+        shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), vector(b, [layer.hidden_size]), axis=0)
         return b(Expand, zeros, shape)
     axis = layer.layout
     return b(Squeeze, _slice(b, value, axis, way, way + 1), vector(b, [axis]))
@@ -299,7 +299,7 @@ def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
 
 def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
     b, (f, g, h) = layer.b, layer.activations(way, 3)
-    hidden = layer.hidden
+    hidden = layer.hidden_size
     weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, is_transposed=True)
     peeps = None if p is None else [layer.rows(p, way, start, start + hidden) for start in range(0, 3 * hidden, hidden)]
 
@@ -332,7 +332,7 @@ def gru_in_steps(b: Builder, op: GRUView) -> tuple[Value, ...]:
 
 def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
     b, (f, g) = layer.b, layer.activations(way, 2)
-    hidden, bias = layer.hidden, layer.weights[2]
+    hidden, bias = layer.hidden_size, layer.weights[2]
     gates = layer.rows(layer.weights[1], way, 0, 2 * hidden, is_transposed=True)
     candidate = layer.rows(layer.weights[1], way, 2 * hidden, 3 * hidden, is_transposed=True)
     shift = layer.rows(bias, way, 5 * hidden, 6 * hidden) if resets_after and bias is not None else None
@@ -360,7 +360,7 @@ def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
     layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout, lengths)
 
     def cell(at: _Layer, way: int) -> Step:
-        weights = at.rows(op.r, way, 0, at.hidden, is_transposed=True)
+        weights = at.rows(op.r, way, 0, at.hidden_size, is_transposed=True)
         (f,) = at.activations(way, 1)
 
         def step(entry: Value, state: State) -> State:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _number_kind(x: Value) -> str:
+def _dtype_kind(x: Value) -> str:
     dtype = x.dtype
     if dtype is None:
         message = "the element type of an operand is not known"
@@ -42,7 +42,7 @@ def _number_kind(x: Value) -> str:
     return dtype.kind
 
 
-Rows("expression", {"kind": lambda _b, x: _number_kind(x)}).lower("""
+Rows("expression", {"kind": lambda _b, x: _dtype_kind(x)}).lower("""
 square(x) -> Mul(x, x)
 rsqrt(x) -> Reciprocal(Sqrt(x))
 log10(x) -> Div(Log(x), math.log(10))
@@ -96,7 +96,7 @@ def expm1(b: Builder, x: Value) -> Value:
 @lower("expression", "remainder")
 def remainder(b: Builder, x: Value, y: Value) -> Value:
     """Compute x - y * floor(x / y)."""
-    if _number_kind(x) != "f":
+    if _dtype_kind(x) != "f":
         return b(Mod, x, y)
     rest, is_below = _divided(b, x, y)
     return b(Where, is_below, b(Add, rest, y), rest)
@@ -105,7 +105,7 @@ def remainder(b: Builder, x: Value, y: Value) -> Value:
 @lower("expression", "floor_divide")
 def floor_divide(b: Builder, x: Value, y: Value) -> Value:
     """Compute floor((x - remainder) / y): subtracting the remainder first makes the rounding exact."""
-    if _number_kind(x) != "f":
+    if _dtype_kind(x) != "f":
         return b(Div, b(Sub, x, b(Mod, x, y)), y)
     rest, is_below = _divided(b, x, y)
     whole = b(Round, b(Div, b(Sub, x, rest), y))
@@ -142,7 +142,7 @@ def _is_negative(b: Builder, x: Value) -> Value:
     return b(Or, b(Less, x, zero), b(And, b(Equal, x, zero), b(Less, b(Reciprocal, x), zero)))
 
 
-Rows("expression", {"is_logical": lambda _b, x: _number_kind(x) == "b"}).lower("""
+Rows("expression", {"is_logical": lambda _b, x: _dtype_kind(x) == "b"}).lower("""
 and(x, y)
     -> is_logical(x): And(x, y)
     -> BitwiseAnd(x, y)

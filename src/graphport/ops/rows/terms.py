@@ -414,7 +414,7 @@ class TermCompiler:
         if wanted is not None and not page.is_variadic_output and wanted > len(page.outputs):
             raise self._fault(node, f"{page.name} has {len(page.outputs)} results at most")
 
-        def made(b: Builder, names: Names) -> Any:
+        def compute(b: Builder, names: Names) -> Any:
             given = _operands(b, page, _flat(operands, b, names))
             named = {key: _attribute(b, term(b, names), keyword) for key, (keyword, term) in stated.items()}
             if wanted is not None:
@@ -424,7 +424,7 @@ class TermCompiler:
             count = b.count if page.is_variadic_output else min(b.count, len(page.outputs))
             return b.results(page, count, *given, **named)
 
-        return made
+        return compute
 
 
 def _named(attributes: Mapping[str, Term], b: Builder, names: Names) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
     """Return runs, their number, and whether they are random; none if the model runs with no inputs found."""
     if data is not None:
         samples = gather(graph, data)
-        taken = samples.take(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))
+        taken = samples.select_samples(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))
         return list(taken.runs(1)), taken.count, []
     problem = "cannot generate inputs for it"
     try:

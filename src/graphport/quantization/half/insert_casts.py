@@ -166,9 +166,9 @@ def _restore(graph: Graph, facts: dict[Value, TensorFact]) -> None:
         other = Value(graph.fresh(f"{value.name}_single"), value.fact)
         if value.is_input:
             readers = Node("Cast", [value], [other], {"to": DType.FLOAT32})
-            if graph.first is None:
+            if graph.first_node is None:
                 continue
-            graph.insert_before(graph.first, readers)
+            graph.insert_before(graph.first_node, readers)
             value.replace_uses(other, keep=[readers])
         else:
             graph.append(Node("Cast", [value], [other], {"to": dtype}))

@@ -100,7 +100,7 @@ class RelativeTimer:
         """Processor milliseconds of the source."""
         return _median(self._spent)
 
-    def part(self, graph: Graph) -> float:
+    def relative_time(self, graph: Graph) -> float:
         """Return the time of a model relative to the source."""
         sessions = (self._source, self._prepare(graph))
         spent, (_, part) = relative_times(sessions, self._inputs)

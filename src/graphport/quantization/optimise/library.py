@@ -83,7 +83,7 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
         session, reference, {node: uniform[bits].quantization.weights[node] for node, bits in shown.items()}
     )
     for node, layer in reference.quantization.placement.layers.items():
-        name, numbers = node.output.name, layer.numbers()
+        name, numbers = node.output.name, layer.float_weight()
         made.layers[name] = layer
         unit = noises[node] / max(errors[shown[node]][name], 1e-30)
         signal = max(float(np.sum(numbers.astype(np.float64) ** 2)), 1e-30)
@@ -202,7 +202,7 @@ def _errors(of: Candidate) -> dict[str, float]:
     for node, layer in of.quantization.placement.layers.items():
         weight = of.quantization.weights[node]
         known = None if of.follower is None else of.follower.noise.get(node)
-        numbers = layer.numbers().astype(np.float64)
+        numbers = layer.float_weight().astype(np.float64)
         lost = np.sum((weight.qparams.values(weight.codes) - numbers) ** 2) / max(np.sum(numbers**2), 1e-30)
         found[node.output.name] = float(lost) if known is None else known.own
     return found

@@ -122,7 +122,7 @@ def optimised(
         points += _measured(session, base, [each], metric, table)
     if table is None:
         points = _timed_again(session, base, goals, candidates, points)
-    wanted = goals.chosen(points)
+    wanted = goals.select_point(points)
     kept = front(points, wanted=wanted)
     by_point = {id(each): candidate for each, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(each, point=number) for number, each in enumerate(kept, 1)]
@@ -139,7 +139,7 @@ def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bo
     point = points[place]
     part = None if point.latency is None else _QUICKER * point.latency
     better = replace(point, snr_db=point.snr_db + _GAINED, latency=part)
-    return goals.chosen([*points[:place], better, *points[place + 1 :]]) is better
+    return goals.select_point([*points[:place], better, *points[place + 1 :]]) is better
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,7 +321,7 @@ def _measured(
             noise.snr_range,
             noise.margin,
             noise.agreement,
-            times[1][number] if times is not None else None if beside is None else beside.part(graph),
+            times[1][number] if times is not None else None if beside is None else beside.relative_time(graph),
             None,
             _bytes(graph),
             _layers(session, each),
@@ -378,7 +378,7 @@ def _timed_again(
 
     def timed(place: int) -> float:
         each = candidates[place]
-        return beside.part(to_export_form(_build_graph(session, each), session.choices.settings))
+        return beside.relative_time(to_export_form(_build_graph(session, each), session.choices.settings))
 
     def set_time(place: int, part: float) -> None:
         found[place] = replace(found[place], latency=part, latency_ms=beside.milliseconds * part)
@@ -388,7 +388,7 @@ def _timed_again(
             set_time(place, part)
         return found
     seen: set[int] = set()
-    while (place := found.index(goals.chosen(found))) not in seen:
+    while (place := found.index(goals.select_point(found))) not in seen:
         seen.add(place)
         part = timed(place)
         if part > (found[place].latency or 0.0):

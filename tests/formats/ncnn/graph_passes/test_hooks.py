@@ -33,7 +33,7 @@ def layers(*rows, inputs=1) -> Any:
         told = {str(key): each for key, each in (parameters[0] if parameters else {}).items()}
         graph.append(Node(word, [values[name] for name in operands.split()], [result], told, dialect="ncnn"))
         values[f"r{index}"] = result
-    graph.set_outputs([graph.last.output])
+    graph.set_outputs([graph.last_node.output])
     return graph
 
 

@@ -76,7 +76,7 @@ def test_a_function_is_known_wherever_it_is_made():
     for text, number in FUNCTIONS:
         graph = graph_of(lines(text), one=[[1.0]])
         assert noted(graph) == [number]
-        assert graph.last.notes[FUNCTION] == number
+        assert graph.last_node.notes[FUNCTION] == number
     both = [
         *lines(LOG1P),
         *[(f"{a}2", op, [f"{o}2" if o not in "xcone" else o for o in os]) for a, op, os in lines(EXPM1)],

@@ -160,13 +160,13 @@ def test_a_state_is_updated_where_its_numbers_and_its_update_are_known(kind, is_
         assert graph.inputs == [x, state]
         return
     assert words == ["add", "mul", "update"]
-    variable = graph.last.operands[0]
+    variable = graph.last_node.operands[0]
     assert (variable.is_constant, variable.name, variable.fact) == (True, "s", fact)
     np.testing.assert_array_equal(variable.storage.numpy(), S)
-    assert graph.last.operands[1] is result
+    assert graph.last_node.operands[1] is result
     assert graph.inputs == [x]
     assert [value.name for value in graph.outputs] == ["y", "u"][: 1 + is_returned]
-    assert (graph.outputs[-1] is graph.last.output) is is_returned
+    assert (graph.outputs[-1] is graph.last_node.output) is is_returned
 
 
 def test_only_variables_that_are_updated_are_exposed():
@@ -191,4 +191,4 @@ def test_only_variables_that_are_updated_are_exposed():
         if is_exposed:
             assert state_of(graph.inputs[1]) == State("u", "s", is_returned=True)
             assert graph.inputs[1].fact == fact
-            assert (graph.last.word, graph.last.operands, graph.outputs) == ("Identity", [t], [u])
+            assert (graph.last_node.word, graph.last_node.operands, graph.outputs) == ("Identity", [t], [u])

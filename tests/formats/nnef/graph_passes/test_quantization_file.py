@@ -157,8 +157,8 @@ def test_codes_are_dequantized_by_row(tmp_path):
     np.testing.assert_array_equal(b"".join(stored.chunks(64)), stored.numpy().tobytes())
     loaded = gp.load(path)
     assert ops(loaded.graph) == ["DequantizeLinear", "MatMul", "Relu"]
-    assert loaded.graph.first is not None
-    assert loaded.graph.first.attributes["axis"] == 0
+    assert loaded.graph.first_node is not None
+    assert loaded.graph.first_node.attributes["axis"] == 0
     np.testing.assert_allclose(gp.run(loaded, {"x": X})["y"], np.maximum(X @ w, 0), rtol=1e-5, atol=1e-6)
 
 

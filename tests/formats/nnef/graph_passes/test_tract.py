@@ -63,7 +63,7 @@ def test_a_cache_is_one_operator_and_no_input():
                 assert values["k"] in graph.inputs
                 continue
             assert words == ["tract_transformers_dyn_kv_cache", "Neg"], kind
-            node = graph.first
+            node = graph.first_node
             assert (node.dialect, node.output, node.operands) == ("tract", values["n"], [values["x"]])
             past = list(values["x"].fact.shape)
             past[axis] = PAST

@@ -307,7 +307,7 @@ def test_a_pair_is_one_layer_with_its_limits_or_stays():
         before_lifting(graph)
         verify(graph)
         assert [node.word for node in graph] == ["opset1.FakeQuantize"], case
-        node = graph.last
+        node = graph.last_node
         assert (node.attributes, node.dialect, node.output.name) == ({"levels": 256}, "openvino", "y")
         x, *limits = node.operands
         assert x is graph.inputs[0]
@@ -323,9 +323,9 @@ def test_a_pair_is_one_layer_with_its_limits_or_stays():
         before_lifting(graph)
         assert [node.word for node in graph] == words, kind
     graph, _, _ = pair(np.random.default_rng(0), "no shape")
-    is_one = graph.first.operands[1].storage.count == 1
+    is_one = graph.first_node.operands[1].storage.count == 1
     before_lifting(graph)
-    assert (graph.first.word == "opset1.FakeQuantize") is is_one
+    assert (graph.first_node.word == "opset1.FakeQuantize") is is_one
 
 
 def test_scales_of_more_channels_than_are_looked_at_stay():
@@ -337,7 +337,7 @@ def test_scales_of_more_channels_than_are_looked_at_stay():
         q = graph.append(Node("QuantizeLinear", [x, s, z], [Value("q")], {"axis": 0})).output
         graph.add_output(graph.append(Node("DequantizeLinear", [q, s, z], [Value("y")], {"axis": 0})).output)
         before_lifting(graph)
-        assert (graph.first.word == "opset1.FakeQuantize") is is_one
+        assert (graph.first_node.word == "opset1.FakeQuantize") is is_one
 
 
 # ── what is stored narrowly ───────────────────────────────────────────────────────────────────────────────────────────
@@ -377,7 +377,7 @@ def test_what_is_stored_in_fewer_bits_is_converted_where_it_is_read():
         assert found.storage is source
         assert (found.fact.dtype, found.fact.shape) == (source.dtype, (2,))
         if dtype is not None:
-            convert = graph.first
+            convert = graph.first_node
             assert convert.attributes == {"destination_type": DType.FLOAT32}
             assert convert.operands == [found]
             assert [node.operands[1] for node in list(graph)[1:]] == [convert.output] * 2
@@ -398,7 +398,7 @@ def test_inputs_with_means_are_read_without_them_by_everybody():
     before_using_rules(graph, legalize_nodes)
     verify(graph)
     assert [node.word for node in graph] == ["opset1.Subtract", "opset1.Add"]
-    centred = graph.first
+    centred = graph.first_node
     assert centred.operands[0] is x
     assert centred.operands[1].storage is means
     assert list(y.operands) == [centred.output] * 2

@@ -60,7 +60,7 @@ def test_bytes_become_integers():
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     ends = [graph.add_constant("end", TensorFact.of(storage_of(e)), storage_of(e)) for e in limits(0, 2.55, 0, 2.55)]
     graph.append(Node(FAKE, [x, *ends], [Value("y")], completed(FAKE, {"levels": 256}), dialect="openvino"))
-    graph.add_output(graph.last.output)
+    graph.add_output(graph.last_node.output)
     said, _ = legalize(graph)
     assert [node.op for node in said] == ["QuantizeLinear", "DequantizeLinear"]
 

@@ -16,8 +16,8 @@ from graphport.ops.pages.quantization import (
     DequantizeLinear,
     DynamicQuantizeLinear,
     QuantizeLinear,
+    broadcast_parameter,
     integer_range,
-    spread,
 )
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page
 
@@ -69,7 +69,7 @@ def overflows_barely(inputs, attributes):
     The table of Cast says NaN of all that is rounded above 448; ONNX Runtime 1.31 gives 448 for 480 < x < 496.
     """
     x, scale, _ = inputs
-    steps = np.abs(x / spread(scale, x, attributes["axis"], attributes.get("block_size", 0)))
+    steps = np.abs(x / broadcast_parameter(scale, x, attributes["axis"], attributes.get("block_size", 0)))
     return bool(((steps > 460) & (steps < 500)).any())
 
 

@@ -59,11 +59,11 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
     try:
         with together(target) as files:
             if has_weights:
-                stored = files.open(weights)
+                stored = files.open_file(weights)
                 for piece in pieces:
                     for chunk in piece.chunks() if isinstance(piece, Storage) else (piece,):
                         stored.write(chunk)
-            files.open(text).write(to_text(_without_blobs(net)).encode("utf-8", "surrogateescape"))
+            files.open_file(text).write(to_text(_without_blobs(net)).encode("utf-8", "surrogateescape"))
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise DiagnosticError(

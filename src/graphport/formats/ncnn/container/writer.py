@@ -89,11 +89,11 @@ def write(
     base = target.name.removesuffix(_TEXT)
     try:
         with together(target) as files:
-            stored = files.open(target.with_name(f"{base}.bin"))
+            stored = files.open_file(target.with_name(f"{base}.bin"))
             for weight, storage, layer in writer.weights:
                 dtype = NARROW.get(kinds.get(layer, weights) or "")
                 write_weight(stored, weight, storage if dtype is None else narrowed(weight, storage, dtype))
-            file = files.open(target)
+            file = files.open_file(target)
             for piece in pieces:
                 file.write(piece)
     except OSError as error:

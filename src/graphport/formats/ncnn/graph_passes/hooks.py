@@ -76,7 +76,7 @@ def before(graph: Graph) -> None:
 
 def _declare_input(graph: Graph, value: Value, declared: Mapping[str, Any]) -> None:
     """Insert a batch axis between an input and its consumers, as layers expect."""
-    uses, first = list(value.uses), graph.first
+    uses, first = list(value.uses), graph.first_node
     if type_of(declared) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
         value.fact = TensorFact(DType.INT32, value.fact.shape)
     inner = strip_annotations(Builder(Inference(), graph, first, stem=value.name), value, declared)

@@ -96,7 +96,9 @@ def _repeat_heads(at: Layer, x: Value, heads: int) -> Value:
 def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     """Export Attention with a head axis, without key/value cache; the mask is added."""
     q, k, v, mask = op.q, op.k, op.v, op.attn_mask
-    is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
+    is_plain = (
+        op.past_key is None and op.nonpad_kv_seqlen is None and op.non_defaults().keys() <= {"is_causal", "scale"}
+    )
     if not is_plain or b.count > 1 or len(b.dims(q)) != 4:
         return None
     (_, rows, _), (_, columns, _), _ = (lengths_of(b, each) for each in (q, k, v))

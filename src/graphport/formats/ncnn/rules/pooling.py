@@ -242,7 +242,7 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
     if op.ceil_mode:
         message = "LpPool with ceil_mode=1"
         raise UnsupportedError(message)
-    stated = {name: value for name, value in op.stated().items() if name != "p"}
+    stated = {name: value for name, value in op.non_defaults().items() if name != "p"}
     size = b(AveragePool, _powered(b, op.x, op.p), count_include_pad=1, **stated)
     return _root(b, b(Mul, size, b.like(op.x, float(prod(op.kernel_shape)))), op.p)
 

@@ -169,7 +169,7 @@ _KINDS = {"coordinate_transformation_mode", "mode", "nearest_mode", "cubic_coeff
 def _emit_symbolic_resize(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
     """Return open sizes: integral multiples, or expressions over blob sizes."""
     x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
-    if len(lengths) != _PICTURE or op.stated().keys() - _KINDS or mode == "cubic":
+    if len(lengths) != _PICTURE or op.non_defaults().keys() - _KINDS or mode == "cubic":
         return None
     kind: dict[str, Any] = {"p0": 1} if mode == "nearest" else {"p0": 2, "p6": int(way == "align_corners")}
     storage = None if op.scales is None else folded(op.scales)
@@ -209,7 +209,7 @@ def _crop_to_multiple(b: Builder, x: Value, factors: Sequence[float], target: Se
 
 def _emit_static_resize(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
     x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
-    if len(lengths) != 3 or op.stated().keys() - _KINDS - {"axes"}:
+    if len(lengths) != 3 or op.non_defaults().keys() - _KINDS - {"axes"}:
         return None
     if mode == "cubic" and op.cubic_coeff_a != _CUBIC:
         return None

@@ -368,7 +368,7 @@ def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
     with together(path) as opened_files:
         for place, name in ((beside, QUANTIZATION), (path, GRAPH)):
             if name in files:
-                _write_all(opened_files.open(place), files[name])
+                _write_all(opened_files.open_file(place), files[name])
 
 
 def _write_all(target: BinaryIO, payload: Payload) -> None:

@@ -341,7 +341,7 @@ class _SinglePass:
     def _intern_fact(self, fact: Fact) -> TensorFact:
         """Return the first equal fact, so that facts are compared by identity."""
         fact = cast("TensorFact", fact)
-        return self._facts.setdefault(fact, fact) if fact.is_plain else fact
+        return self._facts.setdefault(fact, fact) if fact.is_interchangeable else fact
 
     def _define(self, name: str, type: Type) -> None:
         tensor = self._expander.emitter.fixed[name]

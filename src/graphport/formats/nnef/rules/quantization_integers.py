@@ -80,7 +80,7 @@ def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...] 
 def lift_conv_integer(b: Builder, op: ConvIntegerView) -> tuple[Value, ...] | None:
     _check_exact(int(np.prod(sizes(b.dims(op.w)[1:], "the filters"))))
     left, right = _centred(b, op.x, op.x_zero_point), _centred(b, op.w, _led(b, op.w_zero_point, len(b.dims(op.w)) - 1))
-    return (b(Cast, b(Conv, left, right, **op.stated()), to=DType.INT32),)
+    return (b(Cast, b(Conv, left, right, **op.non_defaults()), to=DType.INT32),)
 
 
 @QLinearConvView.lift("nnef")
@@ -88,6 +88,6 @@ def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> tuple[Value, ...] | No
     space = len(b.dims(op.w)) - 2
     filters = _centred(b, op.w, _led(b, op.w_zero_point, space + 1))
     bias = None if op.b is None else _as_float(b, op.b)
-    total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, bias, **op.stated())
+    total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, bias, **op.non_defaults())
     factor = b(Div, b(Mul, op.x_scale, _led(b, op.w_scale, space) or op.w_scale), op.y_scale)
     return _codes(b, b(Mul, total, factor), op.y_zero_point)

@@ -256,7 +256,7 @@ def _negative_axis(node: Node) -> int | None:
 
 
 def _added_nodes(before: Node | None, node: Node, graph: Graph) -> Iterator[Node]:
-    current = graph.first if before is None else before.next
+    current = graph.first_node if before is None else before.next
     while current is not None and current is not node:
         yield current
         current = current.next

@@ -289,4 +289,4 @@ def _open_file(files: Replacing, target: Path, collected: Findings) -> Sink:
     if target.exists() and not target.is_file():
         collected.error("ONNX0607", f"{target} exists and is not a regular file", "")
         collected.raise_errors()
-    return files.open(target)
+    return files.open_file(target)

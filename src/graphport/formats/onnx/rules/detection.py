@@ -34,6 +34,6 @@ def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
             "coordinate_transformation_mode half_pixel is not supported",
         )
     )
-    stated = op.stated()
+    stated = op.non_defaults()
     del stated["coordinate_transformation_mode"]
     return b.word("RoiAlign", op.x, op.rois, op.batch_indices, facts=[UNKNOWN], **stated)[0]

@@ -28,7 +28,7 @@ def integers(value: Value, what: str) -> tuple[int, ...]:
         UnsupportedError: they are known only at run time; `what` names them.
     """
     try:
-        return value.fact.numbers if isinstance(value.fact, TensorFact) else ()
+        return value.fact.integer_elements if isinstance(value.fact, TensorFact) else ()
     except Unknown:
         message = f"{what} is an attribute in this opset and must be constant"
         raise UnsupportedError(message) from None

@@ -140,7 +140,9 @@ def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
     mode = op.mode
     if version >= 11:
         empty = b.constant(np.zeros(0, np.float32))
-        return b.word("Resize", x, op.roi or empty, op.scales or empty, op.sizes, facts=[UNKNOWN], **op.stated())[0]
+        return b.word("Resize", x, op.roi or empty, op.scales or empty, op.sizes, facts=[UNKNOWN], **op.non_defaults())[
+            0
+        ]
     unsupported(
         (
             mode == "cubic" or op.coordinate_transformation_mode != "asymmetric",

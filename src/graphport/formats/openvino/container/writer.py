@@ -119,7 +119,7 @@ def _check(graph: Graph, newest: int | None) -> None:
 
 
 def _write(graph: Graph, files: Replacing, target: Path, version: str | None) -> None:
-    weights = files.open(target.with_suffix(".bin"))
+    weights = files.open_file(target.with_suffix(".bin"))
     source = blobs.unchanged(graph)
     if source is not None:
         blobs.copy(source, weights)
@@ -128,7 +128,7 @@ def _write(graph: Graph, files: Replacing, target: Path, version: str | None) ->
         kept = blobs.Blobs(weights)
         root = tree(graph, kept.append, version=version)
         kept.finish()
-    text = TextIOWrapper(files.open(target), encoding="utf-8", errors="surrogatepass", newline="")
+    text = TextIOWrapper(files.open_file(target), encoding="utf-8", errors="surrogatepass", newline="")
     text.writelines(render(root))
     text.flush()
     text.detach()

@@ -103,7 +103,7 @@ def _body_value(b: Builder, body: Graph, value: Value) -> Value:
 
 
 def _emit(b: Builder, body: Graph, *, at_front: bool = False) -> OpBuilder:
-    return OpBuilder(Builder(b.inference, body, body.first if at_front else None, origin=b.origin, stem=b.stem))
+    return OpBuilder(Builder(b.inference, body, body.first_node if at_front else None, origin=b.origin, stem=b.stem))
 
 
 def _scalar(op: OpBuilder, x: Value) -> Value:

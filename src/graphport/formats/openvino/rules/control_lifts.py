@@ -167,7 +167,7 @@ def _take_axis_away(b: Builder, body: Graph, value: Value, operand: Value, axis:
     part = (*dims[:axis], 1, *dims[axis + 1 :])
     users = list(value.uses)
     value.fact = TensorFact(fact.dtype if isinstance(fact, TensorFact) else None, part)
-    front = Builder(b.inference, body, body.first, origin=b.origin, stem=b.stem)
+    front = Builder(b.inference, body, body.first_node, origin=b.origin, stem=b.stem)
     entry = front(Squeeze, value, vector(front, [axis]))
     for use in users:
         use.read(entry)

@@ -71,11 +71,11 @@ def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
     python = _code(graph, writer, f"{base}.bin") if code else None
     try:
         with together(target) as files:
-            weights = files.open(target.with_name(f"{base}.bin"))
+            weights = files.open_file(target.with_name(f"{base}.bin"))
             write_archive(weights, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
             if python is not None:
-                files.open(target.with_name(f"{base.removesuffix('.pnnx')}_pnnx.py")).write(python.encode())
-            file = files.open(target)
+                files.open_file(target.with_name(f"{base.removesuffix('.pnnx')}_pnnx.py")).write(python.encode())
+            file = files.open_file(target)
             for piece in text:
                 file.write(piece)
     except OSError as error:

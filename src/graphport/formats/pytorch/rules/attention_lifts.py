@@ -18,7 +18,9 @@ from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, Te
 @AttentionView.lift(DIALECT)
 def lift_attention(b: Builder, op: AttentionView) -> Any:
     """`aten.scaled_dot_product_attention` of whole heads, else matrix products and a softmax."""
-    is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
+    is_plain = (
+        op.past_key is None and op.nonpad_kv_seqlen is None and op.non_defaults().keys() <= {"is_causal", "scale"}
+    )
     if is_plain and b.count == 1 and len(b.dims(op.q)) == 4 and not op.is_causal and op.attn_mask is None:
         heads, groups = b.dims(op.q)[1], b.dims(op.k)[1]
         gqa = {} if heads == groups else {"enable_gqa": True}

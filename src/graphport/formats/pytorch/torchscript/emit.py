@@ -112,9 +112,9 @@ class Emitter:
 
     def now(self, value: Value) -> Value:
         """The value that a tensor has after all writes so far."""
-        last = self.graph.last
+        last = self.graph.last_node
         found = self._run_write(lambda: self.writes.current(value))
-        if self.graph.last is not last:
+        if self.graph.last_node is not last:
             self._infer_from(last)
         return found
 
@@ -195,7 +195,7 @@ class Emitter:
             name=results[0].name if results else "",
         )
         self._cast_scalars_to_float32(node, [index for index, (_, _, is_number) in enumerate(operands) if is_number])
-        last = self.graph.last
+        last = self.graph.last_node
         self.graph.append(node)
         if writes_first_operand(op_type) and given and given[0] is not None:
             self._check_shared(given[0])
@@ -231,7 +231,7 @@ class Emitter:
 
     def _infer_from(self, last: Node | None) -> None:
         """Infer the facts of the nodes behind `last`."""
-        node = self.graph.first if last is None else last.next
+        node = self.graph.first_node if last is None else last.next
         while node is not None:
             self._infer(node)
             node = node.next

@@ -33,7 +33,7 @@ def keep_states(graph: Graph) -> None:
         return
     once = Graph(graph.fresh("begin"))
     graph.share_names(once)
-    first = graph.first
+    first = graph.first_node
     hidden = [last for _, last, state, _ in found if not state.is_returned]
     graph.set_outputs([value for value in graph.outputs if value not in hidden])
     for value, last, state, begins in found:

@@ -120,7 +120,7 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
         return _of_batch(b, op)
     if is_nonfloat32_float(op.x):
         others = (op.scale, op.b, op.input_mean, op.input_var)
-        return (in_single(b, BatchNormalization, op.x, *others, **op.stated()),)
+        return (in_single(b, BatchNormalization, op.x, *others, **op.non_defaults()),)
     rank = len(b.dims(op.x))
     arrays = [_vector_elements(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
     if all(each is not None for each in arrays):

@@ -214,7 +214,7 @@ def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
 def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
     _check_exact(b, op.w)
     rows = None if op.w_zero_point is None else _broadcast_parameter(b, op.w_zero_point, op.w, 0, 0)
-    total = b(Conv, _centred(b, op.x, op.x_zero_point), _centred(b, op.w, rows), **op.stated())
+    total = b(Conv, _centred(b, op.x, op.x_zero_point), _centred(b, op.w, rows), **op.non_defaults())
     return (b(Cast, total, to=DType.INT32),)
 
 
@@ -232,11 +232,17 @@ def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
         scales = needed_array(op.x_scale, "its scale") * needed_array(op.w_scale, "its scale")
         reals = None if op.b is None else b.constant((needed_array(op.b, "its bias") * scales).astype(np.float32))
         given = b(DequantizeLinear, op.x, op.x_scale, op.x_zero_point)
-        y = b(Conv, given, b(DequantizeLinear, w, op.w_scale, op.w_zero_point, axis=0), reals, **op.stated())
+        y = b(
+            Conv,
+            given,
+            b(DequantizeLinear, w, op.w_scale, op.w_zero_point, axis=0),
+            reals,
+            **op.non_defaults(),
+        )
         return (b(QuantizeLinear, y, op.y_scale, op.y_zero_point),)
     _check_exact(b, w)
     filters = _centred(b, w, _broadcast_parameter(b, op.w_zero_point, w, 0, 0))
-    total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, **op.stated())
+    total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, **op.non_defaults())
     if op.b is not None:
         total = b(arithmetic.Add, total, _broadcast_parameter(b, cast(b, op.b, DType.FLOAT32), total, 1, 0))
     factor = b(arithmetic.Mul, op.x_scale, _broadcast_parameter(b, op.w_scale, total, 1, 0))

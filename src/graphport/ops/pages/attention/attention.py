@@ -192,7 +192,7 @@ def Attention(
     raw = _product(heads * factor, np.swapaxes(spread * factor, 2, 3), narrow)
     capped = _capped(raw, softcap) if softcap else raw
     offset = _offset(heads, past_key, nonpad_kv_seqlen)
-    seen = _seen(raw.shape, offset, nonpad_kv_seqlen, (left_window_size, 0 if is_causal else right_window_size))
+    seen = _visible_keys(raw.shape, offset, nonpad_kv_seqlen, (left_window_size, 0 if is_causal else right_window_size))
     bias = _bias(attn_mask, seen, narrow)
     biased = (capped + bias).astype(narrow)
     precision = narrow if softmax_precision is None else PRECISIONS[softmax_precision].numpy
@@ -227,7 +227,7 @@ def _offset(heads: Tensor, past_key: Tensor | None, lengths: Tensor | None) -> T
     return np.array(0 if past_key is None else past_key.shape[2])
 
 
-def _seen(shape: tuple[int, ...], offset: Tensor, lengths: Tensor | None, window: tuple[int, int]) -> Tensor:
+def _visible_keys(shape: tuple[int, ...], offset: Tensor, lengths: Tensor | None, window: tuple[int, int]) -> Tensor:
     """Which keys each query may see, but for the mask."""
     ahead = np.arange(shape[3]) - (np.arange(shape[2])[:, None] + offset)
     left, right = window

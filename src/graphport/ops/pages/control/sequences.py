@@ -183,11 +183,11 @@ def _split_shape(
     before, after = input.dims[:place], input.dims[place + 1 :]
     if split is None:
         return SequenceFact(input.with_shape([*before, *([1] if keepdims else []), *after]))
-    part = _part(input.dims[place], split)
+    part = _part_length(input.dims[place], split)
     return SequenceFact(input.with_shape([*before, part, *after]))
 
 
-def _part(length: Dim, split: TensorFact) -> Dim:
+def _part_length(length: Dim, split: TensorFact) -> Dim:
     """The length of each part along the axis; open where they differ, or may."""
     if split.elements is None or split.shape is None:
         return OPEN

@@ -49,7 +49,7 @@ def window(
             padded input.
     """
     rank = len(dims)
-    steps, gaps = _entries("strides", strides, rank), _entries("dilations", dilations, rank)
+    steps, gaps = _spatial_attribute("strides", strides, rank), _spatial_attribute("dilations", dilations, rank)
     if len(kernel) != rank:
         message = f"the kernel {tuple(kernel)} has {len(kernel)} entries for {rank} spatial axes"
         raise ShapeError(message, f"{rank} are needed")
@@ -81,7 +81,7 @@ def _not_negative(length: Dim) -> Dim:
     return length if isinstance(length, Symbolic) else max(length, 0)
 
 
-def _entries(what: str, found: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+def _spatial_attribute(what: str, found: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     if found is None:
         return (1,) * rank
     if len(found) != rank:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dims import Dim, Symbolic, ceil_div, decide_less, maximum, product
 from graphport.core.dtypes import DType
-from graphport.core.facts import MOST_ELEMENTS, OPEN, TensorFact, number
+from graphport.core.facts import MOST_ELEMENTS, OPEN, TensorFact, as_integer
 from graphport.core.storage import Storage, storage_of
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.types import ALL_13, BOOL, FLOATS, INT64, INTEGERS, SCALAR, Tensor, Types
@@ -98,7 +98,7 @@ def _constant_of_shape(input: TensorFact, *, value: Storage | None = None) -> Te
     is_short = isinstance(count, int) and count <= MOST_ELEMENTS and len(input.elements) <= 1
     if value is None or not is_short or not (dtype.is_integer or dtype.kind == "b"):
         return fact
-    return fact.with_elements([int(value.numpy().reshape(-1)[0])] * number(count))
+    return fact.with_elements([int(value.numpy().reshape(-1)[0])] * as_integer(count))
 
 
 @op(

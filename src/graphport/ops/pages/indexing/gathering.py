@@ -153,7 +153,7 @@ def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | Non
     if condition.shape is not None and condition.rank != 1:
         message = f"condition has rank {condition.rank}"
         raise ShapeError(message, "it is a vector")
-    count: Dim = OPEN if condition.elements is None else sum(condition.numbers)
+    count: Dim = OPEN if condition.elements is None else sum(condition.integer_elements)
     if axis is None:
         return input.with_shape((count,))
     place = axis_index(axis, input.rank)

@@ -28,7 +28,7 @@ def _slice_shape(
     count = _count(starts, ends, axes, steps)
     if count is None or (axes is not None and axes.elements is None):
         return data.with_shape([OPEN] * len(dims))
-    chosen = axis_indices(range(count) if axes is None else axes.numbers, len(dims))
+    chosen = axis_indices(range(count) if axes is None else axes.integer_elements, len(dims))
     for number, axis in enumerate(chosen):
         start, end = (None if fact.elements is None else fact.elements[number] for fact in (starts, ends))
         dims[axis] = _length(dims[axis], start, end, _step(steps, number))

@@ -35,7 +35,7 @@ def _pad_shape(op: PadView[TensorFact]) -> TensorFact:
     _check_count(op.pads, rank if op.axes is None else op.axes)
     if op.axes is not None and op.axes.elements is None:
         return op.data.with_shape([OPEN] * rank)
-    chosen = tuple(range(rank)) if op.axes is None else axis_indices(op.axes.numbers, rank)
+    chosen = tuple(range(rank)) if op.axes is None else axis_indices(op.axes.integer_elements, rank)
     if op.pads.elements is None:
         return op.data.with_shape([OPEN if axis in chosen else dim for axis, dim in enumerate(op.data.dims)])
     _check_count(op.pads.with_shape((len(op.pads.elements),)), len(chosen))

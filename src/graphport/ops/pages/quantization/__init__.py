@@ -89,7 +89,7 @@ def _check_alike(scale: TensorFact, zero_point: TensorFact) -> None:
         raise ShapeError(message, "the shapes must be equal")
 
 
-def spread(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
+def broadcast_parameter(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     """Scales or zero points so that they broadcast over `x`."""
     if parameter.size == 1:
         return parameter.reshape(())
@@ -146,8 +146,8 @@ def QuantizeLinear(
     Source: ONNX QuantizeLinear-25.
     """
     dtype = y_zero_point.dtype if y_zero_point is not None else (output_dtype or DType.UINT8).numpy
-    quotient = _divided(x, spread(y_scale, x, axis, block_size), precision)
-    shift = None if y_zero_point is None else spread(y_zero_point, x, axis, block_size)
+    quotient = _divided(x, broadcast_parameter(y_scale, x, axis, block_size), precision)
+    shift = None if y_zero_point is None else broadcast_parameter(y_zero_point, x, axis, block_size)
     if dtype.kind not in "iu" and DType.of(dtype).is_floating:
         shifted = quotient if shift is None else quotient + shift.astype(quotient.dtype)
         return cast(shifted, DType.of(dtype), saturate=bool(saturate))
@@ -213,8 +213,8 @@ def DequantizeLinear(
     wide = np.int64 if not DType.of(x.dtype).is_floating else np.float32
     steps = x.astype(wide)
     if x_zero_point is not None:
-        steps = steps - spread(x_zero_point, x, axis, block_size).astype(wide)
-    scale = spread(x_scale, x, axis, block_size).astype(np.float32)
+        steps = steps - broadcast_parameter(x_zero_point, x, axis, block_size).astype(wide)
+    scale = broadcast_parameter(x_scale, x, axis, block_size).astype(np.float32)
     return (steps.astype(np.float32) * scale).astype(dtype)
 
 

@@ -28,7 +28,7 @@ def _reduce_shape(
 ) -> TensorFact:
     if axes is not None and axes.elements is None:
         return _unknown_axes(data, axes, keepdims, noop_with_empty_axes)
-    chosen = axis_indices(axes.numbers, data.rank) if axes is not None else ()
+    chosen = axis_indices(axes.integer_elements, data.rank) if axes is not None else ()
     if not chosen:
         if noop_with_empty_axes:
             return data.with_shape(data.dims)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dims import Dim, Symbolic, decide_equal, decide_less, maximum, product, substitute, symbols
 from graphport.core.dtypes import DType
-from graphport.core.facts import OPEN, Fact, TensorFact, Unknown, number
+from graphport.core.facts import OPEN, Fact, TensorFact, Unknown, as_integer
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.columns import Col2Im
@@ -86,7 +86,7 @@ def _reshape_shape(data: TensorFact, shape: TensorFact, *, allowzero: int = 0) -
 
 def _count(vector: TensorFact) -> int:
     """Number of entries of a vector; raises `Unknown` where that is not known."""
-    return number(vector.dims[0]) if vector.rank else 1
+    return as_integer(vector.dims[0]) if vector.rank else 1
 
 
 def resolve_target_shape(
@@ -200,7 +200,7 @@ def Reshape(data: T, shape: Int64, *, allowzero: int = 0) -> T:
     Source: ONNX Reshape-25.
     """
     target = resolve_target_shape(data.shape, tuple(int(dim) for dim in shape.reshape(-1)), copies_zero=not allowzero)
-    return data.reshape([number(dim) for dim in target])
+    return data.reshape([as_integer(dim) for dim in target])
 
 
 def _flatten_shape(input: TensorFact, *, axis: int = 1) -> TensorFact:
@@ -236,7 +236,7 @@ def _squeeze_shape(data: TensorFact, axes: TensorFact | None = None) -> TensorFa
         return data.with_shape([dim for dim in data.dims if dim != 1])
     if axes.elements is None:
         return _fewer(data, _count(axes))
-    chosen = axis_indices(axes.numbers, data.rank)
+    chosen = axis_indices(axes.integer_elements, data.rank)
     for axis in chosen:
         if decide_equal(data.dims[axis], 1) is False:
             message = f"axis {axis} has {data.dims[axis]} entries, only an axis of 1 can be left out"
@@ -280,7 +280,7 @@ def Squeeze(data: T, axes: Int64 | None = None) -> T:
 def _unsqueeze_shape(data: TensorFact, axes: TensorFact) -> TensorFact:
     if axes.elements is None:
         return data.with_shape([OPEN] * (data.rank + _count(axes)))
-    chosen = axis_indices(axes.numbers, data.rank + len(axes.elements))
+    chosen = axis_indices(axes.integer_elements, data.rank + len(axes.elements))
     dims = list(data.dims)
     for axis in sorted(chosen):
         dims.insert(axis, 1)

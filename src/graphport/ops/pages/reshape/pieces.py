@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from graphport.core.dims import Dim, Symbolic, ceil_div, decide_equal, decide_less
-from graphport.core.facts import OPEN, TensorFact, Unknown, number
+from graphport.core.facts import OPEN, TensorFact, Unknown, as_integer
 from graphport.ops.declare import MAX_RESULTS, ShapeError, op
 from graphport.ops.requirements import require
 from graphport.ops.shapes import axis_index, broadcast, same_dim
@@ -134,7 +134,7 @@ def Split(input: T, split: Int64 | None = None, *, axis: int = 0, num_outputs: i
     """
     length = input.shape[axis]
     if split is None:
-        lengths = [number(part) for part in _equal(length, num_outputs)]
+        lengths = [as_integer(part) for part in _equal(length, num_outputs)]
     else:
         lengths = [int(part) for part in split]
         if sum(lengths) != length:

@@ -82,8 +82,8 @@ def _lengths(dims: list[Dim], scales: TensorFact | None, sizes: TensorFact | Non
         return [scaled_length(n, scale) for n, scale in zip(dims, scales.reals, strict=True)]
     if sizes is None or (scales is not None and not _has_entries(sizes)):
         raise Unknown
-    _count("sizes", len(sizes.known), len(dims))
-    return _sized(dims, list(sizes.known), policy)
+    _count("sizes", len(sizes.known_elements), len(dims))
+    return _sized(dims, list(sizes.known_elements), policy)
 
 
 def _count(what: str, found: int, axes: int) -> None:

@@ -27,7 +27,7 @@ Edge = Annotated[Tensor, Types("T2", FLOATS)]
 Mel = Annotated[Tensor, Types("T3", NUMBERS_4)]
 
 
-def _one(fact: TensorFact | None, otherwise: Dim) -> Dim:
+def _scalar_element(fact: TensorFact | None, otherwise: Dim) -> Dim:
     """Return the element of a scalar operand: `otherwise` if absent, open if it is known at run time only."""
     if fact is None:
         return otherwise
@@ -45,14 +45,14 @@ def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
         message = f"onesided=1 with {'real' if op.inverse else 'complex'} input"
         raise ShapeError(message, "onesided requires a real signal, or, with inverse=1, its complex spectrum")
     last = 1 if op.inverse and op.onesided else 2
-    place = _one(op.axis, -2)
+    place = _scalar_element(op.axis, -2)
     if isinstance(place, Symbolic):
         return op.input.with_shape((*[OPEN] * (rank - 1), last))
     if not -rank <= place <= rank - 2 or place == -1:
         message = f"axis {place} of a tensor of rank {rank}"
         raise ShapeError(message, f"-{rank} to -2, or 0 to {rank - 2}")
     given = op.input.dims[place]
-    length = _one(op.dft_length, 2 * (given - 1) if op.inverse and op.onesided else given)
+    length = _scalar_element(op.dft_length, 2 * (given - 1) if op.inverse and op.onesided else given)
     if decide_less(length, 1):
         message = f"a transform of length {length}"
         raise ShapeError(message)
@@ -113,10 +113,10 @@ def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
         raise ShapeError(message, "batch, signal length, and 1 (real) or 2 (complex)")
     batch, total, _ = op.signal.dims
     own = total if op.window is None else op.window.dims[0] if op.window.rank == 1 else OPEN
-    length = _one(op.frame_length, own)
+    length = _scalar_element(op.frame_length, own)
     if op.window is not None and op.window.shape is not None and length is not OPEN:
         length = same_dim(length, own, "frame_length and the window")
-    step = _one(op.frame_step, 1)
+    step = _scalar_element(op.frame_step, 1)
     if decide_less(step, 1) or decide_less(length, 1) or decide_less(total, length):
         message = (
             f"frame_length {length}, frame_step {step} and signal length {total}: expected positive values, and "
@@ -166,7 +166,7 @@ def _window_shape(size: TensorFact, *, output_datatype: DType = DType.FLOAT32, p
     if output_datatype not in NUMBERS_4:
         message = f"output_datatype is {output_datatype}"
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
-    length = _one(size, OPEN)
+    length = _scalar_element(size, OPEN)
     if decide_less(length, 0):
         message = f"the window size is {length}, expected at least 0"
         raise ShapeError(message)
@@ -241,7 +241,7 @@ def _mel_shape(op: MelWeightMatrixView[TensorFact]) -> TensorFact:
     if op.output_datatype not in NUMBERS_4:
         message = f"output_datatype is {op.output_datatype}"
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
-    bins, length = _one(op.num_mel_bins, OPEN), _one(op.dft_length, OPEN)
+    bins, length = _scalar_element(op.num_mel_bins, OPEN), _scalar_element(op.dft_length, OPEN)
     return TensorFact(op.output_datatype, (OPEN if length is OPEN else length // 2 + 1, maximum(bins, 0)))
 
 

@@ -50,7 +50,7 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
         PatternError: the expression is invalid.
         UnsupportedPatternError: the expression is valid but has no translation.
     """
-    text = _Translation(pattern).whole()
+    text = _Translation(pattern).translate()
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -68,19 +68,19 @@ class _Translation:
     scopes: list[str] = field(default_factory=list[str])
     """Prefixes of groups that Python needs for flags that apply to the end of the enclosing group."""
 
-    def whole(self) -> str:
+    def translate(self) -> str:
         is_repeated = False
         while self.position < len(self.pattern):
             was, is_repeated = is_repeated, self._repetition()
             if is_repeated and was:
                 raise PatternError("a repetition is repeated")
             if not is_repeated:
-                self._one()
+                self._translate_atom()
         if self.groups:
             raise PatternError("a parenthesis is not closed")
         return "".join(self.out) + ")" * len(self.scopes)
 
-    def _one(self) -> None:
+    def _translate_atom(self) -> None:
         letter = self.pattern[self.position]
         match letter:
             case "\\":
@@ -90,7 +90,7 @@ class _Translation:
                 self.out.append(self._set())
                 return
             case "(":
-                self._open()
+                self._open_group()
                 return
             case ")":
                 self._close()
@@ -121,7 +121,7 @@ class _Translation:
             self.position += 1
         return True
 
-    def _open(self) -> None:
+    def _open_group(self) -> None:
         rest, flags = self.pattern[self.position :], _FLAGS.match(self.pattern, self.position)
         named = _NAMED.match(self.pattern, self.position)
         if flags is not None:

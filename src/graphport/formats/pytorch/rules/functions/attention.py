@@ -366,7 +366,9 @@ def transformer_encoder_layer(
 def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     """Export Attention with a separate head axis, without cache."""
     q, k, v = op.q, op.k, op.v
-    is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
+    is_plain = (
+        op.past_key is None and op.nonpad_kv_seqlen is None and op.non_defaults().keys() <= {"is_causal", "scale"}
+    )
     if not is_plain or b.count > 1 or len(b.dims(q)) != 4 or (op.is_causal and op.attn_mask):
         return None
     heads, groups = b.dims(q, at_least=2)[1], b.dims(k, at_least=2)[1]

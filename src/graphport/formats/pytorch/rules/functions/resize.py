@@ -209,7 +209,7 @@ def _interpolated(b: Builder, op: ResizeView) -> Value | None:
     x, sizes, mode, way, antialias = op.x, op.sizes, op.mode, op.coordinate_transformation_mode, op.antialias
     dims = b.dims(x)
     count = len(dims) - 2
-    if not 1 <= count <= 3 or op.stated().keys() & _REFUSED or antialias != op.exclude_outside:
+    if not 1 <= count <= 3 or op.non_defaults().keys() & _REFUSED or antialias != op.exclude_outside:
         return None
     if mode == "cubic" and op.cubic_coeff_a != (_SMOOTH if antialias else _SHARP):
         return None
