@@ -44,7 +44,7 @@ def assert_same_value(x: Value, y: Value, *, with_notes: bool) -> None:
 
 
 def assert_same_node(n: Node, m: Node, twins: dict[Any, Any], *, with_notes: bool) -> None:
-    assert (n.word, n.dialect, n.name) == (m.word, m.dialect, m.name)
+    assert (n.op_type, n.dialect, n.name) == (m.op_type, m.dialect, m.name)
     assert not with_notes or (n.origin, n.notes) == (m.origin, m.notes)
     assert [value and twins.get(value, value) for value in n.inputs] == list(m.inputs)
     assert [value and twins[value] for value in n.outputs] == list(m.outputs)

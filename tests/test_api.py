@@ -442,7 +442,7 @@ def test_words_of_nnef_have_no_place_in_a_message(tmp_path):
     loaded = gp.load(write_nnef(tmp_path / "small"))
     for said in loaded.graph:
         if said.op == "Relu":
-            said.dialect, said.word = "nnef", "stranger"
+            said.dialect, said.op_type = "nnef", "stranger"
     assert codes(gp.to_onnx, loaded) == ["ONNX0601"]
 
 

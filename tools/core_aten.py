@@ -41,8 +41,8 @@ def table() -> str:
     called: set[str] = set()
     refused: dict[str, str] = {}
     for path in sorted(PROGRAMS.glob("*.pt2")):
-        called |= {node.word for node in gp.load(path, raw=True).graph}
-        refused |= {node.word: "there is no rule" for node in gp.load(path).graph if node.dialect == DIALECT}
+        called |= {node.op_type for node in gp.load(path, raw=True).graph}
+        refused |= {node.op_type: "there is no rule" for node in gp.load(path).graph if node.dialect == DIALECT}
     found: defaultdict[str, set[str]] = defaultdict(set)
     for (kind, dialect, word), seen in recorder.seen.items():
         if kind == emitted.LOWER and dialect == DIALECT:

@@ -82,7 +82,7 @@ def replace_node(graph: Graph, random: Random) -> Node | None:
     if not nodes:
         return None
     node = random.choice(nodes)
-    node.word = OTHERS[node.word]
+    node.op_type = OTHERS[node.op_type]
     return node
 
 

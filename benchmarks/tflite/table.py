@@ -57,7 +57,7 @@ class File:
     def row(self, wanted: Sequence[Array]) -> str:
         noise = snr([matched(found, wanted) for found in self.turn()], wanted)
         nodes = list(gp.load(self.path, raw=True).graph)
-        turned = sum(node.word == "TRANSPOSE" and not node.operands[0].is_constant for node in nodes)
+        turned = sum(node.op_type == "TRANSPOSE" and not node.operands[0].is_constant for node in nodes)
         milliseconds = statistics.median(sorted(self.times)[:_QUICKEST]) * 1e3
         return f"{noise:.0f} dB, {milliseconds:.2f} ms, {turned}, {self.path.stat().st_size // 1024} KB"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
-    from graphport.ops.own import operator
+    from graphport.ops.custom_operators import operator
     from graphport.passes.preprocess import Preprocess
     from graphport.proof.document import Proof
     from graphport.quantization.images import Pictures
@@ -42,7 +42,7 @@ _HOMES = {
     "Preprocess": "graphport.passes.preprocess",
     "edit": "graphport.api.edit",
     "merge": "graphport.api.merge",
-    "operator": "graphport.ops.own",
+    "operator": "graphport.ops.custom_operators",
     "Limits": "graphport.comparison.limits",
     "find_difference": "graphport.api.compare",
     "ConversionReport": "graphport.api.convert",

@@ -77,7 +77,7 @@ def test_a_scaled_weight_is_found_where_it_is(layer, at_once, monkeypatch):
 def test_another_operator_is_found():
     a = gp.from_onnx(deep())
     b = twin(a)
-    called(b.graph, "tanh4").word = "Sigmoid"
+    called(b.graph, "tanh4").op_type = "Sigmoid"
     assert found_in(a, b, given()).node == "tanh4"
 
 
@@ -103,7 +103,7 @@ def test_a_fault_in_the_body_of_a_loop_is_found_there():
     a = gp.from_onnx(looped())
     b = twin(a)
     added = next(each for inner in walk(b.graph) for each in inner if each.op == "Add")
-    added.word = "Sub"
+    added.op_type = "Sub"
     found = found_in(a, b, {"x": np.array([1, 2], np.float32)})
     assert (found.operator, found.value, len(found.b.graph)) == ("Sub", "added", 1)
 

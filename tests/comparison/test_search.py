@@ -65,7 +65,7 @@ def named(graph: Graph) -> dict[str, Value]:
 
 
 def words(found: find.FirstDifference) -> tuple[list[str], list[str]]:
-    return [each.word for each in found.a], [each.word for each in found.b]
+    return [each.op_type for each in found.a], [each.op_type for each in found.b]
 
 
 def products(*factors: float) -> Graph:

@@ -188,7 +188,7 @@ def test_a_rule_is_asked_once_for_nodes_that_are_alike_unless_it_looks_around(sa
         lifted, findings = lift(graph, "madeup")
         verify(lifted)
         assert (findings, [value.name for value in lifted.outputs]) == ([], names)
-        assert [each.word for each in lifted] == ["abs" if is_canonical else "relu"] * 4
+        assert [each.op_type for each in lifted] == ["abs" if is_canonical else "relu"] * 4
         assert len(asked) == (4 if looks or is_canonical else 1), (looks, is_canonical)
 
 

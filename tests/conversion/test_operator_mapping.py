@@ -40,5 +40,5 @@ def test_what_is_gone_has_no_word():
 def test_a_conversion_tells_its_words(tmp_path):
     gp.save(gp.Model(canonical(node("Relu", ["x"], ["y"])), "onnx"), tmp_path / "net.onnx")
     report = gp.convert(tmp_path / "net.onnx", tmp_path / "net.xml")
-    assert report.words == [OperatorMapping("Relu", 1, ("opset1.ReLU",))]
-    assert gp.convert(tmp_path / "net.xml", tmp_path / "same.xml").words == []
+    assert report.operator_mapping == [OperatorMapping("Relu", 1, ("opset1.ReLU",))]
+    assert gp.convert(tmp_path / "net.xml", tmp_path / "same.xml").operator_mapping == []

@@ -70,7 +70,7 @@ def test_layers_that_differ_in_weights_alone_are_read_once_and_keep_their_weight
     monkeypatch.setattr(RuleCache, "remember", counted)
     ir_decoder(tmp_path / "decoder.xml", 48)
     graph = gp.load(tmp_path / "decoder.xml").graph
-    turned = [node.inputs[0] for node in graph if node.word == "Transpose" and node.inputs[0].is_constant]
+    turned = [node.inputs[0] for node in graph if node.op_type == "Transpose" and node.inputs[0].is_constant]
     assert len(turned) == len(set(turned)) == 3 * 7
     assert 0 < asked.count("opset1.MatMul") < len(turned)
     monkeypatch.setattr(RuleCache, "find", lambda self, key: None)
@@ -135,7 +135,7 @@ def test_a_replayed_operator_has_the_results_that_onnx_requires(tmp_path):
         graph.append(Node("aten.topk.default", [x], [unused, indices], attributes, dialect="pytorch"))
         graph.add_output(indices)
     result, _ = legalize(graph)
-    assert all(None not in node.outputs for node in result if node.word == "TopK")
+    assert all(None not in node.outputs for node in result if node.op_type == "TopK")
 
 
 def test_results_that_no_node_computes_and_names_stay_where_they_are(tmp_path):
@@ -198,7 +198,7 @@ def test_what_a_rule_made_is_made_again_in_the_same_order():
     net.repetition.repeat(net.graph, net.node, template)
     verify(net.graph)
     made = list(net.graph)
-    assert [each.word for each in made] == ["One", "Two", "Three"]
+    assert [each.op_type for each in made] == ["One", "Two", "Three"]
     assert made[2] is net.node
     assert made[0].inputs == (net.c, None, net.x)
     assert made[0].attributes == {"n": 1}

@@ -20,7 +20,7 @@ def test_a_definition_is_what_the_unshortened_expression_would_be(drawn, numbers
     try:
         for tree in drawn:
             expected = expected * 3 + number_of_tree(tree, numbers)
-            total = extents.settled(total * 3 + dim_of_tree(tree))
+            total = extents.normalize(total * 3 + dim_of_tree(tree))
             assert isinstance(total, int) or len(str(total)) <= MOST_TEXT
             assert extents.evaluate(total, numbers) == expected
     except TooLong:
@@ -33,9 +33,9 @@ def long_sum(count=12):
 
 def test_one_expression_has_one_symbol():
     extents = Extents()
-    first = extents.settled(long_sum())
+    first = extents.normalize(long_sum())
     assert str(first) in symbols(first)
-    assert extents.settled(long_sum()) == first
+    assert extents.normalize(long_sum()) == first
     assert extents.definitions == {str(first): long_sum()}
     assert extents.free(first) == set(symbols(long_sum()))
 
@@ -43,16 +43,16 @@ def test_one_expression_has_one_symbol():
 def test_a_factor_can_be_taken_away_again():
     extents = Extents()
     batch = Symbol("batch")
-    short = extents.settled(4 * batch * long_sum())
+    short = extents.normalize(4 * batch * long_sum())
     assert len(symbols(short)) == 2
-    assert extents.settled(short // (4 * batch)) == extents.settled(long_sum())
+    assert extents.normalize(short // (4 * batch)) == extents.normalize(long_sum())
 
 
 def test_a_name_that_the_file_has_is_not_taken():
     extents = Extents()
     extents.declare("axis_2")
-    assert str(extents.settled(long_sum(), "rows")) == "rows"
-    assert str(extents.settled(long_sum() + 1)) not in ("rows", "axis_2")
+    assert str(extents.normalize(long_sum(), "rows")) == "rows"
+    assert str(extents.normalize(long_sum() + 1)) not in ("rows", "axis_2")
 
 
 def test_equals_have_one_symbol_and_the_older_one_stays():
@@ -60,10 +60,10 @@ def test_equals_have_one_symbol_and_the_older_one_stays():
     batch, other = extents.declare("batch"), extents.declare("other")
     seq = extents.declare("seq")
     assert extents.equate(other * seq * 32, batch * seq * 32) is None
-    assert extents.settled(2 * other + 1) == 2 * batch + 1
+    assert extents.normalize(2 * other + 1) == 2 * batch + 1
     total = extents.declare("total")
     extents.equate(seq, total - 5)
-    assert extents.settled(total) == seq + 5
+    assert extents.normalize(total) == seq + 5
 
 
 def test_what_broadcasts_to_an_extent_that_is_known_is_that_extent():
@@ -71,8 +71,8 @@ def test_what_broadcasts_to_an_extent_that_is_known_is_that_extent():
     batch, mask, third = (extents.declare(name) for name in ("batch", "mask", "third"))
     extents.require(Constraint(batch, "broadcast", mask))
     extents.equate(maximum(batch, mask), batch)
-    assert extents.settled(maximum(maximum(batch, mask), third)) == maximum(batch, third)
-    assert mask in symbols(extents.settled(mask)).values()
+    assert extents.normalize(maximum(maximum(batch, mask), third)) == maximum(batch, third)
+    assert mask in symbols(extents.normalize(mask)).values()
 
 
 def test_what_contradicts_comes_with_what_was_known():
@@ -91,8 +91,8 @@ def test_bound_symbols_leave_what_is_known_of_others():
     batch, mask = extents.declare("batch"), extents.declare("mask")
     extents.equate(mask, batch)
     bound = extents.bound({"batch": 3})
-    assert bound.settled(mask) == 3
-    assert extents.settled(mask) == batch
+    assert bound.normalize(mask) == 3
+    assert extents.normalize(mask) == batch
 
 
 def test_sizes_give_the_numbers_of_all_that_stands_for_something():
@@ -113,7 +113,9 @@ def test_no_symbol_comes_to_stand_for_itself(drawn):
     for left, right, is_own in drawn:
         try:
             one, two = dim_of_tree(left), dim_of_tree(right)
-            made.append(extents.define("d", one * made[-1] + two) if is_own else extents.settled(one * made[-1] + two))
+            made.append(
+                extents.define("d", one * made[-1] + two) if is_own else extents.normalize(one * made[-1] + two)
+            )
             extents.equate(one, two + made[-1] * (one % 3))
             extents.equate(made[-1], two * one)
         except (TooLong, ZeroDivisionError):
@@ -124,7 +126,7 @@ def test_no_symbol_comes_to_stand_for_itself(drawn):
         reached = {name: others - set(ends) for name, others in reached.items() if name not in ends}
     assert not reached
     for dim in made:
-        extents.settled(dim)
+        extents.normalize(dim)
         extents.free(dim)
 
 
@@ -160,10 +162,10 @@ def test_what_is_equal_for_some_numbers_stands_for_nothing_else_with_them(drawn,
         gap = number_of_tree(one, numbers) - number_of_tree(other, numbers)
         assert extents.equate(dim_of_tree(one), dim_of_tree(other) + gap) is None
         for tree in (one, other, *asked):
-            assert extents.evaluate(extents.settled(dim_of_tree(tree)), numbers) == number_of_tree(tree, numbers)
+            assert extents.evaluate(extents.normalize(dim_of_tree(tree)), numbers) == number_of_tree(tree, numbers)
     extents.conclude()
     for tree in asked:
-        assert extents.evaluate(extents.settled(dim_of_tree(tree)), numbers) == number_of_tree(tree, numbers)
+        assert extents.evaluate(extents.normalize(dim_of_tree(tree)), numbers) == number_of_tree(tree, numbers)
 
 
 FILE = Source("file")
@@ -211,7 +213,7 @@ def test_only_what_is_open_is_kept_as_a_constraint_and_with_its_first_place():
         assert extents.require(Constraint(a, "<=", b), place(name)) is None
     assert extents.constraints == {Constraint(a, "<=", b): place("first")}
     assert extents.version == 0
-    assert extents.settled(b) == b
+    assert extents.normalize(b) == b
     found = extents.require(Constraint(a + 1, "<=", a), place("here"))
     assert found == (Constraint(a + 1, "<=", a), Constraint(a + 1, "<=", a), place("here"))
     assert len(extents.constraints) == 1
@@ -241,7 +243,7 @@ def test_symbols_keep_the_bounds_that_they_were_declared_with():
     assert bounds(half) == (2, 4)
     assert extents.declare("height") == height
     assert extents.definitions == {"half": height // 2}
-    assert extents.settled(height // 2) == half
+    assert extents.normalize(height // 2) == half
 
 
 def test_names_that_are_taken_get_the_next_number():
@@ -258,7 +260,7 @@ def test_names_that_are_taken_get_the_next_number():
 def test_a_name_is_made_of_the_first_short_symbol():
     def called(*names):
         extents = Extents()
-        return str(extents.settled(sum((number + 2) * Symbol(name) for number, name in enumerate(names))))
+        return str(extents.normalize(sum((number + 2) * Symbol(name) for number, name in enumerate(names))))
 
     tail = [f"zz{number}" for number in range(8)]
     assert called("batch_1", *tail) == "batch"
@@ -272,22 +274,22 @@ def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_told():
     extents, told = Extents(), []
     a, b = Symbol("A"), Symbol("B")
     short = a * b + 1
-    assert extents.settled(short, "no", lambda: told.append(1)) == short
-    assert extents.settled(7, "no", lambda: told.append(1)) == 7
+    assert extents.normalize(short, "no", lambda: told.append(1)) == short
+    assert extents.normalize(7, "no", lambda: told.append(1)) == 7
     edge = Symbol("e" * (MOST_TEXT - 2)) + 1
     assert len(str(edge)) == MOST_TEXT
-    assert extents.settled(edge, "no", lambda: told.append(1)) == edge
+    assert extents.normalize(edge, "no", lambda: told.append(1)) == edge
     longer = Symbol("e" * (MOST_TEXT - 1)) + 1
     alone = Symbol("e" * 60)
-    assert extents.settled(alone, "no", lambda: told.append(1)) == alone
+    assert extents.normalize(alone, "no", lambda: told.append(1)) == alone
     assert told == []
-    named = extents.settled(longer, "long", lambda: told.append(1))
+    named = extents.normalize(longer, "long", lambda: told.append(1))
     assert (str(named), told) == ("long", [1])
-    assert extents.settled(longer, "other", lambda: told.append(1)) is named
+    assert extents.normalize(longer, "other", lambda: told.append(1)) is named
     assert (told, extents.definitions) == ([1], {"long": longer})
     # Told with the symbol, it is what it was before.
-    assert extents.settled(named - longer + a) == a
-    assert extents.settled(2 * named - longer) == named
+    assert extents.normalize(named - longer + a) == a
+    assert extents.normalize(2 * named - longer) == named
     assert told == [1]
 
 
@@ -296,12 +298,12 @@ def test_what_somebody_asked_for_is_known():
     a = Symbol("A")
     assert extents.find_normalized((1, 2)) == (1, 2)
     assert extents.find_normalized((1, a)) is None
-    long = extents.settled(long_sum())
-    extents.settled(a)
+    long = extents.normalize(long_sum())
+    extents.normalize(a)
     assert extents.find_normalized((3, a, long_sum())) == (3, a, long)
     extents.equate(a, 4)
     assert extents.find_normalized((a,)) is None
-    extents.settled(a)
+    extents.normalize(a)
     assert extents.find_normalized((a,)) == (4,)
 
 
@@ -336,7 +338,7 @@ def test_a_copy_knows_the_same_and_learns_by_itself():
     extents.fresh("n")
     extents.require(Constraint(a, "<=", b), place("file"))
     extents.equate(maximum(a, b), a, place("max"))
-    long = extents.settled(long_sum(), "long")
+    long = extents.normalize(long_sum(), "long")
     other = extents.copy()
     assert (other.version, other.reserved, other.constraints) == (
         extents.version,
@@ -345,7 +347,7 @@ def test_a_copy_knows_the_same_and_learns_by_itself():
     )
     assert (other.declared, other.definitions) == (extents.declared, extents.definitions)
     assert other.find_normalized((long_sum(),)) == (long,)
-    assert other.settled(maximum(maximum(a, b), c)) == maximum(a, c)
+    assert other.normalize(maximum(maximum(a, b), c)) == maximum(a, c)
     assert str(other.fresh("n")) == "n3"
     other.equate(c, 5, place("five"))
     other.define("mine", a + 1)
@@ -354,7 +356,7 @@ def test_a_copy_knows_the_same_and_learns_by_itself():
     found = other.equate(c, 6)
     assert found is not None
     assert found.origin == place("five")
-    assert (extents.settled(c), other.settled(c)) == (c, 5)
+    assert (extents.normalize(c), other.normalize(c)) == (c, 5)
     assert extents.version + 1 == other.version
     assert ("mine" in extents.declared, "mine" in extents.definitions, "more" in extents.reserved) == (False,) * 3
     assert len(extents.constraints) + 2 == len(other.constraints)
@@ -371,7 +373,7 @@ def test_bound_extents_know_the_other_symbols_with_their_bounds_and_no_definitio
     assert found.declared == {"B": b}
     assert found.definitions == {}
     assert found.constraints == {Constraint(b, "<=", 6): place("at most")}
-    assert found.settled(b) == b
+    assert found.normalize(b) == b
     assert extents.bound({}).declared == {"A": a, "B": b}
     assert extents.bound({"A": b}).constraints == {}
 
@@ -406,7 +408,7 @@ def test_one_of_two_equals_stays(one, other, stays):
         dims |= {"made": extents.define("made", old * 2 + 1), "late": extents.declare("late", 3)}
         dims |= {"more": (old // 2 + middle) // 5, "unknown": Symbol("unknown")}
         assert extents.equate(dims[left], dims[right]) is None
-        assert str(extents.settled(dims[left])) == str(extents.settled(dims[right])) == stays
+        assert str(extents.normalize(dims[left])) == str(extents.normalize(dims[right])) == stays
 
 
 def test_what_never_is_0_is_taken_out_of_both_sides():
@@ -415,7 +417,7 @@ def test_what_never_is_0_is_taken_out_of_both_sides():
         for name in "ABC":
             extents.declare(name)
         extents.equate(left, right)
-        return extents.settled(asked)
+        return extents.normalize(asked)
 
     a, b, c = Symbol("A"), Symbol("B"), Symbol("C")
     empty = Symbol("E", 0)
@@ -436,7 +438,7 @@ def test_nothing_is_replaced_by_what_may_lie_outside_of_its_bounds():
     def settled(symbol, other):
         extents = Extents()
         extents.equate(symbol, other)
-        return extents.settled(symbol)
+        return extents.normalize(symbol)
 
     small, wide, open_ = Symbol("S", 2, 5), Symbol("W", 1, 9), Symbol("O", None)
     assert settled(open_, small) == small
@@ -452,30 +454,30 @@ def test_equals_of_equals_are_found_within_each_other():
     extents = Extents()
     a, b, c = (extents.declare(name) for name in "ABC")
     extents.equate((a + b) // 2, c)
-    assert extents.settled((a + b) // 2 + 1) == c + 1
+    assert extents.normalize((a + b) // 2 + 1) == c + 1
     d = extents.declare("D")
     extents.equate(b, d)
-    assert extents.settled((a + d) // 2) == c
-    assert extents.settled((a + b) // 2 * d) == c * b
+    assert extents.normalize((a + d) // 2) == c
+    assert extents.normalize((a + b) // 2 * d) == c * b
     other = Extents()
     a, b, c, d = (other.declare(name) for name in "ABCD")
     other.equate(maximum(a, b), c)
     other.equate(b, d)
-    assert other.settled(maximum(a, d)) == other.settled(c)
-    assert other.settled(maximum(a, maximum(d, 7))) == other.settled(maximum(c, 7))
+    assert other.normalize(maximum(a, d)) == other.normalize(c)
+    assert other.normalize(maximum(a, maximum(d, 7))) == other.normalize(maximum(c, 7))
 
 
 def test_what_turns_out_equal_becomes_a_definition_that_is_short():
     extents = Extents()
     rows, columns = extents.declare("rows"), extents.declare("columns")
-    long = extents.settled(long_sum() + rows - columns, "long")
+    long = extents.normalize(long_sum() + rows - columns, "long")
     short = extents.define("short", long_sum() * (rows - columns) + rows)
     same = extents.define("same", long_sum() + 1)
     extents.equate(rows, columns)
     extents.conclude()
     assert extents.definitions == {"long": long_sum(), "short": rows, "same": long_sum() + 1}
-    assert extents.settled(short + 1) == rows + 1
-    assert [extents.settled(dim) for dim in (long, same)] == [long, same]
+    assert extents.normalize(short + 1) == rows + 1
+    assert [extents.normalize(dim) for dim in (long, same)] == [long, same]
 
 
 def sum_of(name, count):
@@ -514,6 +516,6 @@ def test_what_is_equal_to_an_equal_is_equal_to_what_that_is():
     a, b, c, d = (extents.declare(name) for name in "abcd")
     extents.equate(maximum(a, b), c)
     extents.equate(c, d)
-    assert extents.settled(maximum(a, b)) == extents.settled(c) == extents.settled(d)
+    assert extents.normalize(maximum(a, b)) == extents.normalize(c) == extents.normalize(d)
     extents.equate(d, 7)
-    assert [extents.settled(each) for each in (maximum(a, b), c, d)] == [7, 7, 7]
+    assert [extents.normalize(each) for each in (maximum(a, b), c, d)] == [7, 7, 7]

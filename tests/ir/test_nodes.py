@@ -17,7 +17,7 @@ from tests.ir.samples import FACT, branch, chain, names, relu
 def test_a_node_has_what_it_was_made_of():
     x, y = Value("x"), Value("y")
     node = Node("conv", [x], [y], {"pads": (1, 1)}, dialect="nnef", name="conv1")
-    assert (node.op, node.word, node.dialect, node.name) == ("nnef.conv", "conv", "nnef", "conv1")
+    assert (node.op, node.op_type, node.dialect, node.name) == ("nnef.conv", "conv", "nnef", "conv1")
     assert (node.inputs, node.outputs, node.attributes) == ((x,), (y,), {"pads": (1, 1)})
     assert (node.graph, node.previous, node.next, node.origin) == (None, None, None, None)
     assert (y.producer, y.index, y.graph) == (node, 0, None)
@@ -248,14 +248,14 @@ def test_a_node_becomes_another_operation_in_its_place():
     a.notes["onnx"] = 1
     attributes = {"alpha": 2.0}
     a.restate("elu", "nnef", attributes)
-    assert (a.op, a.word, a.dialect, a.attributes, a.has_notes) == ("nnef.elu", "elu", "nnef", {"alpha": 2.0}, False)
+    assert (a.op, a.op_type, a.dialect, a.attributes, a.has_notes) == ("nnef.elu", "elu", "nnef", {"alpha": 2.0}, False)
     attributes["alpha"] = 3.0
     assert a.attributes == {"alpha": 2.0}
     assert (a.inputs, names(a.outputs), graph.first_node) == ((graph.inputs[0],), ["v0"], a)
     node, _ = branch(graph, graph.inputs[0])
     with pytest.raises(ValueError, match="has bodies"):
         node.restate("elu", "nnef", {})
-    assert node.word == "If"
+    assert node.op_type == "If"
     verify(graph)
 
 

@@ -98,9 +98,14 @@ def test_the_example_says_what_it_looks_like():
     )
     assert top.results[0].fact == TensorFact(DType.INT64, (n, 1), (n,))
     then, other = branch.bodies()
-    assert (then.name, first(then).dialect, first(then).word, names(then.outputs)) == ("then", "nnef", "relu", ["/a/b"])
+    assert (then.name, first(then).dialect, first(then).op_type, names(then.outputs)) == (
+        "then",
+        "nnef",
+        "relu",
+        ["/a/b"],
+    )
     assert (other.outputs, names(other.inputs), len(other)) == ([dense.output], ["a b"], 0)
-    assert (call.dialect, call.word, call.outputs, call.attributes) == (
+    assert (call.dialect, call.op_type, call.outputs, call.attributes) == (
         "com.microsoft",
         "Print",
         (),
@@ -247,7 +252,7 @@ def test_operators_look_like_this(dialect, word, text):
     graph.append(Node(word, dialect=dialect))
     assert to_text(graph) == f"graph g() {{\n  () = {text}()\n  return\n}}\n"
     node = node_text(f"() = {text}()")
-    assert (node.dialect, node.word) == (dialect, word)
+    assert (node.dialect, node.op_type) == (dialect, word)
 
 
 @pytest.mark.parametrize(

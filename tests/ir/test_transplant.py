@@ -34,7 +34,7 @@ def test_copies_stand_before_the_place_and_read_what_is_given():
     moved = transplant(body, branch, {body.inputs[0]: h})
     verify(graph)
     assert to_text(body) == before
-    assert [node.word for node in graph] == ["Add", "Split", "If", "If"]
+    assert [node.op_type for node in graph] == ["Add", "Split", "If", "If"]
     total, split, inner, _ = graph
     (weight,), (original,) = graph.constants, body.constants
     assert weight.storage is original.storage

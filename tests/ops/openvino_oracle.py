@@ -158,9 +158,9 @@ def ir_of(*graphs: Graph) -> tuple[bytes, bytes]:
             weights += raw
             layer("Const", "opset1", data, [], [value])
         for node in graph:
-            version, _, kind = node.word.partition(".")
-            given = completed(node.word, node.attributes)
-            known = {key.replace("-", "_"): key for key in table()[node.word]}
+            version, _, kind = node.op_type.partition(".")
+            given = completed(node.op_type, node.attributes)
+            known = {key.replace("-", "_"): key for key in table()[node.op_type]}
             data = " ".join(f"{known[key]}={quoteattr(_text(value))}" for key, value in given.items())
             layer(kind, version, data, node.inputs, [value for value in node.outputs if value is not None])
         for value in graph.outputs:
@@ -292,13 +292,13 @@ def check_page(
     said, findings = lift(graph, "openvino")
     if findings:
         return None
-    words = [node.word for node in said]
+    words = [node.op_type for node in said]
     expected = run_page(page, inputs, **{n: a.numpy() if isinstance(a, Storage) else a for n, a in attributes.items()})
     judged = run_ir(said, arrays, by_reference=by_reference)
     for number, (a, b) in enumerate(zip(judged, expected[:outputs], strict=True)):
         compare(a, b, tolerance=tolerance, what=f"{page.name} as {words}: result {number}")
     for node in said:
-        node.attributes = completed(node.word, node.attributes)
+        node.attributes = completed(node.op_type, node.attributes)
     back, findings = legalize(said)
     assert not findings, [finding.message for finding in findings]
     computed = evaluate_graph(back, {value: arrays[value.name] for value in back.inputs})

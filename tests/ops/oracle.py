@@ -294,7 +294,7 @@ def evaluate_graph(graph: Graph, inputs: Mapping[Value, Array]) -> dict[Value, A
     for node in graph:
         given = {name: a.numpy() if isinstance(a, Storage) else a for name, a in node.attributes.items()}
         operands = [None if value is None else arrays[value] for value in node.inputs]
-        answer = run_page(registry.pages()[node.word], operands, **given)
+        answer = run_page(registry.pages()[node.op_type], operands, **given)
         for value, array in zip(node.outputs, answer, strict=False):
             if value is not None:
                 arrays[value] = array
@@ -330,7 +330,7 @@ def there_and_back(
     said, findings = lift(graph, dialect)
     if findings:
         return None
-    words = [node.word for node in said]
+    words = [node.op_type for node in said]
     back, findings = legalize(said)
     assert not findings, [finding.message for finding in findings]
     expected = run_page(page, inputs, **attributes)[:outputs]

@@ -168,7 +168,7 @@ def test_words_that_are_told_as_refused_are_refused():
         x = graph.add_input("x", TensorFact(DType.FLOAT32, (3, 3)))
         graph.set_outputs(graph.append(Node(word, [x], [Value("y")], dialect=dialect)).results)
         read, findings = legalize(graph)
-        assert [node.word for node in read] == [word]
+        assert [node.op_type for node in read] == [word]
         assert manual.reading(dialect, word).refused in findings[0].message
 
 

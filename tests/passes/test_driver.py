@@ -32,8 +32,8 @@ def chain(*words: str) -> Graph:
 def renaming(old: str, new: str) -> Pass:
     def work(graph: Graph, journal: Journal) -> None:
         for each in graph:
-            if each.word == old:
-                each.word = new
+            if each.op_type == old:
+                each.op_type = new
                 journal.did(each, f"was {old}")
 
     return Pass(f"{old}-{new}", work, "exact")
@@ -50,7 +50,7 @@ def test_passes_are_chosen_in_the_order_of_the_list():
 def test_a_pass_runs_only_when_those_before_it_find_nothing():
     graph = chain("Abs")
     outcomes = run(graph, PassList((renaming("Neg", "Relu"), renaming("Abs", "Neg"), renaming("Relu", "Exp"))))
-    assert [each.word for each in graph] == ["Exp"]
+    assert [each.op_type for each in graph] == ["Exp"]
     assert [outcome.changes for outcome in outcomes] == [1, 1, 1]
 
 
@@ -66,7 +66,7 @@ def test_a_pass_that_breaks_the_graph_is_caught():
 def test_what_was_left_alone_is_told_of_the_last_run_only():
     def work(graph: Graph, journal: Journal) -> None:
         def rule(each: Node) -> None:
-            raise NotApplicable(f"it is {each.word}")
+            raise NotApplicable(f"it is {each.op_type}")
 
         apply(graph, journal, rule)
 
@@ -266,8 +266,8 @@ def test_bodies_and_their_weights_are_of_the_size():
 def test_facts_are_inferred_anew_where_something_was_done():
     def work(graph: Graph, journal: Journal) -> None:
         first = graph.first_node
-        if first is not None and first.word == "Abs":
-            first.word = "Shape"
+        if first is not None and first.op_type == "Abs":
+            first.op_type = "Shape"
             journal.did(first, "changed")
 
     graph = chain("Abs")

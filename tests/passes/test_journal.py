@@ -24,12 +24,12 @@ def branching():
 
 def test_bodies_are_looked_at_as_deep_as_they_are():
     graph, journal = branching(), Journal()
-    apply(graph, journal, lambda each: f"seen {each.word}")
+    apply(graph, journal, lambda each: f"seen {each.op_type}")
     assert sorted(note.text for note in journal.done) == sorted(
         f"seen {word}" for word in ("If", "If", "Abs", "Exp", "Neg", "Relu", "Sigmoid")
     )
     only = Journal()
-    apply(graph, only, lambda each: "seen" if each.word != "Neg" else None, {"Neg", "Exp"})
+    apply(graph, only, lambda each: "seen" if each.op_type != "Neg" else None, {"Neg", "Exp"})
     assert [note.node.split()[0] for note in only.done] == ["Exp"]
 
 

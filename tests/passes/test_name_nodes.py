@@ -56,8 +56,8 @@ def test_a_rule_is_tried_on_its_operators_and_says_what_it_did():
     graph, journal, seen = chain(("Relu", ""), ("Neg", "n"), ("Abs", "")), Journal(), []
 
     def rule(node: Node) -> str | None:
-        seen.append(node.word)
-        match node.word:
+        seen.append(node.op_type)
+        match node.op_type:
             case "Relu":
                 return "done"
             case "Neg":
@@ -88,8 +88,8 @@ def test_bodies_of_nodes_that_are_gone_are_left():
     graph.first_node.set_attribute("body", chain(("Abs", "a")))
 
     def rule(node: Node) -> str | None:
-        seen.append(node.word)
-        if node.word == "Loop":
+        seen.append(node.op_type)
+        if node.op_type == "Loop":
             node.output.replace_uses(graph.inputs[0])
             graph.remove(node)
         return None

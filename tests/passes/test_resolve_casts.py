@@ -21,10 +21,10 @@ def test_a_known_type_is_said():
     graph = made(TensorFact(DType.FLOAT16, None))
     resolve_casts(graph, Journal())
     (node,) = graph
-    assert (node.word, len(node.inputs), node.attributes) == ("Cast", 1, {"saturate": 0, "to": DType.FLOAT16})
+    assert (node.op_type, len(node.inputs), node.attributes) == ("Cast", 1, {"saturate": 0, "to": DType.FLOAT16})
 
 
 def test_an_unknown_type_is_left():
     graph = made(UNKNOWN)
     resolve_casts(graph, Journal())
-    assert [node.word for node in graph] == ["CastLike"]
+    assert [node.op_type for node in graph] == ["CastLike"]

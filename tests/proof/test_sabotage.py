@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
-from graphport.api import convert, first_wrong
+from graphport.api import convert, first_difference
 from graphport.api.rewrite import rewrite_file
 from graphport.cli.main import cli
 from graphport.formats import Format
@@ -154,7 +154,7 @@ def test_verify_tells_the_first_wrong_node(sources, tmp_path):
 
 def test_a_node_that_is_not_found_in_time_is_not_told(sources, tmp_path, monkeypatch):
     sabotaged(monkeypatch, sabotage.scale_weight)
-    monkeypatch.setattr(first_wrong, "_SECONDS", 0.0)
+    monkeypatch.setattr(first_difference, "_SECONDS", 0.0)
     proof = gp.convert(sources["onnx"], tmp_path / "copy.xml").proof
     assert proof.failed
     assert proof.first is None

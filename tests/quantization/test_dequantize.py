@@ -37,7 +37,7 @@ FORMS = [
 
 
 def words(made: gp.Model) -> Counter[str]:
-    return Counter(each.word for each in made.graph)
+    return Counter(each.op_type for each in made.graph)
 
 
 @pytest.mark.parametrize(("name", "file", "options"), FORMS)

@@ -24,11 +24,11 @@ class Rules:
         decisions = dispatch(graph, "all-in")
         self.quantizable = {node for node in graph if decisions[node].place is ComputeDomain.QUANTIZED}
         self.index = {node for node in graph if decisions[node].place is ComputeDomain.INDEX}
-        self.weighted = {node for node in self.quantizable if registry.pages()[node.word].role == "weighted"}
+        self.weighted = {node for node in self.quantizable if registry.pages()[node.op_type].role == "weighted"}
         self.edges = [(node, reader) for node in graph for reader in graph if self._hands_reals(node, reader)]
 
     def _hands_reals(self, node: Node, reader: Node) -> bool:
-        page = None if reader.dialect else registry.pages().get(reader.word)
+        page = None if reader.dialect else registry.pages().get(reader.op_type)
         for place, value in enumerate(reader.inputs):
             if value is None or value not in node.results:
                 continue
@@ -85,7 +85,7 @@ def test_a_method_quantizes_what_its_rule_says(case: Case):
     for method in Method:
         decisions = dispatch(graph, method)
         found = {node for node in graph if decisions[node].place is ComputeDomain.QUANTIZED}
-        assert found == rules.select_nodes(method), method
+        assert found == rules.chosen(method), method
 
 
 def test_whatever_the_method_shapes_and_bodies_stay():

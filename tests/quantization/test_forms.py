@@ -22,7 +22,7 @@ def _run(path, inputs):
 
 
 def _operators(path):
-    return Counter(node.word for node in gp.load(path, raw=True).graph)
+    return Counter(node.op_type for node in gp.load(path, raw=True).graph)
 
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])

@@ -184,7 +184,7 @@ def test_castlike_of_a_known_type_is_a_cast_in_every_format(tmp_path):
     path = written(tmp_path, nodes, {"x": (F32, ["N", 3])}, {"y": F32}, [constant("i", [2])])
     journey = travel(path, samples(path, a=[numbers(2, 3)]), tmp_path)
     assert (journey.found["pnnx"], journey.faults) == (RIGHT, {})
-    assert {each.word for each in gp.simplify(gp.load(path), verify=False)[0].graph} == {"Mul"}
+    assert {each.op_type for each in gp.simplify(gp.load(path), verify=False)[0].graph} == {"Mul"}
 
 
 def test_allowzero_says_nothing_where_there_is_no_zero(tmp_path):

@@ -342,7 +342,7 @@ def _counts(dialect: str, word: str) -> tuple[int, int]:
 
 
 def _mutate(chance: random.Random, graph: Graph, arrays: Mapping[str, Any]) -> None:
-    nodes = [node for inner in walk(graph) for node in inner if node.word != "Constant"]
+    nodes = [node for inner in walk(graph) for node in inner if node.op_type != "Constant"]
     if not nodes:
         return
     node = chance.choice(nodes)
@@ -451,7 +451,7 @@ def _mutate_results(chance: random.Random, graph: Graph, node: Node) -> None:
     home = node.graph or graph
     if chance.random() < 0.6 or len(outputs) < 2:
         made = Node(
-            node.word,
+            node.op_type,
             node.inputs,
             [Value(home.fresh(v.name if v else "y"), v.fact if v else UNKNOWN) for v in (*outputs, None)],
             {},

@@ -32,7 +32,7 @@ def write(graph: Graph, path: str | Path) -> None:
 def _append(layers: list[dict[str, Any]], node: Node) -> None:
     constants = [operand.storage.numpy().tolist() for operand in node.operands[1:] if operand.storage is not None]
     last = layers[-1] if layers else {}
-    match node.word:  # `node.op` is qualified: mlp.dense
+    match node.op_type:  # `node.op` is qualified: mlp.dense
         case "dense":
             layers.append({"weight": constants[0], "bias": constants[1]})
         case "matmul":
@@ -46,5 +46,5 @@ def _append(layers: list[dict[str, Any]], node: Node) -> None:
 
 
 def _fault(node: Node, reason: str) -> DiagnosticError:
-    message = f"{node.word} {node.results[0].name} {reason}"
+    message = f"{node.op_type} {node.results[0].name} {reason}"
     return DiagnosticError(Diagnostic("MLP0002", message, node.origin, "a perceptron is a chain of dense layers"))

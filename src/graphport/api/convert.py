@@ -57,9 +57,11 @@ class ConversionReport:
     """The canonical graph and the target's dialect graph; `None` where the model stays in its dialect."""
 
     @property
-    def words(self) -> list[OperatorMapping]:
+    def operator_mapping(self) -> list[OperatorMapping]:
         """The operators of the target that each operator was converted to."""
         return [] if self.graphs is None else map_operators(*self.graphs)
+
+    words = operator_mapping  # the earlier name
 
     @property
     def verdict(self) -> Verdict:

@@ -214,7 +214,7 @@ def _judged(
     found = prove(a, b, given=inputs, tolerance=tolerated, effort=effort_of(effort), allowed=allowed)
     if not found.failed:
         return found
-    from graphport.api.first_wrong import add_first_wrong
+    from graphport.api.first_difference import add_first_wrong
 
     return add_first_wrong(found, a, b, tolerated)
 

@@ -175,7 +175,7 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
 
 def _operand_fault(node: Node, operands: list[Any]) -> str:
     """The first operand that is absent or has a rank that the operator's signature excludes; empty if there is none."""
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None:
         return ""
     for index, array in enumerate(operands):

@@ -183,7 +183,7 @@ def _convert_all(
 
 
 def _document(report: ConversionReport, *, verbose: bool) -> dict[str, Any]:
-    words = {"words": [each._asdict() for each in report.words]} if verbose else {}
+    words = {"words": [each._asdict() for each in report.operator_mapping]} if verbose else {}
     return words | {
         "source": report.source,
         "target": report.target,
@@ -204,10 +204,10 @@ def _tell(report: ConversionReport, *, verbose: bool) -> None:
         rows = [(op, str(count)) for op, count in report.unsupported.items()]
         print_table(("operator", "nodes"), rows, title=f"{report.format} cannot express, so nothing is written:")
         return
-    if verbose and report.words:
+    if verbose and report.operator_mapping:
         rows = [
             (each.operator, str(each.nodes), ", ".join(each.words) or "computed ahead, or taken in")
-            for each in report.words
+            for each in report.operator_mapping
         ]
         print_table(("operator", "nodes", "became"), rows)
     if report.written is not None:

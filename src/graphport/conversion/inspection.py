@@ -186,7 +186,7 @@ def _reads_numbers(use: Use) -> bool:
     """Whether this use of a constant reads its elements as data, not as a shape, axes or indices."""
     if not isinstance(use.user, Node) or use.user.dialect:
         return True
-    page = registry.pages().get(use.user.word)
+    page = registry.pages().get(use.user.op_type)
     operand = None if page is None else page.signature.operand(use.index)
     return page is None or operand is None or operand.name not in page.index_operands
 
@@ -212,7 +212,7 @@ def macs_of(node: Node) -> Dim | None:
     Raises:
         Unknown: they depend on unknown shapes.
     """
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None or page.macs is None:
         return None
     first = node.outputs[0] if node.outputs else None

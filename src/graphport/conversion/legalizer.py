@@ -58,7 +58,7 @@ class Legalizer:
                 continue
             if not node.dialect:
                 self._settle(node)
-            elif (node.dialect, node.word) not in self._repeated:
+            elif (node.dialect, node.op_type) not in self._repeated:
                 self._node(graph, node)
             else:
                 self._repeat(graph, node)
@@ -73,7 +73,7 @@ class Legalizer:
             self.inference.settle(node, check_declared=False)
         for value, claim in claims:
             if isinstance(claim, TensorFact) and isinstance(value.fact, TensorFact) and value.fact.shape is None:
-                declared = self.inference.words.declared(claim)
+                declared = self.inference.fact_symbols.declared(claim)
                 value.fact = TensorFact(value.fact.dtype or claim.dtype, declared.shape)
 
     def _node(self, graph: Graph, node: Node, key: Hashable = None) -> None:
@@ -87,10 +87,10 @@ class Legalizer:
             self.inference.settle(node, check_declared=self.check_declared)
             self._bodies(node)
             return
-        if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
+        if node.dialect == "onnx" and registry.is_verbatim(node.op_type, version):
             if version is not None and version > OPSET and not self.inference.allows(node):
                 # A later opset permits types or attributes that the operator definition does not have.
-                later = registry.lowering(LATER, node.word, version)
+                later = registry.lowering(LATER, node.op_type, version)
                 if later is None:
                     self._opaque(node, f"no import rule exists for its opset {version}")
                 self._bodies(node)
@@ -105,11 +105,11 @@ class Legalizer:
             if node.has_bodies:
                 self._bodies(node)
             return
-        rule = registry.lowering(node.dialect, node.word, version)
+        rule = registry.lowering(node.dialect, node.op_type, version)
         if rule is None:
-            if registry.expansion(node.dialect, node.word) is not None:
+            if registry.expansion(node.dialect, node.op_type) is not None:
                 self.inference.settle(node)
-            is_older = node.dialect == "onnx" and node.word in registry.pages()
+            is_older = node.dialect == "onnx" and node.op_type in registry.pages()
             self._opaque(node, f"no import rule exists for its opset {version}" if is_older else None)
             return
         self._bodies(node)
@@ -133,7 +133,7 @@ class Legalizer:
 
     def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None, key: Hashable = None) -> None:
         count = len(node.outputs)
-        stem = node.results[0].name if node.results else node.word
+        stem = node.results[0].name if node.results else node.op_type
         builder = Builder(
             self.inference,
             graph,
@@ -166,7 +166,7 @@ class Legalizer:
             return
         if key is not None and not self.inference.required:
             self.repetition.remember(key, node, _new_nodes(before, node), answer, state_before)
-            self._repeated.add((node.dialect, node.word))
+            self._repeated.add((node.dialect, node.op_type))
         if self.inference.required:
             self.inference.record_requirements(node)
         named: set[Value] = set()
@@ -185,7 +185,7 @@ class Legalizer:
 
     def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
         """Set the facts of the results of a node after its conversion, combined with the declared facts."""
-        words, agreement = self.inference.words, self.inference.agreement
+        words, agreement = self.inference.fact_symbols, self.inference.agreement
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
                 continue
@@ -206,7 +206,7 @@ class Legalizer:
         if old.has_notes:
             new.notes.update(old.noted)
         old.replace_uses(new)
-        new.fact = self.inference.words.fact(new.fact, new.name, claim)
+        new.fact = self.inference.fact_symbols.fact(new.fact, new.name, claim)
         if self.check_declared:
             new.fact = self.inference.reconcile(new, new.fact, claim, node.dialect)
         return new
@@ -217,14 +217,14 @@ class Legalizer:
             opaque.mark(node, reason)
         for value in node.results:
             if isinstance(value.fact, TensorFact):
-                value.fact = self.inference.words.declared(value.fact)
+                value.fact = self.inference.fact_symbols.declared(value.fact)
         self.inference.findings.append(
             Diagnostic(
                 "LEG0001",
                 f"{node.op} remains unchanged: {reason or 'no import rule exists'}",
                 node.origin,
                 "only its source format supports it"
-                if registry.expansion(node.dialect, node.word) is None
+                if registry.expansion(node.dialect, node.op_type) is None
                 else "other formats get canonical operators instead",
                 Severity.WARNING,
             )

@@ -146,7 +146,7 @@ def _remedy(failed: _Unsupported, binding: str, *, dialect: str, cuts: _Cuts) ->
     """Return the remedy: that of the rule, bound symbolic dims, another dialect of the format, or another format."""
     if failed.help:
         return failed.help
-    page = None if failed.whole.dialect else registry.pages().get(failed.whole.word)
+    page = None if failed.whole.dialect else registry.pages().get(failed.whole.op_type)
     other = None if page is None else registry.option_with_export_rule(dialect, page)
     if binding:
         return f"{_BIND} {binding}" + (f"; or {other}, which supports it" if other else "")
@@ -162,7 +162,7 @@ class _Cuts(NamedTuple):
 
 def _other_format_or_cut(node: Node, cuts: _Cuts) -> str:
     """Return the last remedy: another format, or a cut before the node if the nodes before it are supported."""
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is not None and page.quantizes:
         return f"graphport dequantize converts the model back to float; or {_OTHER_FORMAT}"
     computed = [x for x in node.operands if x.producer is not None and _depends_on_input(x)]
@@ -216,7 +216,7 @@ def _may_wait_for_extents(node: Node, dialect: str) -> bool:
         return False
     if all(isinstance(fact, TensorFact) and fact.elements is not None for fact in results):
         return True
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     return page is not None and bool(registry.liftings(dialect, page))
 
 
@@ -323,7 +323,7 @@ def _expand_domains(graph: Graph) -> None:
     inference = Inference()
     for inner in list(walk(graph)):
         for node in list(inner):
-            rule = registry.expansion(node.dialect, node.word) if node.dialect else None
+            rule = registry.expansion(node.dialect, node.op_type) if node.dialect else None
             if rule is None:
                 continue
             before, stem = node.previous, node.results[0].name
@@ -420,11 +420,11 @@ def _lower_versions(graph: Graph, dialect: str, newest: int) -> None:
         pending = [node for node in inner if node.dialect == dialect]
         while pending:
             node = pending.pop()
-            rule = None if node.graph is not inner else older(dialect, node.word, newest)
+            rule = None if node.graph is not inner else older(dialect, node.op_type, newest)
             if rule is None:
                 continue
             before = node.previous
-            stem = node.results[0].name if node.results else node.word
+            stem = node.results[0].name if node.results else node.op_type
             inference.start_rule()
             builder = Builder(
                 inference,
@@ -460,7 +460,7 @@ def _nodes_between(node: Node, before: Node | None) -> list[Node]:
 
 def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | None:
     """Replace `node` by its export, or return the reason why it is not possible."""
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None:
         reason = opaque.reason_of(node)
         return UnsupportedError(reason or f"it belongs to the dialect {node.dialect or 'no known dialect'}")
@@ -477,7 +477,7 @@ def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | N
         rules = state.rules[page] = registry.liftings(state.dialect, page)
     state_before, looks_around = state.repetition.state_before(), False
     for rule in rules:
-        stem = node.results[0].name if node.results else node.word
+        stem = node.results[0].name if node.results else node.op_type
         state.inference.start_rule()
         builder = Builder(
             state.inference,

@@ -41,4 +41,4 @@ def _op_types_of(node: Node, there: dict[str, Value], names: set[str]) -> tuple[
             continue
         found[maker] = None
         waiting += [value for value in maker.operands if value.name not in names]
-    return tuple(each.word for each in reversed(found))
+    return tuple(each.op_type for each in reversed(found))

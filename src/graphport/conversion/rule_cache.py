@@ -84,11 +84,11 @@ class RuleCache:
         attributes = None if node.has_bodies else self._cached_attributes_key(node.stated)
         if attributes is None:
             return None
-        operands = self._operands_key(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.word))
+        operands = self._operands_key(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.op_type))
         if operands is None:
             return None
         wanted = tuple([value is not None for value in node.outputs])
-        return node.dialect, node.word, version, wanted, attributes, operands
+        return node.dialect, node.op_type, version, wanted, attributes, operands
 
     def key_to_lift(self, node: Node) -> Hashable:
         """Return the key that equal canonical nodes share for export; `None` if the node cannot be cached."""
@@ -111,12 +111,12 @@ class RuleCache:
                 # A producer that is still canonical may be a chain of constant nodes, which rules follow.
                 return None
             else:
-                makers.append(maker.word)
+                makers.append(maker.op_type)
             if value.has_notes:
                 # Export rules attach integers to values for later rules, for example the axis that an ncnn blob lacks.
                 makers += [(name, note) for name, note in value.noted.items() if type(note) is int]
         wanted = tuple([None if value is None else (id(value.fact), value.returns > 0) for value in node.outputs])
-        return node.word, wanted, attributes, operands, tuple(makers)
+        return node.op_type, wanted, attributes, operands, tuple(makers)
 
     def _cached_attributes_key(self, attributes: Mapping[str, Attribute]) -> Hashable:
         """Return `_attributes_key(attributes)`, cached by identity for attribute objects that several nodes share."""
@@ -198,7 +198,7 @@ class RuleCache:
             node.restate(last.word, last.dialect, last.attributes)
             return
         made = list(node.inputs)
-        stem = node.results[0].name if node.results else node.word
+        stem = node.results[0].name if node.results else node.op_type
         origin = node.unasked_origin
         names = iter(graph.fresh_names(stem, template.values))
         adopt = graph.adopt_constant
@@ -298,7 +298,7 @@ def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) 
             return None
         facts = tuple([value.fact for value in results])
         kept = tuple([(value.fact, cast("Storage", value.storage)) for value in constants])
-        steps.append(Step(kept, each.word, each.dialect, operands, PlainAttributes(each.stated), facts))
+        steps.append(Step(kept, each.op_type, each.dialect, operands, PlainAttributes(each.stated), facts))
         positions.update(zip(results, count(start), strict=False))
         start += len(results)
     is_in_order = steps[-1].operands == tuple(range(len(node.inputs)))

@@ -32,5 +32,5 @@ def _unused_constant_nodes(graph: Graph) -> list[Node]:
     return [
         node
         for node in graph
-        if node.word == "Constant" and not node.dialect and not any(value.uses for value in node.results)
+        if node.op_type == "Constant" and not node.dialect and not any(value.uses for value in node.results)
     ]

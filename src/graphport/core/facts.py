@@ -113,6 +113,10 @@ class TensorFact:
         """Whether the fact is only a dtype and a static shape: then equal facts are interchangeable."""
         return self.elements is None and self.reals is None and self.is_static
 
+    # The earlier names, which shape functions of custom operators may use.
+    known = known_elements
+    numbers = integer_elements
+
     def with_shape(self, shape: Sequence[Dim] | None) -> TensorFact:
         """The same element type in another shape, elements forgotten."""
         return TensorFact(self.dtype, None if shape is None else tuple(shape))

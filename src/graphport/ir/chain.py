@@ -64,6 +64,10 @@ class Chain(Noted, Generic[N]):
         """The last node."""
         return self._last
 
+    # The earlier names.
+    first = first_node
+    last = last_node
+
     def move_before(self, place: N, node: N) -> None:
         """Move `node` of this graph right before `place`."""
         self._check(place)

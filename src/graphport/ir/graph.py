@@ -206,10 +206,12 @@ class Node(Placed):
         "has_bodies",
         "name",
         "next",
+        "op_type",
         "previous",
         "stated",
-        "word",
     )
+    if TYPE_CHECKING:
+        word: str  # the earlier name of `op_type`
 
     def __init__(
         self,
@@ -237,7 +239,7 @@ class Node(Placed):
         """
         # Executed for each of 100,000 nodes: no calls, and no objects that may never be used.
         self.dialect = dialect
-        self.word = op
+        self.op_type = op
         self.name = name
         self._origin = origin
         self.graph: Graph | None = None
@@ -290,7 +292,7 @@ class Node(Placed):
         """
         node = _bare(Node)
         node.dialect = dialect
-        node.word = op
+        node.op_type = op
         node.name = name
         node._origin = origin
         node.graph = graph
@@ -340,7 +342,7 @@ class Node(Placed):
     @property
     def op(self) -> str:
         """`Conv` in the canonical dialect, `nnef.conv` in another."""
-        return f"{self.dialect}.{self.word}" if self.dialect else self.word
+        return f"{self.dialect}.{self.op_type}" if self.dialect else self.op_type
 
     @property
     def attributes(self) -> dict[str, Attribute]:
@@ -456,7 +458,7 @@ class Node(Placed):
         if self.has_bodies:
             message = f"{self!r} has bodies"
             raise ValueError(message)
-        self.word = word
+        self.op_type = word
         self.dialect = dialect
         self.stated = _own_attributes(attributes)
         self._notes = None
@@ -493,6 +495,10 @@ class Node(Placed):
         results = ", ".join("_" if value is None else f"%{value.name}" for value in self._outputs)
         operands = ", ".join("_" if value is None else f"%{value.name}" for value in self.inputs)
         return abridge_text(f"{results} = {self.op}({operands})")
+
+
+# The same slot, so that the earlier name costs no call.
+Node.word = Node.op_type  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Names:

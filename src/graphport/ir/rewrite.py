@@ -175,7 +175,7 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
                 twin.append(_copy_node(node, mapping, results, twins))
                 continue
             twin.append_new(
-                node.word,
+                node.op_type,
                 [None if value is None else get(value, value) for value in node.inputs],
                 [mapping[value] for value in node.outputs if value is not None],
                 node.stated,
@@ -204,7 +204,7 @@ def _copy_node(
     node: Node, mapping: Mapping[Value, Value], results: Sequence[Value | None], twins: Mapping[Graph, Graph]
 ) -> Node:
     twin = Node(
-        node.word,
+        node.op_type,
         [None if value is None else mapping.get(value, value) for value in node.inputs],
         results,
         {name: _copy_attribute(attribute, twins) for name, attribute in node.stated.items()},

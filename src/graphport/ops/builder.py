@@ -90,8 +90,8 @@ class Builder:
         facts = self.inference.answer(page, [None if x is None else x.fact for x in operands], given, count)
         return self._node(page.name, "", operands, given, facts)
 
-    def word(
-        self, word: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute
+    def emit(
+        self, op_type: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute
     ) -> tuple[Value, ...]:
         """Create a node of the builder's dialect with one result for each fact in `facts`.
 
@@ -101,7 +101,9 @@ class Builder:
         if not self.dialect:
             message = "no export rule exists"
             raise UnsupportedError(message)
-        return self._node(word, self.dialect, operands, attributes, facts)
+        return self._node(op_type, self.dialect, operands, attributes, facts)
+
+    word = emit  # the earlier name
 
     @property
     def outcome(self) -> TensorFact:
@@ -168,7 +170,7 @@ class Builder:
     def _value(self, fact: Fact) -> Value:
         self.made += 1
         name = f"{self.stem}#{self.made}" if self.graph is None else self.graph.fresh(self.stem)
-        own = named(fact, name) if self.graph is None else self.inference.words.fact(fact, self.stem)
+        own = named(fact, name) if self.graph is None else self.inference.fact_symbols.fact(fact, self.stem)
         self.is_open = self.is_open or own is not fact
         return Value(name, own)
 

@@ -275,7 +275,7 @@ EXPANSIONS: dict[tuple[str, str], Lowering] = {}
 EXACT: dict[tuple[str, str], Exact] = {}
 """Bit-exact functions of op types whose canonical form is only approximately equal, by dialect and op type."""
 OWN: dict[tuple[str, str], Page] = {}
-"""Definitions of operators declared by users, by dialect and op type; see `ops.own`."""
+"""Definitions of operators declared by users, by dialect and op type; see `ops.custom_operators`."""
 FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
 """By dialect: a function that finds the import rule of an op type without a registered one."""
 

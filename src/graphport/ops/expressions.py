@@ -126,17 +126,19 @@ class _OpBuilder(Builder):
         super().__init__(Inference(), dialect=DIALECT)
         self.phrases: dict[Value, Phrase] = {}
 
-    def word(
-        self, word: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: object
+    def emit(
+        self, op_type: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: object
     ) -> tuple[Value, ...]:
         if attributes or None in operands:
-            raise UnsupportedError(word)
+            raise UnsupportedError(op_type)
         parts = [self.phrase(operand) for operand in operands if operand is not None]
-        result = Value(word, facts[0])
-        text = f"{word}({','.join(part.text for part in parts)})"
+        result = Value(op_type, facts[0])
+        text = f"{op_type}({','.join(part.text for part in parts)})"
         inner = tuple(operand for part in parts for operand in part.operands)
         self.phrases[result] = Phrase(text, inner, 1 + sum(part.calls for part in parts))
         return (result,)
+
+    word = emit  # the earlier name
 
     def phrase(self, value: Value) -> Phrase:
         found = self.phrases.get(value)

@@ -44,7 +44,7 @@ class FactCache:
     def reuse(self, node: Node) -> bool:
         """Set the facts of the results of a node from the cache; `False` if it is not cached."""
         self._asked = node
-        dialect, reads = self._reads.get(node.word, _NOTHING)
+        dialect, reads = self._reads.get(node.op_type, _NOTHING)
         if dialect != node.dialect:
             return False
         outputs = node.outputs
@@ -68,12 +68,12 @@ class FactCache:
         is_asked = node is self._asked
         self._asked = self._begun = None
         if is_asked and node.outputs and None not in node.outputs and not node.has_bodies:
-            dialect, reads = self._reads.get(node.word, _NOTHING)
+            dialect, reads = self._reads.get(node.op_type, _NOTHING)
             if dialect != node.dialect:
                 reads = _reads_numbers(node)
             kept = [None if value is None else value.fact for value in (*node.inputs, *node.outputs)]
             self._begun = _Begun(
-                node.dialect, node.word, reads, _key(node, node.outputs, reads=reads), kept, self._moment()
+                node.dialect, node.op_type, reads, _key(node, node.outputs, reads=reads), kept, self._moment()
             )
 
     def learn(self, node: Node) -> None:
@@ -81,7 +81,7 @@ class FactCache:
         begun, self._begun = self._begun, None
         if begun is None or begun.moment != self._moment():
             return
-        words = self._inference.words
+        words = self._inference.fact_symbols
         facts = tuple([value.fact for value in node.results])
         if not all(map(words.needs_no_rewriting, facts)):
             return
@@ -96,7 +96,7 @@ class FactCache:
         self._reads[begun.word] = begun.dialect, begun.reads
 
     def _moment(self) -> tuple[int, int, int]:
-        extents = self._inference.words.extents
+        extents = self._inference.fact_symbols.extents
         return len(self._inference.findings), extents.version, len(extents.declared)
 
 
@@ -112,7 +112,7 @@ class _Begun(NamedTuple):
 def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashable:
     """Return the key that equal nodes share; the number of results separates their facts from those of operands."""
     attributes = node.stated
-    key: list[Hashable] = [node.dialect, node.word, len(outputs)]
+    key: list[Hashable] = [node.dialect, node.op_type, len(outputs)]
     key += [None if value is None else id(value.fact) for value in outputs]
     if not reads:
         key += [None if value is None else id(value.fact) for value in node.inputs]
@@ -128,7 +128,7 @@ def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashabl
 
 def _reads_numbers(node: Node) -> bool:
     """Whether the rule of an operator may read elements of its operands."""
-    dialect, word = node.dialect, node.word
+    dialect, word = node.dialect, node.op_type
     if not dialect or registry.reads_facts_alone(dialect, word):
         return False
     return dialect != "onnx" or not registry.is_verbatim(word, registry.version(node))

@@ -54,7 +54,7 @@ class Inference(OperatorFacts):
         required = self.required[:]
         self.required.clear()
         for constraint in () if self._depth else required:
-            contradiction = self.words.extents.require(constraint, node.origin)
+            contradiction = self.fact_symbols.extents.require(constraint, node.origin)
             if contradiction is not None:
                 self._contradicts(node, contradiction)
 
@@ -65,13 +65,13 @@ class Inference(OperatorFacts):
 
     def conclude(self, graph: Graph) -> None:
         """Rewrite the facts of all values, bodies included, in terms of the final symbols."""
-        extents = self.words.extents
+        extents = self.fact_symbols.extents
         if not extents.version:
             return
         extents.conclude()
         for inner in walk(graph):
             for value in inner.values():
-                fact = self.words.fact(value.fact, value.name)
+                fact = self.fact_symbols.fact(value.fact, value.name)
                 # A dynamic input dim of the file remains dynamic.
                 if fact is not value.fact and (
                     inner is not graph or not value.is_input or _has_no_new_constant(value.fact, fact)
@@ -102,7 +102,7 @@ class Inference(OperatorFacts):
         facts = self.node(node)
         if self.required:
             self.record_requirements(node)
-        words = self._words or self.words
+        words = self._words or self.fact_symbols
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
                 continue
@@ -120,11 +120,11 @@ class Inference(OperatorFacts):
         count = len(node.outputs)
         try:
             if not node.dialect:
-                page = registry.pages().get(node.word)
+                page = registry.pages().get(node.op_type)
                 return (UNKNOWN,) * count if page is None else self.answer(page, operands, node.stated, count)
             # Most nodes of a file have their current op type, which needs no conversion.
-            if node.dialect == "onnx" and registry.is_verbatim(node.word, registry.version(node)):
-                return self.answer(registry.pages()[node.word], operands, node.stated, count)
+            if node.dialect == "onnx" and registry.is_verbatim(node.op_type, registry.version(node)):
+                return self.answer(registry.pages()[node.op_type], operands, node.stated, count)
             if (declared := registry.user_definition(node)) is not None:
                 return self.answer(declared, operands, node.stated, count)
             return self._op_type_facts(node, operands, count)
@@ -142,7 +142,7 @@ class Inference(OperatorFacts):
         """Whether a node satisfies the operator definition of its name, without findings or changes."""
         operands = [None if value is None else value.fact for value in node.inputs]
         try:
-            self.answer(registry.pages()[node.word], operands, node.stated, len(node.outputs))
+            self.answer(registry.pages()[node.op_type], operands, node.stated, len(node.outputs))
         except ShapeError:
             return False
         except (UnsupportedError, Unknown, Undecided, *FOUND):
@@ -154,7 +154,7 @@ class Inference(OperatorFacts):
     # Op types of dialects
 
     def _op_type_facts(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
-        dialect, word, version = node.dialect, node.word, registry.version(node)
+        dialect, word, version = node.dialect, node.op_type, registry.version(node)
         absent = absent_results(node)
         literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(literal, node.inputs))
         handed = (dialect, word, version, count, absent, literals, *map(id, operands), *as_key(node.stated))
@@ -191,7 +191,7 @@ class Inference(OperatorFacts):
     ) -> tuple[tuple[Fact, ...], bool]:
         """Return the result of an import rule, and whether it is the same for all equal nodes."""
         # Dynamic dims are named after a result, so they differ between nodes.
-        stem = node.results[0].name if node.results else node.word
+        stem = node.results[0].name if node.results else node.op_type
         builder = Builder(
             self,
             count=count,
@@ -237,9 +237,9 @@ class Inference(OperatorFacts):
     def reconcile(self, value: Value, fact: Fact, claim: Fact, dialect: str = "") -> Fact:
         """Combine an inferred fact with the declared fact of `value` in `dialect`; a contradiction is a finding."""
         if not isinstance(fact, TensorFact) or not isinstance(claim, TensorFact):
-            declared = self.words.declared(claim) if isinstance(claim, TensorFact) else claim
+            declared = self.fact_symbols.declared(claim) if isinstance(claim, TensorFact) else claim
             return declared if fact == UNKNOWN else fact
-        claim = self.words.declared(claim)
+        claim = self.fact_symbols.declared(claim)
         if claim.dtype is not None and claim.dtype.kind == "c" and registry.record(dialect).has_complex:
             # Complex values are pairs of floats after legalization; the fact is not converted yet.
             return claim

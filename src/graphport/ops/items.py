@@ -22,7 +22,7 @@ def first_batch_coupling(graph: Graph, other: Graph) -> Node | None:
     it slides windows or steps along it, or if the size of its result does not depend on the batch size.
     """
     for node, twin in zip(graph, other, strict=True):
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         if page is None:
             continue
         count = len(node.inputs) if page.signature.variadic is not None else 1

@@ -31,12 +31,12 @@ def fold_layouts(graph: Graph) -> None:
     for node in list(graph):
         if node.dialect:
             continue
-        if node.word in _MOVES and node.operands[0].is_constant:
+        if node.op_type in _MOVES and node.operands[0].is_constant:
             _fold(graph, node)
-        elif node.word == "Identity" and not node.output.is_output and node.operands[0].producer is not None:
+        elif node.op_type == "Identity" and not node.output.is_output and node.operands[0].producer is not None:
             node.output.replace_uses(node.operands[0])
             graph.remove(node)
-        elif node.word == _RESHAPE and not node.operands[1].is_constant:
+        elif node.op_type == _RESHAPE and not node.operands[1].is_constant:
             _set_shape(graph, node, _dims(node.output))
 
 
@@ -58,8 +58,8 @@ def merge_into_reshapes(graph: Graph) -> None:
     Does not apply if more than one dim of `y` is symbolic.
     """
     for node in list(graph):
-        reshape = node.operands[0].producer if not node.dialect and node.word == _TRANSPOSE else None
-        if reshape is None or reshape.dialect or reshape.word != _RESHAPE or not _keeps_order(node):
+        reshape = node.operands[0].producer if not node.dialect and node.op_type == _TRANSPOSE else None
+        if reshape is None or reshape.dialect or reshape.op_type != _RESHAPE or not _keeps_order(node):
             continue
         source = reshape.operands[0]
         if _set_shape(graph, node, _dims(node.output)):

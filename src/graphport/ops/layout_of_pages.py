@@ -46,7 +46,7 @@ class Pages:
         node.set_attribute("perm", tuple(order))
 
     def carried(self, node: Node) -> Sequence[int]:
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         if page is None or page.is_random or node.attributes.get("block_size"):
             return ()
         if not page.turns:
@@ -62,13 +62,13 @@ class Pages:
         return (0,) if is_known else ()
 
     def removed_axes(self, node: Node) -> Sequence[int] | None:
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         if page is None or page.turns != "reduced" or node.attributes.get("keepdims", 1):
             return None
         return _listed_axes(node, page)
 
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
-        page = registry.pages()[node.word]
+        page = registry.pages()[node.op_type]
         if page.turns == "axis":
             axis = node.attributes.get("axis", page.signature.keywords["axis"].default)
             if isinstance(axis, int):
@@ -85,7 +85,7 @@ class Pages:
         return made
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
-        fact = node.outputs[0].fact if not node.dialect and node.word in _RESHAPES and node.outputs[0] else None
+        fact = node.outputs[0].fact if not node.dialect and node.op_type in _RESHAPES and node.outputs[0] else None
         target = node.inputs[1] if len(node.inputs) > 1 else None
         if not isinstance(fact, TensorFact) or target is None or target.storage is None or not target.is_constant:
             return None

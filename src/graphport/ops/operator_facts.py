@@ -18,11 +18,11 @@ from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph
 from graphport.ops.attribute_types import is_of_type, type_name
 from graphport.ops.declare import ShapeError
+from graphport.ops.fact_symbols import FactSymbols
 from graphport.ops.propagation import with_elements
 from graphport.ops.renaming import CachedFacts, LookupKey, Renaming
 from graphport.ops.requirements import collected
 from graphport.ops.type_variables import bind, result_dtype, result_types
-from graphport.ops.wording import Wording
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Mapping, Sequence
@@ -75,7 +75,7 @@ class OperatorFacts(ABC):
     """
 
     def __init__(self) -> None:
-        self._words: Wording | None = None
+        self._words: FactSymbols | None = None
         self._depth = 0
         self.required: list[Constraint] = []
         """Constraints required by rules since the last settled node."""
@@ -112,10 +112,10 @@ class OperatorFacts(ABC):
     # Symbolic dims
 
     @property
-    def words(self) -> Wording:
+    def fact_symbols(self) -> FactSymbols:
         """The symbol table of facts."""
         if self._words is None:
-            self._words = Wording(Extents())
+            self._words = FactSymbols(Extents())
         return self._words
 
     def meet(self, graph: Graph) -> None:
@@ -129,7 +129,7 @@ class OperatorFacts(ABC):
                 for name, symbol in symbols(dim).items():
                     extents.declared.setdefault(name, symbol)
         self.renaming.expect(len(extents.declared))
-        self._words = Wording(extents, graph)
+        self._words = FactSymbols(extents, graph)
 
     def constant(self, data: object, dtype: DType | None) -> tuple[Storage, TensorFact]:
         """Return a storage of `data` (a number, a nested list, an array) and its fact; short ones are shared.

@@ -222,7 +222,7 @@ def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[
     if left or operands:
         return None
     facts = [value.fact for value in node.results]
-    return builder.word(pattern.word, *positional, facts=facts, **keywords)
+    return builder.emit(pattern.word, *positional, facts=facts, **keywords)
 
 
 _CANNOT: Any = object()

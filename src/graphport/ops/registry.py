@@ -217,9 +217,9 @@ def _of_parent(dialect: str, parent: str, word: str) -> Lower | None:
 def meaning(node: Node) -> Callable[..., Any] | None:
     """Return the function that evaluates a node on arrays; `None` if its op type has no semantics."""
     if not node.dialect:
-        return pages().get(node.word)
+        return pages().get(node.op_type)
     load(node.dialect)
-    return MEANINGS.get((node.dialect, node.word)) or exact(node)
+    return MEANINGS.get((node.dialect, node.op_type)) or exact(node)
 
 
 def expansion(dialect: str, word: str) -> Lower | None:
@@ -233,13 +233,13 @@ def exact(node: Node) -> Callable[..., Any] | None:
     if not record(node.dialect).rounds:
         return None
     load(node.dialect)
-    found = EXACT.get((node.dialect, node.word))
+    found = EXACT.get((node.dialect, node.op_type))
     return found.function if found is not None and found.when(node) else None
 
 
 def user_definition(node: Node) -> Page | None:
     """Return the user's definition of an operator that has no other definition."""
-    return OWN.get((node.dialect, node.word)) if OWN else None
+    return OWN.get((node.dialect, node.op_type)) if OWN else None
 
 
 @cache
@@ -260,8 +260,8 @@ def is_of_later_opset(node: Node) -> bool:
 def has_definition_or_rule(node: Node) -> bool:
     """Whether the facts of a node can be inferred: it has an operator definition or an import rule."""
     if not node.dialect:
-        return node.word in pages()
-    return user_definition(node) is not None or lowering(node.dialect, node.word, version(node)) is not None
+        return node.op_type in pages()
+    return user_definition(node) is not None or lowering(node.dialect, node.op_type, version(node)) is not None
 
 
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:

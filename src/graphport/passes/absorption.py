@@ -321,7 +321,7 @@ def _before_matmul(node: Node, affine: Affine) -> None:
         raise NotApplicable("an operand of the MatMul is not a matrix")
     _before_gemm(node, affine)
     if node.operand(2) is not None:
-        node.word = "Gemm"
+        node.op_type = "Gemm"
 
 
 _AFTER: dict[str, Callable[[Node, Affine], None]] = {

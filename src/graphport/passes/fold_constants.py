@@ -48,7 +48,7 @@ def fold_constants(graph: Graph, journal: Journal) -> None:
     consumers = _FoldedConsumers()
 
     def rule(node: Node) -> str | None:
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         if page is None or not _is_constant(node):
             return None
         _check_kind(node)
@@ -77,7 +77,7 @@ def _check_kind(node: Node) -> None:
     """Refuse nodes that dequantize weights or draw random numbers."""
     if node.op in _STORED:
         raise NotApplicable("it dequantizes a stored weight")
-    page = registry.pages().get(node.word)
+    page = registry.pages().get(node.op_type)
     if (page is not None and page.is_random) or (node.op == "Dropout" and node.operand(2) is not None):
         raise NotApplicable("its results may be random")
     wide = max((_bits(value) for value in node.results), default=0)

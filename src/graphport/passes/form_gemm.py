@@ -43,7 +43,7 @@ def _combine(node: Node) -> str | None:
         raise NotApplicable(f"a constant of shape {list(added)} enlarges the result, or may")
     if not added:
         return None  # not all runtimes broadcast a Gemm summand of rank 0; Add does
-    product.word = "Gemm"
+    product.op_type = "Gemm"
     product.set_input(2, summand)
     old = node.output
     node.inputs = ()

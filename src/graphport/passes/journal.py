@@ -89,7 +89,7 @@ def apply(
         if inner.root is not graph:
             continue  # the node that held this body was removed
         for node in inner:
-            op = node.op if node.dialect else node.word
+            op = node.op if node.dialect else node.op_type
             if words is not None and op not in words:
                 continue
             # Remember the parts of the label before the rule runs; few nodes need the formatted label.

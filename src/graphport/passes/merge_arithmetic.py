@@ -77,7 +77,7 @@ def _merge(node: Node) -> str | None:
     if storage is None:
         return None
     node.inputs = [source, add_constant(graph_of(node), storage, f"{node.output.name}.constant")]
-    node.word = "Add" if node.op in ("Add", "Sub") else "Mul"
+    node.op_type = "Add" if node.op in ("Add", "Sub") else "Mul"
     return f"does what {value.name} did, too"
 
 

@@ -77,10 +77,10 @@ def _merge_nodes(graph: Graph, journal: Journal) -> None:
 
 
 def _is_repeatable(node: Node) -> bool:
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None or page.is_random or not node.results or any(True for _ in node.bodies()):
         return False
-    return node.word != "Dropout" or node.operand(2) is None
+    return node.op_type != "Dropout" or node.operand(2) is None
 
 
 def _can_stand_in(first: Node, node: Node) -> bool:
@@ -93,7 +93,7 @@ def _can_stand_in(first: Node, node: Node) -> bool:
 
 def _key(node: Node) -> Hashable:
     attributes = tuple((name, _frozen(node.attributes[name])) for name in sorted(node.attributes))
-    return node.word, node.inputs, attributes, len(node.outputs)
+    return node.op_type, node.inputs, attributes, len(node.outputs)
 
 
 def _frozen(attribute: Attribute) -> Any:

@@ -41,7 +41,7 @@ def _merge_reshape(node: Node) -> str | None:
     if target is None:
         return None
     constant = add_constant(graph_of(node), np.array(target, np.int64), f"{node.output.name}.shape")
-    node.word = "Reshape"
+    node.op_type = "Reshape"
     node.attributes.clear()
     node.inputs = [source, constant]
     return f"reads {source.name} as {list(target)}"

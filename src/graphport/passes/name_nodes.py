@@ -30,6 +30,6 @@ def name_nodes(graph: Graph, journal: Journal) -> None:
             taken.add(node.name)
             continue
         old = node.name
-        node.name = unique(old or node.word, taken, counters, reserved)
+        node.name = unique(old or node.op_type, taken, counters, reserved)
         taken.add(node.name)
         journal.did(node, f"another node has the name {old}" if old else "had no name")

@@ -79,7 +79,7 @@ def _elementwise_operand(node: Node) -> int | None:
 
     This follows from the operator definition: float arithmetic without reductions and without an axis attribute.
     """
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None or page.role != "pointwise" or page.exactness == "accumulation" or len(node.outputs) != 1:
         return None
     if {"axis", "axes", "size"} & page.signature.keywords.keys() or len(node.operands) != len(node.inputs):

@@ -53,7 +53,7 @@ def change_batch(graph: Graph, batch: int) -> Graph:
         and (odd := _find_batch_dependence(graph, twin, fixed.pop(), batch) or first_batch_coupling(graph, twin))
         is not None
     ):
-        raise _refusal(f"the items do not stay apart in {odd.word} {odd.name or odd.results[0].name}")
+        raise _refusal(f"the items do not stay apart in {odd.op_type} {odd.name or odd.results[0].name}")
     return twin
 
 

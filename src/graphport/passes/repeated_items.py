@@ -52,7 +52,7 @@ def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
 
 def _batched_operands(node: Node, was: int) -> list[int]:
     """Return the constant operands of a node that have one element per batch element."""
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     ranks = [len(_dims(value.fact)) for value in node.operands]
     rank = max(ranks, default=0)
     if page is None or not any(
@@ -60,7 +60,7 @@ def _batched_operands(node: Node, was: int) -> list[int]:
         for value in node.operands
     ):
         return []
-    is_joined = node.word == "Concat" and int(str(node.attributes["axis"])) % rank != 0
+    is_joined = node.op_type == "Concat" and int(str(node.attributes["axis"])) % rank != 0
     if not is_joined and page.role != "pointwise" and not isinstance(page.shape, Broadcasting):
         return []
     return [

@@ -88,7 +88,7 @@ def _is_possible(node: Node, body: object) -> bool:
 
 
 def _align_branch(reader: Node, facts: dict[Value, Fact], inference: Inference) -> None:
-    page = None if reader.dialect else registry.pages().get(reader.word)
+    page = None if reader.dialect else registry.pages().get(reader.op_type)
     if page is None or any(True for _ in reader.bodies()) or not any(value in facts for value in reader.operands):
         return
     operands = [None if value is None else facts.get(value, value.fact) for value in reader.inputs]

@@ -28,7 +28,7 @@ def _resolve(node: Node) -> str:
     dtype = like.fact.dtype if like is not None and isinstance(like.fact, TensorFact) else None
     if dtype is None:
         raise NotApplicable("the type of its second operand is unknown")
-    node.word = Cast.name
+    node.op_type = Cast.name
     node.inputs = node.inputs[:1]
     node.set_attribute("to", dtype)
     return f"casts to {dtype}"

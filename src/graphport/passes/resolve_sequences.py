@@ -37,7 +37,7 @@ def resolve_sequences(graph: Graph, journal: Journal) -> None:
 
 def _resolve(node: Node) -> str:
     sequence = node.output
-    if node.word == "SplitToSequence":
+    if node.op_type == "SplitToSequence":
         sizes = _sizes(node, *_parted(node))
         _check(sequence, len(sizes))
         items = _split_elements(node, sizes)
@@ -74,7 +74,7 @@ def _check(sequence: Value, count: int) -> None:
     for reader in sequence.users:
         if maker is None or reader.graph is not maker.graph or reader.dialect:
             raise NotApplicable(_OTHERWISE)
-        match reader.word:
+        match reader.op_type:
             case "SequenceAt":
                 _position(reader.operand(1), count, count)
             case "SequenceInsert":
@@ -134,7 +134,7 @@ def _replace_consumer(sequence: Value, items: Sequence[Value]) -> None:
     """Replace each consumer of a sequence by its elements; `_check` has accepted all of them."""
     for reader in list(sequence.users):
         graph, count, old = graph_of(reader), len(items), reader.output
-        match reader.word:
+        match reader.op_type:
             case "SequenceAt":
                 item = items[_position(reader.operand(1), count, count)]
                 is_free = item.producer is not None and item.graph is old.graph and not (item.uses or item.is_output)

@@ -28,11 +28,11 @@ def _is_upgraded(node: Node) -> bool:
     if not node.dialect:
         return False
     version = registry.version(node)
-    if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
+    if node.dialect == "onnx" and registry.is_verbatim(node.op_type, version):
         return False
     if "." in node.dialect:
         return False  # does not apply to operators of other ONNX domains
-    return registry.lowering(node.dialect, node.word, version) is not None
+    return registry.lowering(node.dialect, node.op_type, version) is not None
 
 
 def _text(node: Node) -> str:

@@ -137,7 +137,7 @@ def ends_onnx_runtime(node: Node) -> bool:
     for in halves, and follow nothing while they look for casts around it.
     """
     perm = node.attributes.get("perm")
-    if node.dialect or node.word != "Transpose" or not isinstance(perm, tuple) or len(perm) < 3:
+    if node.dialect or node.op_type != "Transpose" or not isinstance(perm, tuple) or len(perm) < 3:
         return False
     rank = len(perm)
     if perm not in ((*range(1, rank - 1), 0, rank - 1), (*range(1, rank), 0)):

@@ -64,12 +64,12 @@ def _is_skipped(node: Node) -> bool:
 
 def _is_bent(node: Node) -> bool:
     """Whether an integer product has only a Relu or Clip as consumer, with float consumers only."""
-    if node.dialect or node.word not in _PRODUCTS or node.output.is_output or len(node.output.uses) != 1:
+    if node.dialect or node.op_type not in _PRODUCTS or node.output.is_output or len(node.output.uses) != 1:
         return False
     if any(value.producer is None or value.producer.op != "DequantizeLinear" for value in node.operands[:2]):
         return False
     bend = node.output.users[0]
-    if bend.dialect or bend.word not in _BENDS:
+    if bend.dialect or bend.op_type not in _BENDS:
         return False
     readers = bend.output.users
     return not bend.output.is_output and len(readers) == 1 and readers[0].op != "QuantizeLinear"
@@ -77,9 +77,9 @@ def _is_bent(node: Node) -> bool:
 
 def _is_read_by(node: Node, word: str) -> bool:
     """Whether an addition has one consumer, which uses it as data."""
-    if node.dialect or node.word != "Add" or node.output.is_output or len(node.output.uses) != 1:
+    if node.dialect or node.op_type != "Add" or node.output.is_output or len(node.output.uses) != 1:
         return False
     reader, fact = next(iter(node.output.uses)).user, node.output.fact
     if not isinstance(reader, Node) or not isinstance(fact, TensorFact) or fact.dtype != DType.FLOAT32:
         return False
-    return not reader.dialect and reader.word == word and reader.operands[0] is node.output
+    return not reader.dialect and reader.op_type == word and reader.operands[0] is node.output

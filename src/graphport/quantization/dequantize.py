@@ -161,7 +161,7 @@ def remove_quantization(graph: Graph) -> _State:
             _free_input(state, value)
         for node in list(inner):
             if not node.dialect and node.graph is not None:
-                _RULES.get(node.word, _convert_move)(state, node)
+                _RULES.get(node.op_type, _convert_move)(state, node)
     for value in list(graph.outputs):
         if value in state.reals and not value.is_input and not value.users:
             state.outputs[value.name] = state.reals[value]
@@ -197,7 +197,7 @@ def _free_input(state: _State, value: Value) -> None:
 
 def _reads_scale(node: Node, value: Value) -> tuple[Array, Array] | None:
     """Return scale and zero point if `node` dequantizes `value`."""
-    if node.dialect or node.word not in {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}:
+    if node.dialect or node.op_type not in {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}:
         return None
     return _parameters(node, 1) if node.operand(0) is value else None
 
@@ -256,9 +256,9 @@ def _rescaled(node: Node, known: RealValue, parameters: tuple[Array, Array]) -> 
 def _remove_dynamic(state: _State, node: Node) -> None:
     """Replace the scale of dynamic quantization by 1, if only integer products with constant weights read it."""
     codes, scale, source = node.results[0], node.results[1], node.operand(0)
-    readers = [user for user in codes.users if user.word in {"MatMulInteger", "ConvInteger"} and not user.dialect]
+    readers = [user for user in codes.users if user.op_type in {"MatMulInteger", "ConvInteger"} and not user.dialect]
     casts = [user for reader in readers for user in reader.output.users]
-    is_simple = all(user.word == "Cast" and not user.dialect for user in casts)
+    is_simple = all(user.op_type == "Cast" and not user.dialect for user in casts)
     has_weights = all(reader.operand(0) is codes and folded(reader.operands[1]) is not None for reader in readers)
     if source is None or len(readers) < len(codes.users) or not (is_simple and has_weights) or codes.is_output:
         return
@@ -274,11 +274,11 @@ def _convert_integer_product(state: _State, node: Node) -> None:
     if known is None or weights is None or zeros is None:
         return
     shift = zeros.astype(np.float32)
-    if node.word == "ConvInteger" and shift.ndim:
+    if node.op_type == "ConvInteger" and shift.ndim:
         shift = shift.reshape(-1, *[1] * (len(weights.shape) - 1))
     dense = (weights.numpy().astype(np.float32) - shift).astype(known.scale.dtype)
     weight = add_constant(_graph_of(node), dense, f"{node.operands[1].name}_float")
-    word = "Conv" if node.word == "ConvInteger" else "MatMul"
+    word = "Conv" if node.op_type == "ConvInteger" else "MatMul"
     made = _insert(node, word, [known.value, weight], node.output, "float", node.attributes, known.value)
     unit = np.ones((), known.scale.dtype)
     state.reals[node.output] = RealValue(_arithmetic(node, "Div", made, known.scale), unit, np.zeros((), np.int32))
@@ -295,11 +295,11 @@ def _remove_cast(state: _State, node: Node) -> None:
         if not is_shifted and known.value.dtype == to:
             rewrite.replace(node.output, known.value)
         return
-    if source.dtype not in _NARROW_FLOATS or source.producer is None or source.producer.word != "Cast":
+    if source.dtype not in _NARROW_FLOATS or source.producer is None or source.producer.op_type != "Cast":
         return
     wide = source.producer.operands[0]
     before = wide.producer
-    if wide.dtype is not to and before is not None and before.word == "Cast" and before.operands[0].dtype is to:
+    if wide.dtype is not to and before is not None and before.op_type == "Cast" and before.operands[0].dtype is to:
         wide = before.operands[0]
     if wide.dtype is to:
         rewrite.replace(node.output, wide)
@@ -307,7 +307,7 @@ def _remove_cast(state: _State, node: Node) -> None:
 
 def _convert_product(state: _State, node: Node) -> None:
     """Replace QLinearConv and QLinearMatMul by their float operators."""
-    is_conv = node.word == "QLinearConv"
+    is_conv = node.op_type == "QLinearConv"
     left = _dequantized_operand(state, node, 0, None)
     right = _dequantized_operand(state, node, 3, 0 if is_conv else None)
     result = _parameters(node, 6)
@@ -348,12 +348,17 @@ def _remove_fake_quantization(state: _State, node: Node) -> None:
     """Remove a fake quantization that is written out: Where(x <= low, low, Where(x > high, high, … Round(…) …))."""
     below, low, inner = node.operands
     test, other = below.producer, inner.producer
-    if test is None or other is None or test.word != "LessOrEqual" or other.word != "Where":
+    if test is None or other is None or test.op_type != "LessOrEqual" or other.op_type != "Where":
         _convert_move(state, node)
         return
     above, high, inside = other.operands
     upper = above.producer
-    if upper is None or upper.word != "Greater" or upper.operands[0] is not test.operands[0] or not _has_round(inside):
+    if (
+        upper is None
+        or upper.op_type != "Greater"
+        or upper.operands[0] is not test.operands[0]
+        or not _has_round(inside)
+    ):
         return
     ends = [folded(value) for value in (test.operands[1], low, upper.operands[1], high)]
     arrays = [end.numpy() for end in ends if end is not None]
@@ -367,7 +372,7 @@ def _has_round(value: Value) -> bool:
         node = value.producer
         if node is None or not node.operands:
             return False
-        if node.word == "Round":
+        if node.op_type == "Round":
             return True
         value = node.operands[0]
     return False
@@ -377,7 +382,7 @@ def _convert_move(state: _State, node: Node) -> None:
     """Move floats instead of integers, if all moved integers have one scale."""
     moved = [value for value in node.operands if value in state.reals]
     others = [value for value in node.operands if value not in moved and value.dtype in _INTEGERS]
-    if not moved or others or not (_is_move(node) or node.word in _ORDER_KEEPING) or len(node.results) != 1:
+    if not moved or others or not (_is_move(node) or node.op_type in _ORDER_KEEPING) or len(node.results) != 1:
         return
     first = state.reals[moved[0]]
     parameters = (first.scale, first.zero_point)
@@ -387,7 +392,7 @@ def _convert_move(state: _State, node: Node) -> None:
     operands = [state.reals[value].value if value in state.reals else value for value in node.inputs if value]
     if len(operands) < len(node.inputs):
         return
-    made = _insert(node, node.word, operands, node.output, "float", node.attributes, first.value)
+    made = _insert(node, node.op_type, operands, node.output, "float", node.attributes, first.value)
     state.reals[node.output] = replace(first, value=made)
 
 
@@ -421,7 +426,7 @@ def _is_equal(a: tuple[Array, Array], b: tuple[Array, Array]) -> bool:
 
 
 def _is_move(node: Node) -> bool:
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     return page is not None and page.role == "passive" and page.moves_data and len(node.results) == 1
 
 
@@ -430,9 +435,9 @@ def _is_nonnegative(value: Value) -> bool:
         node = value.producer
         if node is None or node.dialect or not node.operands:
             return False
-        if node.word in _NONNEGATIVE:
+        if node.op_type in _NONNEGATIVE:
             return True
-        if not (_is_move(node) or node.word in {"MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean"}):
+        if not (_is_move(node) or node.op_type in {"MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean"}):
             return False
         value = node.operands[0]
     return False
@@ -474,21 +479,21 @@ def _graph_of(node: Node) -> Graph:
 def _is_quantized(node: Node) -> bool:
     if node.dialect:
         return False
-    is_narrow = node.word == "Cast" and any(value.dtype in _NARROW_FLOATS for value in node.results)
-    return node.word in _QUANTIZED or is_narrow
+    is_narrow = node.op_type == "Cast" and any(value.dtype in _NARROW_FLOATS for value in node.results)
+    return node.op_type in _QUANTIZED or is_narrow
 
 
 def _count(graph: Graph) -> Counter[str]:
     """Count quantized nodes, and roundings of fake quantization."""
     nodes = [node for inner in walk(graph) for node in inner]
-    found = Counter(node.word for node in nodes if _is_quantized(node))
-    fakes = sum(not node.dialect and node.word == "Where" and _is_fake(node) for node in nodes)
+    found = Counter(node.op_type for node in nodes if _is_quantized(node))
+    fakes = sum(not node.dialect and node.op_type == "Where" and _is_fake(node) for node in nodes)
     return found + Counter({"FakeQuantize": fakes})
 
 
 def _is_fake(node: Node) -> bool:
     test, inner = node.operands[0].producer, node.operands[2].producer
-    has_tests = test is not None and test.word == "LessOrEqual" and inner is not None and inner.word == "Where"
+    has_tests = test is not None and test.op_type == "LessOrEqual" and inner is not None and inner.op_type == "Where"
     return has_tests and inner is not None and _has_round(inner.operands[2])
 
 
@@ -546,7 +551,7 @@ def _within_ranges(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(inputs)
     for value in graph.inputs:
         for user in value.users:
-            parameters = _parameters(user, 1) if user.word == "QuantizeLinear" and not user.dialect else None
+            parameters = _parameters(user, 1) if user.op_type == "QuantizeLinear" and not user.dialect else None
             dtype = user.output.dtype if user.results else None
             if parameters is None or parameters[0].size != 1 or dtype is None or not dtype.is_integer:
                 continue

@@ -300,7 +300,7 @@ def _result_name(node: Node) -> str:
 
 
 def _page(node: Node) -> Page | None:
-    return None if node.dialect else registry.pages().get(node.word)
+    return None if node.dialect else registry.pages().get(node.op_type)
 
 
 def _is_float(value: Value) -> bool:

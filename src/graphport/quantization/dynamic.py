@@ -54,7 +54,7 @@ def products_of_rows(graph: Graph) -> Graph:
 
 def products_on_integers(graph: Graph) -> int:
     """Count the integer products of such a graph."""
-    return sum(not node.dialect and node.word == "MatMulInteger" for node in graph)
+    return sum(not node.dialect and node.op_type == "MatMulInteger" for node in graph)
 
 
 def _with_products(graph: Graph, emit: Callable[[Graph, Node, Node, dict[Value, tuple[Value, ...]]], None]) -> Graph:
@@ -73,7 +73,7 @@ def _weight(node: Node) -> Node | None:
     """Return the DequantizeLinear of a weight that an integer product supports."""
     source = node.operand(1)
     made = None if source is None else source.producer
-    if node.dialect or node.word not in ("MatMul", "Gemm") or made is None or made.word != "DequantizeLinear":
+    if node.dialect or node.op_type not in ("MatMul", "Gemm") or made is None or made.op_type != "DequantizeLinear":
         return None
     codes, bias = made.operands[0], node.operand(2)
     stored = codes.storage

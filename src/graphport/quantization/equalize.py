@@ -121,7 +121,7 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
     if node.dialect or not node.operands or len(node.results) != 1:
         return None
     first, *others = node.operands
-    match node.word:
+    match node.op_type:
         case word if word in (pages := registry.pages()) and pages[word].homogeneous:
             return None if any(not _per_channel(x, region) for x in others) else [first, node.output]
         case "Clip":
@@ -161,9 +161,9 @@ def _is_scaled(region: Region, node: Node) -> bool:
     if node.dialect:
         return False
     scale, bias = node.operand(1), node.operand(2)
-    if node.word == "Mul" and len(node.operands) == 2:
+    if node.op_type == "Mul" and len(node.operands) == 2:
         return any(_per_channel(x, region) and _size(x) == region.channels for x in node.operands if x.is_constant)
-    if node.word in ("LayerNormalization", "RMSNormalization"):
+    if node.op_type in ("LayerNormalization", "RMSNormalization"):
         last = region.axis == len(_shape(node.output) or ()) - 1
         whole = node.attributes.get("axis", -1) in (-1, region.axis) and len(node.results) == 1
         parameters = [x for x in (scale, bias) if x is not None]

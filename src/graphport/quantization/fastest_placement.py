@@ -72,7 +72,7 @@ def fastest_float_nodes(
 def _bends(node: Node, choices: Choices) -> bool:
     """Whether only one node follows, an activation that the float kernel fuses."""
     users = node.output.users
-    return len(node.output.uses) == 1 and not node.output.is_output and users[0].word in choices.target.absorbed
+    return len(node.output.uses) == 1 and not node.output.is_output and users[0].op_type in choices.target.absorbed
 
 
 def _is_all_asked(choices: Choices) -> bool:

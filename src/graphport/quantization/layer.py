@@ -183,7 +183,7 @@ def layer_of(node: Node) -> Layer | None:
     if node.dialect or weight is None or not _is_parameter(weight):
         return None
     shape = weight.storage.shape if weight.storage is not None else ()
-    match node.word:
+    match node.op_type:
         case "Conv" if len(shape) >= 3:
             return _with_bias(node, "convolution", weight, 0, 1, int(_float_attribute(node, "group", 1)))
         case "ConvTranspose" if len(shape) >= 3:

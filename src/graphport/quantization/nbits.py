@@ -70,7 +70,13 @@ def _products(graph: Graph) -> list[tuple[Node, Node]]:
     for node in graph:
         source = node.operand(1)
         made = source.producer if source is not None else None
-        if node.dialect or node.word != "MatMul" or made is None or made.word != "DequantizeLinear" or made.dialect:
+        if (
+            node.dialect
+            or node.op_type != "MatMul"
+            or made is None
+            or made.op_type != "DequantizeLinear"
+            or made.dialect
+        ):
             continue
         if source is not None and len(source.uses) == 1 and not source.is_output:
             found.append((node, made))

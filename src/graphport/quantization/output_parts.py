@@ -142,8 +142,8 @@ def find_decisions(graph: Graph) -> Decisions:
     for node in graph:
         if node.dialect or is_weighted(node) or not node.results:
             continue
-        scores = [index for index in _DECISIONS.get(node.word, ()) if _is_computed(node.operand(index))]
-        is_gather = node.word in _GATHERS and node.operand(1) in selected
+        scores = [index for index in _DECISIONS.get(node.op_type, ()) if _is_computed(node.operand(index))]
+        is_gather = node.op_type in _GATHERS and node.operand(1) in selected
         if is_gather and node.operand(0) not in selected and _is_computed(node.operand(0)):
             scores = [0]
         floats = [value for value in node.operands if _is_computed(value)]
@@ -155,7 +155,7 @@ def find_decisions(graph: Graph) -> Decisions:
             if operand is not None and operand not in selected:
                 operands[node.results[0].name, index] = operand.name
         selected.update(node.results)
-        if node.word == "NonMaxSuppression":
+        if node.op_type == "NonMaxSuppression":
             rows.update(node.results)
     outputs = {value for value in graph.outputs if value in selected}
     if not outputs:
@@ -191,7 +191,7 @@ def _regions(value: Value, axes: Axes, depth: int, known: dict[tuple[Value, Axes
 def _concatenated(value: Value, axes: Axes, depth: int, known: dict[tuple[Value, Axes], list[Region]]) -> list[Region]:
     """Return the regions of the operands of a Concat; empty without one, or with too many of them."""
     node = value.producer
-    if node is None or node.dialect or node.word != "Concat" or len(node.operands) > _MAX_PARTS:
+    if node is None or node.dialect or node.op_type != "Concat" or len(node.operands) > _MAX_PARTS:
         return []
     axis = int(str(node.attributes.get("axis", 0))) % len(value.shape or (0,))
     if axis not in axes[1:]:
@@ -219,7 +219,7 @@ def _source(value: Value, axes: Axes) -> tuple[Value, Axes, bool]:
     """Follow a value back through transposes, reshapes and element-wise operators; report whether one is bounded."""
     is_bounded = False
     while (node := value.producer) is not None and not node.dialect:
-        is_bounded = is_bounded or node.word in _BOUNDED
+        is_bounded = is_bounded or node.op_type in _BOUNDED
         step = _before(node, value, axes)
         if step is None:
             break
@@ -230,15 +230,15 @@ def _source(value: Value, axes: Axes) -> tuple[Value, Axes, bool]:
 def _before(node: Node, value: Value, axes: Axes) -> tuple[Value, Axes] | None:
     """Return the operand that `node` moves or transforms element by element, with its axes."""
     operand = node.operand(0)
-    if node.word == "Transpose" and operand is not None:
+    if node.op_type == "Transpose" and operand is not None:
         perm = node.attributes.get("perm")
         order = (
             [int(str(x)) for x in perm] if isinstance(perm, tuple | list) else [*range(len(value.shape or ()))][::-1]
         )
         return operand, tuple(None if axis is None else order[axis] for axis in axes)
-    if node.word in _RESHAPES and operand is not None and operand.shape is not None and value.shape is not None:
+    if node.op_type in _RESHAPES and operand is not None and operand.shape is not None and value.shape is not None:
         return operand, _reshaped(tuple(operand.shape), tuple(value.shape), axes)
-    if node.word in _ELEMENTWISE:
+    if node.op_type in _ELEMENTWISE:
         computed = [each for each in node.operands if not each.is_constant]
         if len(computed) == 1 and computed[0].shape == value.shape and computed[0].shape is not None:
             return computed[0], axes
@@ -265,7 +265,7 @@ def _channel_axis(value: Value, axes: Axes) -> int | None:
     node, rank = value.producer, len(value.shape or ())
     if node is None or node.dialect:
         return 1 if len(axes) == 2 else None
-    axis = 1 if node.word in _CHANNELS_FIRST else rank - 1 if node.word in _CHANNELS_LAST else None
+    axis = 1 if node.op_type in _CHANNELS_FIRST else rank - 1 if node.op_type in _CHANNELS_LAST else None
     if axis is not None and axis in axes[1:]:
         return axes.index(axis, 1)
     return 1 if len(axes) == 2 else None

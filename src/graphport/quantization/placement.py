@@ -108,8 +108,8 @@ def _leave_alone(placement: Placement, target: Target, forced: Collection[Node])
 
 def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None:
     """Return the reason why a supported layer stays float."""
-    if layer.node.word in target.real_biased and _has_constant_added(layer):
-        return f"{target.name} adds a constant to sums of {layer.node.word} before it scales them"
+    if layer.node.op_type in target.real_biased and _has_constant_added(layer):
+        return f"{target.name} adds a constant to sums of {layer.node.op_type} before it scales them"
     if target.block and layer.depth % target.block:
         return f"its {layer.depth} summed entries are no whole blocks of {target.block}, as {target.name} has them"
     if target.half_scales and not _fits_halves(layer):
@@ -145,7 +145,7 @@ def _find_layers(
     graph: Graph, target: Target, candidates: Collection[Node], floating: set[Node], placement: Placement
 ) -> None:
     for node in graph:
-        page = pages().get(node.word) if not node.dialect else None
+        page = pages().get(node.op_type) if not node.dialect else None
         if page is None or page.role != "weighted":
             continue
         reason = _reason(node, target, candidates, floating)
@@ -161,12 +161,12 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
         return "it was asked to stay floating"
     if node not in candidates:
         return UNDISPATCHED
-    if node.word not in target.weighted:
-        return f"{target.name} has no integer kernel for {node.word}"
+    if node.op_type not in target.weighted:
+        return f"{target.name} has no integer kernel for {node.op_type}"
     axes = _axes(node)
     if target.axes and axes and axes not in target.axes:
         known = " or ".join(map(str, target.axes))
-        return f"{target.name} has integer kernels for {node.word} over {known} axes, this one has {axes}"
+        return f"{target.name} has integer kernels for {node.op_type} over {known} axes, this one has {axes}"
     fact = node.operands[0].fact
     rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else 0
     if target.product_axes and not axes and rank > target.product_axes:
@@ -178,7 +178,7 @@ def _axes(node: Node) -> int:
     """Return the number of spatial axes of a convolution; 0 for other layers."""
     weight = node.operand(1)
     fact = None if weight is None else weight.fact
-    is_slid = ".convolution" in pages()[node.word].function.__module__
+    is_slid = ".convolution" in pages()[node.op_type].function.__module__
     return max(len(fact.shape) - 2, 0) if is_slid and isinstance(fact, TensorFact) and fact.shape else 0
 
 
@@ -192,7 +192,7 @@ def _unfit(node: Node) -> str:
         return "its weight is empty"
     if not is_float32(weight) or weight.storage is None:
         return "its weight is not a plain constant of float32"
-    if node.word == "MatMul" and len(shape) != 2:
+    if node.op_type == "MatMul" and len(shape) != 2:
         return f"its weight has {len(shape)} axes, where a matrix has 2"
     if bias is not None and not bias.is_constant:
         return "its bias is computed"
@@ -243,7 +243,7 @@ class _Walk:
                 self._carry(value)
         for node in self.nodes:
             if node in self.placement.layers:
-                if node.word not in self.target.leaves_float:
+                if node.op_type not in self.target.leaves_float:
                     self.ends[node] = self._end(node)
                     self._carry(self.ends[node])
             elif node in self.swallowed:
@@ -266,15 +266,17 @@ class _Walk:
                     self.carried[value] = self.carried[source]
 
     def _computes_on_integers(self, node: Node) -> bool:
-        if node.dialect or node.word not in self.target.pointwise or node not in self.candidates:
+        if node.dialect or node.op_type not in self.target.pointwise or node not in self.candidates:
             return False
-        if self.target.inputs_only or any(op == node.word and _has(node, names) for op, names in self.target.unknown):
+        if self.target.inputs_only or any(
+            op == node.op_type and _has(node, names) for op, names in self.target.unknown
+        ):
             return False
         if not self.is_whole and all(_is_single(value) for value in node.results):
             return False
         given = data_operands(node)
         moving = [value for value in given if not value.is_constant]
-        is_shared = self.target.constants and node.word in self.target.shared and not self.is_whole
+        is_shared = self.target.constants and node.op_type in self.target.shared and not self.is_whole
         if is_shared and (len(moving) < len(given) or any(self._is_fixed(value) for value in moving)):
             return False
         return bool(moving) and all(value in self.carried or self._is_fit(value) for value in given)
@@ -297,7 +299,7 @@ class _Walk:
         value = node.output
         while len(value.uses) == 1 and not value.is_output:
             reader = value.users[0]
-            is_fused = not reader.dialect and reader.word in self.target.fused and reader in self.candidates
+            is_fused = not reader.dialect and reader.op_type in self.target.fused and reader in self.candidates
             if not is_fused or reader.operands[0] is not value or any(not x.is_constant for x in reader.operands[1:]):
                 break
             self.swallowed.add(reader)
@@ -332,7 +334,7 @@ class _Walk:
         able = {
             node: products(layer)
             for node, layer in self.placement.layers.items()
-            if node.word in self.target.summing and layer.groups == 1 and self.ends.get(node) not in {None, *read}
+            if node.op_type in self.target.summing and layer.groups == 1 and self.ends.get(node) not in {None, *read}
         }
         left = self.summed * sum(products(layer) for layer in self.placement.layers.values())
         for node in sorted(able, key=able.__getitem__):
@@ -361,7 +363,7 @@ class _Walk:
 
     def _unite_shared_values(self) -> None:
         for node in self.placement.pointwise:
-            if node.word in self.target.shared:
+            if node.op_type in self.target.shared:
                 operands = data_operands(node)
                 requantized = [value for value in operands if self.is_whole and self._is_requantized(value)]
                 end = self._end(node)
@@ -434,7 +436,7 @@ def is_float32(value: Value) -> bool:
 
 def moves(node: Node) -> bool:
     """Whether the results are moved elements of the first operand, possibly with zeros."""
-    page = None if node.dialect else pages().get(node.word)
+    page = None if node.dialect else pages().get(node.op_type)
     if page is None or page.role != "passive" or not node.operands:
         return False
     is_so = page.moves_data or (
@@ -448,7 +450,7 @@ def moves(node: Node) -> bool:
 
 def data_operands(node: Node) -> list[Value]:
     """Return the operands that are neither shapes nor indices."""
-    page = pages()[node.word]
+    page = pages()[node.op_type]
     found: list[Value] = []
     for index, value in enumerate(node.inputs):
         operand = page.signature.operand(index)

@@ -103,10 +103,10 @@ class Problem:
                     cut.link(items[producer], cut.add(inf, 0.0), cost)
 
     def _gives_integers(self, node: Node | None) -> bool:
-        return node is not None and node.word not in self.target.leaves_float
+        return node is not None and node.op_type not in self.target.leaves_float
 
     def _passes(self, node: Node) -> bool:
-        return node not in self._known and (moves(node) or node.word in self.target.fused)
+        return node not in self._known and (moves(node) or node.op_type in self.target.fused)
 
     def _source(self, value: Value) -> Value:
         """Return the source of a moved or fused value."""

@@ -70,18 +70,18 @@ def _emitted(graph: Graph, node: Node, end: Node) -> Node | None:
     attributes = dict(node.attributes)
     if first is None or first.scale.storage is None or first.scale.storage.count != 1:
         return None
-    if node.word == "Conv" and second is not None:
+    if node.op_type == "Conv" and second is not None:
         bias = _bias(node.operand(2))
         if node.operand(2) is not None and bias is None:
             return None
         more = [] if bias is None else [bias]
         return Node("QLinearConv", [*first.all, *second.all, scale, zero, *more], [result], attributes, name=node.name)
-    if node.word == "MatMul" and second is not None:
+    if node.op_type == "MatMul" and second is not None:
         return Node("QLinearMatMul", [*first.all, *second.all, scale, zero], [result], name=node.name)
-    if node.word in _ELEMENTWISE and second is not None:
-        return _integer_node(_ELEMENTWISE[node.word], [*first.all, *second.all, scale, zero], result, {}, node.name)
-    if node.word in _CURVES:
-        return _integer_node(_CURVES[node.word], [*first.all, scale, zero], result, attributes, node.name)
+    if node.op_type in _ELEMENTWISE and second is not None:
+        return _integer_node(_ELEMENTWISE[node.op_type], [*first.all, *second.all, scale, zero], result, {}, node.name)
+    if node.op_type in _CURVES:
+        return _integer_node(_CURVES[node.op_type], [*first.all, scale, zero], result, attributes, node.name)
     return None
 
 
@@ -98,9 +98,9 @@ def _end(node: Node) -> Node | None:
         reader = value.users[0] if len(value.uses) == 1 and not value.is_output else None
         if reader is None or reader.dialect:
             return None
-        if reader.word == "QuantizeLinear":
+        if reader.op_type == "QuantizeLinear":
             return reader if reader.operands[0] is value and _is_within(reader, low, high) else None
-        bounds = _bounds(reader) if reader.word in _REDUNDANT_CLAMPS and reader.operands[0] is value else None
+        bounds = _bounds(reader) if reader.op_type in _REDUNDANT_CLAMPS and reader.operands[0] is value else None
         if bounds is None:
             return None
         low, high, value = max(low, bounds[0]), min(high, bounds[1]), reader.output
@@ -108,7 +108,7 @@ def _end(node: Node) -> Node | None:
 
 def _bounds(node: Node) -> tuple[float, float] | None:
     """Return the bounds of a Relu or Clip; `None` if they are computed."""
-    if node.word == "Relu":
+    if node.op_type == "Relu":
         return 0.0, np.inf
     found = [-np.inf, np.inf]
     for place in (1, 2):
@@ -136,7 +136,7 @@ def _is_within(end: Node, low: float, high: float) -> bool:
 def _taken_back(value: Value | None) -> _Rounded | None:
     """Return the 8-bit codes that are dequantized to `value`."""
     made = None if value is None else value.producer
-    if made is None or made.dialect or made.word != "DequantizeLinear" or len(made.operands) != 3:
+    if made is None or made.dialect or made.op_type != "DequantizeLinear" or len(made.operands) != 3:
         return None
     fact = made.operands[0].fact
     is_byte = (
@@ -148,7 +148,7 @@ def _taken_back(value: Value | None) -> _Rounded | None:
 def _bias(value: Value | None) -> Value | None:
     """Return the integers of a bias."""
     made = None if value is None else value.producer
-    if made is None or made.dialect or made.word != "DequantizeLinear":
+    if made is None or made.dialect or made.op_type != "DequantizeLinear":
         return None
     fact = made.operands[0].fact
     return (

@@ -414,7 +414,7 @@ def _followed(choices: Choices, count: int, each: int) -> int:
 
 def _refuse_quantized(graph: Graph) -> None:
     pages = registry.pages()
-    known = [(node, pages.get(node.word)) for node in graph if not node.dialect]
+    known = [(node, pages.get(node.op_type)) for node in graph if not node.dialect]
     found = [node for node, page in known if page is not None and page.quantizes]
     if found:
         message = (

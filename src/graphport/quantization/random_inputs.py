@@ -123,7 +123,7 @@ def _rows(value: Value, depth: int = 0) -> int:
     for node, index in value.uses:
         if not isinstance(node, Node) or node.dialect:
             continue
-        page = pages().get(node.word)
+        page = pages().get(node.op_type)
         operand = None if page is None else page.signature.operand(index)
         table = node.operands[0]
         if page is not None and operand is not None and operand.name in page.index_operands and index:

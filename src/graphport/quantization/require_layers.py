@@ -42,7 +42,7 @@ def inner_layers(graph: Graph) -> int:
 
 def is_weighted(node: Node) -> bool:
     """Whether the operator multiplies with weights."""
-    page = None if node.dialect else pages().get(node.word)
+    page = None if node.dialect else pages().get(node.op_type)
     return page is not None and page.role == "weighted"
 
 

@@ -107,4 +107,4 @@ def _is_supported(rotation: _Rotation, a: Value, b: Value) -> bool:
 
 
 def _is(node: Node | None, word: str) -> bool:
-    return node is not None and not node.dialect and node.word == word
+    return node is not None and not node.dialect and node.op_type == word

@@ -30,7 +30,7 @@ def tables(graph: Graph, block: int) -> list[Node]:
     """Return the Gather nodes of float matrices without other consumers that blocks divide."""
     found: list[Node] = []
     for node in graph:
-        if node.dialect or node.word != "Gather" or node.attributes.get("axis", 0) not in (0, -2):
+        if node.dialect or node.op_type != "Gather" or node.attributes.get("axis", 0) not in (0, -2):
             continue
         value = node.operands[0]
         stored = value.storage

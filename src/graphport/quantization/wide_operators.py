@@ -50,11 +50,11 @@ def angles(graph: Graph, rms: Mapping[Value, float]) -> set[Node]:
     """
     found: set[Node] = set()
     for node in graph:
-        is_cast = node.word == "Cast" and _is_integer(node.output) and is_float32(node.operands[0])
-        if node.dialect or not (node.word in _PERIODIC or node.word in _DISCONTINUOUS or is_cast):
+        is_cast = node.op_type == "Cast" and _is_integer(node.output) and is_float32(node.operands[0])
+        if node.dialect or not (node.op_type in _PERIODIC or node.op_type in _DISCONTINUOUS or is_cast):
             continue
         angle = node.operands[0]
-        is_large = node.word in _PERIODIC and rms.get(angle, 0.0) > _LARGE_ANGLE
+        is_large = node.op_type in _PERIODIC and rms.get(angle, 0.0) > _LARGE_ANGLE
         made = _positional(angle, with_layer=is_large)
         if made is not None:
             found |= made | {node} | _differences(node, made)
@@ -78,7 +78,7 @@ def position_inputs(graph: Graph) -> set[Value]:
 
 def moves_elements(node: Node) -> bool:
     """Whether a node returns the elements of its first operand, of any type."""
-    page = None if node.dialect else pages().get(node.word)
+    page = None if node.dialect else pages().get(node.op_type)
     return page is not None and page.role == "passive" and page.moves_data and len(node.operands) > 0
 
 
@@ -92,10 +92,10 @@ def _differences(node: Node, made: set[Node]) -> set[Node]:
     path: list[Node] = []
     current = node
     for _ in range(_MAX_REMAINDER_NODES):
-        users = [user for user in current.output.users if not user.dialect and user.word in _ARITHMETIC]
+        users = [user for user in current.output.users if not user.dialect and user.op_type in _ARITHMETIC]
         if not users:
             break
-        ending = next((user for user in users if user.word == "Sub" and sources.intersection(user.operands)), None)
+        ending = next((user for user in users if user.op_type == "Sub" and sources.intersection(user.operands)), None)
         path.append(ending or users[0])
         if ending is not None:
             return set(path)
@@ -114,10 +114,10 @@ def _positional(angle: Value, *, with_layer: bool = False) -> set[Node] | None:
         node = waiting.pop().producer
         if node is None or node in found:
             continue
-        if with_layer and not node.dialect and node.word in _LAYERS:
+        if with_layer and not node.dialect and node.op_type in _LAYERS:
             found.add(node)
             continue
-        is_plain = not node.dialect and not node.has_bodies and (node.word in _ARITHMETIC or moves(node))
+        is_plain = not node.dialect and not node.has_bodies and (node.op_type in _ARITHMETIC or moves(node))
         if len(found) == _MAX_ANGLE_NODES or not (is_plain or _is_outer_product(node)):
             return None
         found.add(node)
@@ -126,10 +126,10 @@ def _positional(angle: Value, *, with_layer: bool = False) -> set[Node] | None:
 
 
 def _is_outer_product(node: Node) -> bool:
-    if node.word == "MatMul" and not node.dialect:
+    if node.op_type == "MatMul" and not node.dialect:
         shape = node.operands[0].shape
         return bool(shape) and shape[-1] == 1
-    if node.word == "Einsum" and not node.dialect:
+    if node.op_type == "Einsum" and not node.dialect:
         left, _, right = str(node.attributes.get("equation", "")).replace(" ", "").partition("->")
         return set(left) - {","} <= set(right)
     return False
@@ -139,11 +139,11 @@ def sums_of_squares(graph: Graph) -> set[Node]:
     """Yield each reduction of many squares, with the squaring node and the nodes up to the norm or deviation."""
     found: set[Node] = set()
     for node in graph:
-        if node.dialect or not (node.word in _NORMS or (node.word in _SUMS and _squares(node.operands[0]))):
+        if node.dialect or not (node.op_type in _NORMS or (node.op_type in _SUMS and _squares(node.operands[0]))):
             continue
         if _num_summed(node) >= _MIN_SUMMED_ELEMENTS:
             square = node.operands[0].producer
-            found |= {node} | ({square} if square is not None and node.word in _SUMS else set())
+            found |= {node} | ({square} if square is not None and node.op_type in _SUMS else set())
             found |= _followers(node)
     return found
 
@@ -152,9 +152,9 @@ def _squares(value: Value) -> bool:
     node = value.producer
     if node is None or node.dialect:
         return False
-    if node.word == "Mul":
+    if node.op_type == "Mul":
         return node.operands[0] is node.operands[1]
-    exponent = folded(node.operands[1]) if node.word == "Pow" else None
+    exponent = folded(node.operands[1]) if node.op_type == "Pow" else None
     return exponent is not None and exponent.count == 1 and float(exponent.numpy().reshape(-1)[0]) == 2
 
 
@@ -166,7 +166,7 @@ def _num_summed(node: Node) -> int:
     total = 1
     for size in sizes:
         total *= size
-    if node.word == "LpNormalization":
+    if node.op_type == "LpNormalization":
         return sizes[int(str(node.attributes.get("axis", -1)))] if sizes else 1
     for size in left:
         total = total // size if size else total
@@ -179,7 +179,7 @@ def _followers(node: Node) -> set[Node]:
         (node,) = node.output.users
         others = [value for value in node.operands if is_float32(value) and value.producer not in found]
         constants = [value for value in others if folded(value) is not None]
-        if node.dialect or node.word not in _NORM_OPERATORS or len(others) - len(constants) > 1:
+        if node.dialect or node.op_type not in _NORM_OPERATORS or len(others) - len(constants) > 1:
             break
         found.add(node)
     return found

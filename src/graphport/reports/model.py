@@ -91,7 +91,7 @@ class GraphDocument:
         return {"name": graph.name, **around, **numbers}
 
     def _node(self, node: Node, scope: int | None, live: int) -> dict[str, Any]:
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         found: dict[str, Any] = {"name": node.name, "op": node.op}
         if page is not None:
             found["family"] = manual.family(page)

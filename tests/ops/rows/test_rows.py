@@ -452,4 +452,4 @@ def test_dialects_without_a_word_share_the_decomposition_of_the_page(dialect, wo
     graph.add_output(graph.append(Node("Celu", [x], [Value("y")], {"alpha": 2.0})).output)
     found, findings = lift(graph, dialect)
     assert not findings
-    assert [node.word for node in found] == words
+    assert [node.op_type for node in found] == words

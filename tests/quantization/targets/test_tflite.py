@@ -26,7 +26,7 @@ def test_layers_compute_on_integers_what_was_simulated(name: str, word: str, cou
     quantized = gp.quantize(model, nets.samples(model, 16), target="tflite")
     gp.save(quantized, tmp_path / "q.tflite")
     raw = gp.load(tmp_path / "q.tflite", raw=True)
-    layers = Counter((node.word, str(node.operands[0].fact.dtype)) for node in raw.graph)
+    layers = Counter((node.op_type, str(node.operands[0].fact.dtype)) for node in raw.graph)
     assert layers[word, "int8"] == count
     x = nets.samples(model, 2, seed=7)
     expected = gp.run(model, x, backend="reference")
@@ -50,7 +50,7 @@ def test_convolutions_of_signals_are_quantized_and_compute_on_integers(tmp_path:
     quantized = gp.quantize(found, nets.samples(found, 16), target="tflite", preset="fast")
     gp.save(quantized, tmp_path / "q.tflite")
     raw = gp.load(tmp_path / "q.tflite", raw=True)
-    layers = [str(node.operands[0].fact.dtype) for node in raw.graph if node.word == "CONV_2D"]
+    layers = [str(node.operands[0].fact.dtype) for node in raw.graph if node.op_type == "CONV_2D"]
     assert layers == ["int8", "int8"]
     x = {"x": random.normal(size=(1, 4, 32)).astype(np.float32)}
     (expected,) = gp.run(quantized, x, backend="reference").values()
@@ -221,7 +221,7 @@ def test_an_operand_of_a_concatenation_that_others_read_keeps_its_scale(tmp_path
     quantized = gp.quantize(found, nets.samples(found, 16), target="tflite", full_integer=True, preset="fast")
     gp.save(quantized, tmp_path / "q.tflite")
     raw = gp.load(tmp_path / "q.tflite", raw=True)
-    words = Counter(node.word for node in raw.graph)
+    words = Counter(node.op_type for node in raw.graph)
     assert words["QUANTIZE"] == 2, "x and a go into the concatenation with its scale"
     assert quantized.report.snr_db > 30
 
@@ -241,7 +241,7 @@ def test_products_that_are_rounded_while_they_run_are_litert_s_own(name: str, tm
     quantized = gp.quantize(found, target="tflite", dynamic=True, preset="fast")
     gp.save(quantized, tmp_path / "q.tflite")
     raw = gp.load(tmp_path / "q.tflite", raw=True)
-    products = [node for node in raw.graph if node.word == "FULLY_CONNECTED"]
+    products = [node for node in raw.graph if node.op_type == "FULLY_CONNECTED"]
     assert products
     for each in products:
         assert [str(value.fact.dtype) for value in each.operands[:2]] == ["float32", "int8"]
@@ -264,10 +264,10 @@ def test_stored_weights_are_taken_back_once_and_not_turned_around_at_every_run(
     gp.save(quantized, tmp_path / "q.tflite")
     gp.save(found, tmp_path / "real.tflite")
     raw = gp.load(tmp_path / "q.tflite", raw=True)
-    stored = [node for node in raw.graph if node.word == "DEQUANTIZE"]
+    stored = [node for node in raw.graph if node.op_type == "DEQUANTIZE"]
     assert stored
     assert all(node.operands[0].is_constant for node in stored)
-    assert not [node for node in raw.graph if node.word == "TRANSPOSE" and node.operands[0].producer in stored]
+    assert not [node for node in raw.graph if node.op_type == "TRANSPOSE" and node.operands[0].producer in stored]
     x = nets.samples(found, 3, seed=7)
     (simulated,) = gp.run(quantized, x, backend="reference").values()
     assert nets.snr(simulated, _run(tmp_path / "q.tflite", x)) > 90

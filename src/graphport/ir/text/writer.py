@@ -205,6 +205,6 @@ def _range(bound: _Bound) -> str:
 
 
 def _op(node: Node) -> str:
-    if WORD.fullmatch(node.op) and split_op(node.op) == (node.dialect, node.word):
+    if WORD.fullmatch(node.op) and split_op(node.op) == (node.dialect, node.op_type):
         return node.op
-    return f"{name_text(node.dialect)}:{name_text(node.word)}"
+    return f"{name_text(node.dialect)}:{name_text(node.op_type)}"

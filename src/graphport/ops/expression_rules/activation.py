@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def _emitted(b: Builder, word: str, *operands: Value | float) -> Value:
-    return b.word(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
+    return b.emit(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
 def _function_name(
     b: Builder, word: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object
 ) -> Value:
     """Numbers are written unchanged."""
-    return b.word(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
+    return b.emit(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
 ROWS = Rows("expression", emit=_function_name)

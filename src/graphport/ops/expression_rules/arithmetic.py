@@ -176,10 +176,10 @@ def _of_sum(b: Builder, *data_0: Value) -> Value:
 def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
     total = operands[0]
     for operand in operands[1:]:
-        total = b.word(word, total, operand)[0]
+        total = b.emit(word, total, operand)[0]
     return total
 
 
 @Mod.lift("expression")
 def _of_mod(b: Builder, a: Value, c: Value, *, fmod: int = 0) -> Value:
-    return b.word("fmod" if fmod else "remainder", a, c)[0]
+    return b.emit("fmod" if fmod else "remainder", a, c)[0]

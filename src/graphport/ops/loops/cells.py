@@ -191,9 +191,9 @@ class _Finder:
         while (cut := self._rows.cut(value)) is not None:
             value, start = cut[0], start + cut[1]
         node = value.producer
-        if node is None or node.dialect or node.word not in _ACTIVATIONS:
+        if node is None or node.dialect or node.op_type not in _ACTIVATIONS:
             return None
-        return node.word, node.operands[0], start
+        return node.op_type, node.operands[0], start
 
     def _split(self, parts: Sequence[ColumnPart], state: int) -> Gate | None:
         entries = tuple(part for part in parts if part.value in self._entries)
@@ -213,7 +213,7 @@ class _Finder:
 
 
 def _multiplies(node: Node) -> bool:
-    return node.word in ("MatMul", "Gemm", "Einsum")
+    return node.op_type in ("MatMul", "Gemm", "Einsum")
 
 
 def _subtracts_from_one(difference: Node) -> bool:

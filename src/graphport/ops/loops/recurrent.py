@@ -48,7 +48,7 @@ def recognize(graph: Graph) -> int:
     for inner in list(walk(graph)):
         made: list[Node] = []
         for node in inner:
-            layer = None if node.dialect or node.word != "Scan" else _layer(node)
+            layer = None if node.dialect or node.op_type != "Scan" else _layer(node)
             if layer is not None:
                 made.append(_replace(inner, node, layer))
         join_directions(inner, made)
@@ -169,7 +169,7 @@ def _input_sum(
         node = at.value.producer
         if node is None or node.dialect or dims is None or len(waiting) > 16:
             return None
-        match node.word:
+        match node.op_type:
             case "Identity":
                 waiting.append((_Source(node.operands[0], at.steps, at.batch), begin, end))
             case "Transpose":

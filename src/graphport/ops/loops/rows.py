@@ -38,7 +38,7 @@ class ColumnPart:
 
 def _reshapes(node: Node) -> bool:
     """Whether the node keeps the order of elements."""
-    return not node.dialect and (node.word == "Identity" or node.word in registry.stating("reshapes"))
+    return not node.dialect and (node.op_type == "Identity" or node.op_type in registry.stating("reshapes"))
 
 
 def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
@@ -49,7 +49,7 @@ def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
 def producer(value: Value | None, op: str) -> Node | None:
     """Return the producer of `value` if its operator is `op`."""
     node = None if value is None else value.producer
-    return node if node is not None and not node.dialect and node.word == op else None
+    return node if node is not None and not node.dialect and node.op_type == op else None
 
 
 def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
@@ -133,14 +133,14 @@ class Rows:
         if (cut := self.cut(value)) is not None:
             source, begin = cut
             return self.sum_of(source, begin + start, begin + stop)
-        if node.word in ("MatMul", "Gemm", "Einsum"):
+        if node.op_type in ("MatMul", "Gemm", "Einsum"):
             return self._product(node, start, stop)
         return [ColumnPart(value, None, False, start, stop)]
 
     def cut(self, value: Value) -> tuple[Value, int] | None:
         """Return the wider value that `value` is a column slice of, and the index of its first column."""
         node = value.producer
-        if node is None or node.dialect or node.word not in ("Slice", "Split") or value.graph is not self.graph:
+        if node is None or node.dialect or node.op_type not in ("Slice", "Split") or value.graph is not self.graph:
             return None
         begin, source = _first_column(node, value), node.operand(0)
         return (
@@ -156,7 +156,7 @@ class Rows:
             return None
         matrix, is_transposed = found
         parts = [ColumnPart(self.without_unit_axes(x), matrix, is_transposed, start, stop)]
-        shift = node.operand(2) if node.word == "Gemm" else None
+        shift = node.operand(2) if node.op_type == "Gemm" else None
         more = [] if shift is None else self.sum_of(shift, start, stop)
         return None if more is None else parts + more
 
@@ -173,12 +173,12 @@ def matrix_of(node: Node) -> tuple[Storage, bool] | None:
     """Return the constant matrix that rows are multiplied by, and whether it is stored transposed."""
     weights = node.operand(1)
     is_transposed = False
-    if node.word == "Gemm":
+    if node.op_type == "Gemm":
         given = [node.attributes.get(name, 1.0) for name in ("alpha", "beta")]
         if given != [1.0, 1.0] or node.attributes.get("transA", 0):
             return None
         is_transposed = bool(node.attributes.get("transB", 0))
-    if node.word == "Einsum":
+    if node.op_type == "Einsum":
         transposes = _is_transposed(str(node.attributes.get("equation", "")))
         if transposes is None:
             return None
@@ -222,7 +222,7 @@ def _first_column(node: Node, value: Value) -> int | None:
     if not dims or not isinstance(dims[-1], int):
         return None
     last = len(dims) - 1
-    if node.word == "Split":
+    if node.op_type == "Split":
         axis = node.attributes.get("axis", 0)
         widths = [dim[-1] if (dim := dims_of(result)) else None for result in node.results]
         before = [width for width in widths[: node.results.index(value)] if isinstance(width, int)]

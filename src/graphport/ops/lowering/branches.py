@@ -60,7 +60,7 @@ def _are_alike(one: Fact, other: Fact) -> bool:
 
 def _is_total(node: Node) -> bool:
     """Whether a node cannot fail, whatever the elements of its operands are."""
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None or page.is_random or node.has_bodies:
         return page is If
     names = [operand.name for operand in page.signature.operands]

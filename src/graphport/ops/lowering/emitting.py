@@ -35,7 +35,7 @@ def emits(
         Unknown: there are numbers, and the dtype is not known.
     """
     values = numbered(b, operands)
-    return b.word(word, *values, facts=_facts(b, word, count, values, attributes), **attributes)
+    return b.emit(word, *values, facts=_facts(b, word, count, values, attributes), **attributes)
 
 
 def numbered(b: Builder, operands: Sequence[Value | float | None]) -> list[Value | None]:

@@ -35,6 +35,6 @@ def infinities(value: Value, keeps: Collection[str]) -> list[float]:
                 with np.errstate(over="ignore", invalid="ignore"):
                     numbers = storage.numpy().astype(dtype, copy=False)
                 found |= {infinity for infinity in (-np.inf, np.inf) if np.any(numbers == infinity)}
-        elif each.producer is not None and each.producer.word.rpartition(".")[2] in keeps:
+        elif each.producer is not None and each.producer.op_type.rpartition(".")[2] in keeps:
             asked += [one for one in each.producer.operands if one not in asked]
     return sorted(found)

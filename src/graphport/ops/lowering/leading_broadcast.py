@@ -55,7 +55,7 @@ def _prepend_axes(b: Builder, operand: Value, rank: int, *, is_free: bool) -> Va
     if (constant := _reshaped(b, operand, shape)) is not None:
         return constant
     fact = TensorFact(operand.dtype, shape)
-    return b.word("unsqueeze", operand, facts=[fact], axes=tuple(range(rank - len(dims))))[0]
+    return b.emit("unsqueeze", operand, facts=[fact], axes=tuple(range(rank - len(dims))))[0]
 
 
 def _reshaped(b: Builder, operand: Value, shape: tuple[object, ...]) -> Value | None:
@@ -68,7 +68,7 @@ def emit_elementwise(b: Builder, word: str, *operands: Value, dtype: DType | Non
     last = operands[-1].fact
     own = last.dtype if isinstance(last, TensorFact) else None
     shape = broadcast(*(b.dims(operand) for operand in operands))
-    return b.word(word, *prepend_axes(b, *operands), facts=[TensorFact(dtype or own, shape)])
+    return b.emit(word, *prepend_axes(b, *operands), facts=[TensorFact(dtype or own, shape)])
 
 
 def emit_chain(b: Builder, op_type: str, *operands: Value) -> tuple[Value, ...]:
@@ -77,7 +77,7 @@ def emit_chain(b: Builder, op_type: str, *operands: Value) -> tuple[Value, ...]:
         message = f"{op_type} has no operands"
         raise UnsupportedError(message)
     if len(operands) == 1:
-        return b.word("copy", operands[0], facts=[operands[0].fact])
+        return b.emit("copy", operands[0], facts=[operands[0].fact])
     total = operands[0]
     for operand in operands[1:]:
         (total,) = emit_elementwise(b, op_type, total, operand)

@@ -121,7 +121,7 @@ class Rows:
 def _emit_op_type(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """Emit an op type with the arguments of the row; the final node gets the facts of the exported operator."""
     if is_last:
-        return b.word(word, *numbered(b, operands), **attributes)[0]
+        return b.emit(word, *numbered(b, operands), **attributes)[0]
     return emit(b, word, *operands, **attributes)
 
 

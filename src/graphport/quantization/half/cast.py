@@ -187,7 +187,7 @@ def _report(
         message = f"nothing is cast to {to}: all nodes keep their precision"
         findings.append(Diagnostic("CAST0002", message, None, None, Severity.WARNING))
     kept = tuple(
-        WideNode(node.name or node.output.name if node.results else node.name, node.word, reason.value)
+        WideNode(node.name or node.output.name if node.results else node.name, node.op_type, reason.value)
         for node, reason in decisions.kept.items()
     )
     snr = None if noise is None else noise.snr
@@ -290,7 +290,7 @@ def _similar_names(pattern: str, names: Collection[str]) -> str:
 def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
     from fnmatch import fnmatchcase
 
-    names = {name for node in graph for name in (node.name, node.word, *(value.name for value in node.results[:1]))}
+    names = {name for node in graph for name in (node.name, node.op_type, *(value.name for value in node.results[:1]))}
     missing = [pattern for pattern in keep if not any(fnmatchcase(name, pattern) for name in names)]
     if missing:
         raise DiagnosticError(

@@ -185,13 +185,13 @@ class _Decider:
 
     def _misfits(self, node: Node, reads: Sequence[Value]) -> bool:
         """Whether ONNX does not define the operator for narrow floats, or its result type is an attribute."""
-        if node.dialect != domains.CANONICAL or not schema.operator("", node.word, OPSET).is_known:
+        if node.dialect != domains.CANONICAL or not schema.operator("", node.op_type, OPSET).is_known:
             return True
         # The element type of sequences is not tracked.
         if not reads or not all(isinstance(value.fact, TensorFact) for value in (*node.operands, *node.results)):
             return True
         types = [*map(self._type, node.inputs), *map(self._type, node.outputs)]
-        return schema.misfit(node.word, OPSET, types, len(node.inputs)) is not None
+        return schema.misfit(node.op_type, OPSET, types, len(node.inputs)) is not None
 
     def _type(self, value: Value | None) -> str | None:
         if value is None:
@@ -211,7 +211,7 @@ class _Decider:
 
     def _overflows_in_sum(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
         """Whether a reduction over so many elements of maximum size overflows the type."""
-        page = registry.pages().get(node.word)
+        page = registry.pages().get(node.op_type)
         if page is None or ".reduction" not in page.function.__module__ or not gives:
             return False
         range_ = self.seen.get(reads[0])
@@ -251,7 +251,7 @@ class _Decider:
 
         If 0 instead changes the result, the path stays float32.
         """
-        page = registry.pages().get(node.word)
+        page = registry.pages().get(node.op_type)
         results = [each for each in node.results if is_float32(each)]
         if page is None or node.dialect or len(path) > _LONGEST:
             return []
@@ -331,4 +331,4 @@ def _num_elements(value: Value) -> int:
 
 
 def _names(node: Node) -> list[str]:
-    return [node.name, node.word, *(value.name for value in node.results[:1])]
+    return [node.name, node.op_type, *(value.name for value in node.results[:1])]

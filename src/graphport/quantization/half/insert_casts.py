@@ -143,7 +143,7 @@ def widened(graph: Graph, *, keep_io: bool) -> Graph:
             for name, attribute in list(node.attributes.items()):
                 node.attributes[name] = _widen_attribute(attribute)
             source = node.operand(0)
-            if node.word == "Cast" and not node.dialect and source is not None and _is(source, DType.FLOAT32):
+            if node.op_type == "Cast" and not node.dialect and source is not None and _is(source, DType.FLOAT32):
                 _skip(node)
     if keep_io:
         _restore(twin, {value: fact for value, fact in given.items() if fact.dtype in NARROW})

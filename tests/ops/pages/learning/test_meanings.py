@@ -223,7 +223,7 @@ def trees(word: str, x: np.ndarray, folder: Path, **said: Any) -> None:
     (folder / "m.onnx").write_bytes(content)
     expected: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
     loaded = gp.load(folder / "m.onnx")
-    assert [each.word for each in loaded.graph] == [word]
+    assert [each.op_type for each in loaded.graph] == [word]
     for value, array in zip(loaded.graph.outputs, expected, strict=True):
         if "classlabels_strings" in said:
             break

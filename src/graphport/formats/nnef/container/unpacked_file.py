@@ -42,5 +42,5 @@ class UnpackedFile(MappedFile):
             length -= len(piece)
             yield memoryview(piece)
 
-    def _open(self) -> Pages:
+    def _open_pages(self) -> Pages:
         return Pages(self._descriptor)

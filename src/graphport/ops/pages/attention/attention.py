@@ -10,7 +10,7 @@ from graphport.core.dims import Dim, decide_less, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import keys_of_sample
+from graphport.ops.integer_ranges import keys_of_sample
 from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
 from graphport.ops.special import softmax_rounded, widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dims import decide_less
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import index_of_update
+from graphport.ops.integer_ranges import index_of_update
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_12, INT64, Tensor, Types
 from graphport.ops.view import viewed

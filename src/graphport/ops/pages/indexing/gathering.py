@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dims import Dim, Symbolic, decide_less
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import index_along_axis, index_in_axes
+from graphport.ops.integer_ranges import index_along_axis, index_in_axes
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_4, BOOL, CLASSIC, INDICES, INT64, Tensor, Types
 

@@ -10,7 +10,7 @@ from graphport.core.dims import Dim, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import index_in_depth
+from graphport.ops.integer_ranges import index_in_depth
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_4, CLASSIC, IEEE, INT64, INTEGERS, SCALAR, Tensor, Types
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import steps_along_time
+from graphport.ops.integer_ranges import steps_along_time
 from graphport.ops.shapes import check_rank, same_dim
 from graphport.ops.types import ALL_4, CLASSIC, INT64, SCALAR, Tensor, Types
 

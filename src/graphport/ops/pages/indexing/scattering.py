@@ -10,7 +10,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import index_along_axis, index_in_axes
+from graphport.ops.integer_ranges import index_along_axis, index_in_axes
 from graphport.ops.shapes import axis_index, decided_equal_shapes
 from graphport.ops.types import ALL_4, INDICES, INT64, Tensor, Types
 

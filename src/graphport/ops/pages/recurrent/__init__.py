@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import op
-from graphport.ops.holds import steps_of_sequence
+from graphport.ops.integer_ranges import steps_of_sequence
 from graphport.ops.pages.recurrent.activations import Activation
 from graphport.ops.pages.recurrent.activations import activations as named_activations
 from graphport.ops.pages.recurrent.sequences import (

@@ -11,7 +11,7 @@ from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.holds import count_along_axis
+from graphport.ops.integer_ranges import count_along_axis
 from graphport.ops.shapes import axis_index
 from graphport.ops.types import INT64, NUMBERS_4, SCALAR, Tensor, Types
 

@@ -19,7 +19,7 @@ _LONGEST_NAME = MOST_TEXT - 16
 """The maximum length of a symbol named after a value."""
 
 
-class Wording:
+class FactSymbols:
     """Rewrites facts in terms of the symbols in `extents`."""
 
     def __init__(self, extents: Extents, graph: Graph | None = None) -> None:
@@ -103,10 +103,10 @@ class Wording:
         if isinstance(dim, int):
             return dim
         if not is_open_dim(dim):
-            return self.extents.settled(dim, claimed, self._reserve)
+            return self.extents.normalize(dim, claimed, self._reserve)
         self._reserve()
         own = claimed if claimed is not None and claimed not in self.extents.declared else _short(name, axis)
-        return self.extents.settled(closed(dim, lambda low, high: self.extents.fresh(own, low, high)))
+        return self.extents.normalize(closed(dim, lambda low, high: self.extents.fresh(own, low, high)))
 
     def _reserve(self) -> None:
         """Reserve the dim names of the file before the first new symbol is named."""
