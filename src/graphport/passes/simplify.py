@@ -18,7 +18,7 @@ from graphport.passes.merge_arithmetic import merge_arithmetic, remove_neutral
 from graphport.passes.merge_clips import merge_clips
 from graphport.passes.merge_duplicates import merge_duplicates
 from graphport.passes.merge_moves import merge_concats, merge_reshapes, merge_slices, merge_transposes
-from graphport.passes.pick_entries import merge_slice_squeeze
+from graphport.passes.merge_slice_squeeze import merge_slice_squeeze
 from graphport.passes.push_transposes import push_transposes
 from graphport.passes.recompose import recompose_gelu, recompose_layernorm, recompose_rmsnorm, recompose_swish
 from graphport.passes.recompose_activations import (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphport as gp
-from graphport.passes.pick_entries import merge_slice_squeeze
+from graphport.passes.merge_slice_squeeze import merge_slice_squeeze
 from tests.draws import times
 from tests.every import every
 from tests.passes.alone import done
