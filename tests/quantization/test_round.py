@@ -29,7 +29,7 @@ def _problem(seed, depth=5, rows=2, correlation=0.9):
 
 
 def _noise(codes, weight, second):
-    e = (codes.real - weight)[0]
+    e = (codes.dequantized - weight)[0]
     return np.einsum("od,de,oe->o", e, second[0], e)
 
 
