@@ -202,6 +202,55 @@ def test_attention_to_the_valid_keys_of_each_sample(tmp_path, kind):
     np.testing.assert_allclose(found, expected, rtol=3e-2 if kind != np.float32 else 1e-4, atol=1e-2)
 
 
+def agree_in_reference(made, folder, inputs):
+    source, back = written(made, folder)
+    found = gp.run(back, inputs, backend="reference")
+    for name, expected in gp.run(source, inputs, backend="reference").items():
+        assert found[name].dtype == expected.dtype
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("centre", [0, 1])
+def test_suppression_keeps_the_best_boxes_of_each_class(tmp_path, centre):
+    limits = [("most", np.int64(3)), ("overlap", np.float32(0.4)), ("least", np.float32(0.2))]
+    nodes = [h.make_node("NonMaxSuppression", ["b", "s", "most", "overlap", "least"], ["y"], center_point_box=centre)]
+    inputs = [("b", T.FLOAT, [2, "n", 4]), ("s", T.FLOAT, [2, 3, "n"])]
+    scores = np.linspace(0, 1, 60, dtype=np.float32)[RANDOM.permutation(60)].reshape(2, 3, 10)
+    boxes = RANDOM.uniform(0.5, 2, (2, 10, 4)).astype(np.float32)
+    agree_in_reference(model(nodes, inputs, [("y", T.INT64, ["k", 3])], limits), tmp_path, {"b": boxes, "s": scores})
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("place", ["half_pixel", "output_half_pixel"])
+def test_regions_are_sampled_in_and_beyond_the_image(tmp_path, mode, place):
+    sizes = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.5}
+    nodes = [
+        h.make_node("RoiAlign", ["x", "r", "i"], ["y"], mode=mode, coordinate_transformation_mode=place, **sizes),
+    ]
+    inputs = [("x", T.FLOAT, [2, 3, 6, 7]), ("r", T.FLOAT, ["n", 4]), ("i", T.INT64, ["n"])]
+    regions = np.array([[0, 0, 9, 8], [-6, 2, 5, 20], [3, 3, 3, 3]], np.float32)
+    given = {"x": floats(2, 3, 6, 7), "r": regions, "i": np.array([1, 0, 1])}
+    agree_in_reference(model(nodes, inputs, [("y", T.FLOAT, ["n", 3, 2, 3])]), tmp_path, given)
+
+
+def test_a_deformed_convolution_with_groups_and_mask(tmp_path):
+    sizes = {"pads": [1, 0, 1, 2], "strides": [2, 1], "dilations": [1, 2], "group": 2, "offset_group": 2}
+    nodes = [h.make_node("DeformConv", ["x", "w", "o", "b", "m"], ["y"], **sizes)]
+    inputs = [("x", T.FLOAT, ["n", 4, 7, 8]), ("o", T.FLOAT, ["n", 24, 4, 8]), ("m", T.FLOAT, ["n", 12, 4, 8])]
+    weights = [("w", floats(6, 2, 3, 2)), ("b", floats(6))]
+    given = {"x": floats(3, 4, 7, 8), "o": 2 * floats(3, 24, 4, 8), "m": floats(3, 12, 4, 8)}
+    agree_in_reference(model(nodes, inputs, [("y", T.FLOAT, ["n", 6, 4, 8])], weights), tmp_path, given)
+
+
+@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
+def test_ngrams_of_tokens_are_counted(tmp_path, mode):
+    pool = {"ngram_counts": [0, 2], "ngram_indexes": [0, 3, 1, 2], "pool_int64s": [2, 3, 5, 4, 2, 2]}
+    lengths = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1}
+    nodes = [h.make_node("TfIdfVectorizer", ["x"], ["y"], mode=mode, weights=[0.5, 1.0, 2.0, 3.0], **pool, **lengths)]
+    made = model(nodes, [("x", T.INT64, ["n", 6])], [("y", T.FLOAT, ["n", 4])])
+    agree_in_reference(made, tmp_path, {"x": np.array([[2, 2, 5, 4, 3, 2], [2, 5, 2, 4, 2, 2]])})
+
+
 class FakeExport:
     """`torch.export` that records the program that it is given."""
 

@@ -155,7 +155,7 @@ def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
     if not 1 <= op.min_gram_length <= op.max_gram_length or op.max_skip_count < 0:
         message = f"grams of {op.min_gram_length} to {op.max_gram_length} items, {op.max_skip_count} skipped"
         raise ShapeError(message, "at least one item, and no negative number of skips")
-    count = sum(1 for _ in _pool(op.ngram_counts, op.pool_int64s or op.pool_strings or ()))
+    count = sum(1 for _ in ngrams(op.ngram_counts, op.pool_int64s or op.pool_strings or ()))
     if len(op.ngram_indexes) != count or not count or min(op.ngram_indexes) < 0:
         message = f"ngram_indexes has {len(op.ngram_indexes)} elements for {count} n-grams"
         raise ShapeError(message, "ngram_indexes has one entry, from 0 on, for each gram of the pool")
@@ -169,7 +169,7 @@ def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
     return TensorFact(DType.FLOAT32, (op.x.dims[0], columns) if op.x.rank == 2 else (columns,))
 
 
-def _pool(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[object, ...]]:
+def ngrams(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[object, ...]]:
     """The grams of a pool: single items from `starts[0]` on, pairs from `starts[1]` on, and so on."""
     ends = [*starts[1:], len(items)]
     for length, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
@@ -212,7 +212,7 @@ def TfIdfVectorizer(
 
     Source: ONNX TfIdfVectorizer-9.
     """
-    positions = dict(zip(_pool(ngram_counts, pool_int64s or pool_strings or ()), ngram_indexes, strict=True))
+    positions = dict(zip(ngrams(ngram_counts, pool_int64s or pool_strings or ()), ngram_indexes, strict=True))
     lengths = range(min_gram_length, max_gram_length + 1)
     columns = max(ngram_indexes) + 1
     rows = x.tolist() if x.ndim == 2 else [x.reshape(-1).tolist()]
