@@ -25,59 +25,59 @@ def widen_narrow_types(graph: Graph) -> None:
     Before  y: int4 = QuantizeLinear(x, scale, zero: int4)
     After   y: int8 = QuantizeLinear(x, scale, zero: int8, output_dtype=int4)
     """
-    found: dict[DType, list[str]] = {}
+    names_by_type: dict[DType, list[str]] = {}
     inner_graphs = list(walk(graph))
     for inner in inner_graphs:
         for node in inner:
             _state_type(node)
     for inner in inner_graphs:
         for value in list(inner.values()):
-            _widen(value, found)
-    if found:
-        graph.notes[_WIDENED] = found
+            _widen_value(value, names_by_type)
+    if names_by_type:
+        graph.notes[_WIDENED] = names_by_type
 
 
 def report_narrow_types(graph: Graph) -> list[Diagnostic]:
     """Return a warning for each narrow type of `graph`."""
-    found = graph.notes.get(_WIDENED) if graph.has_notes else None
-    if not isinstance(found, dict):
+    names_by_type = graph.notes.get(_WIDENED) if graph.has_notes else None
+    if not isinstance(names_by_type, dict):
         return []
-    return [_warning(dtype, names) for dtype, names in found.items()]
+    return [_warning(dtype, names) for dtype, names in names_by_type.items()]
 
 
 def _warning(dtype: DType, names: list[str]) -> Diagnostic:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    message = f"torch has no tensors of {dtype}: {HELD_AS[dtype]} holds {', '.join(names[:_MAX_NAMES])}{more}"
+    suffix = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    message = f"torch has no tensors of {dtype}: {HELD_AS[dtype]} holds {', '.join(names[:_MAX_NAMES])}{suffix}"
     return Diagnostic("PT0106", message, None, "pass and read the elements in the wider type", Severity.WARNING)
 
 
 def _state_type(node: Node) -> None:
     """State the result's type as an attribute, where an operand has determined it."""
-    narrow = node.results[0].dtype if node.results else None
-    if node.dialect or narrow not in HELD_AS:
+    result_dtype = node.results[0].dtype if node.results else None
+    if node.dialect or result_dtype not in HELD_AS:
         return
     if node.word == "CastLike":
-        node.restate("Cast", "", {**node.attributes, "to": narrow})
+        node.restate("Cast", "", {**node.attributes, "to": result_dtype})
         node.inputs = node.inputs[:1]
     elif node.word == "QuantizeLinear":
-        node.set_attribute("output_dtype", narrow)
+        node.set_attribute("output_dtype", result_dtype)
     elif node.word == "ConstantOfShape" and isinstance(value := node.attributes.get("value"), Storage):
-        node.set_attribute("value", widened(value))
+        node.set_attribute("value", widen_storage(value))
 
 
-def _widen(value: Value, found: dict[DType, list[str]]) -> None:
+def _widen_value(value: Value, names_by_type: dict[DType, list[str]]) -> None:
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype not in HELD_AS:
         return
-    found.setdefault(fact.dtype, []).append(value.name)
+    names_by_type.setdefault(fact.dtype, []).append(value.name)
     value.notes[NARROW] = fact.dtype
-    wide = HELD_AS[fact.dtype]
+    wide_dtype = HELD_AS[fact.dtype]
     if value.storage is not None:
-        value.storage = widened(value.storage)
-    value.fact = TensorFact(wide, fact.shape, fact.elements)
+        value.storage = widen_storage(value.storage)
+    value.fact = TensorFact(wide_dtype, fact.shape, fact.elements)
 
 
-def widened(storage: Storage) -> Storage:
+def widen_storage(storage: Storage) -> Storage:
     """`storage` in the wider type, if its type is narrow."""
-    wide = HELD_AS.get(storage.dtype)
-    return storage if wide is None else storage_of(storage.numpy().astype(wide.numpy), wide)
+    wide_dtype = HELD_AS.get(storage.dtype)
+    return storage if wide_dtype is None else storage_of(storage.numpy().astype(wide_dtype.numpy), wide_dtype)

@@ -246,39 +246,42 @@ def _wrapped(b: Builder, x: Value, to: DType) -> Value:
     if dtype_of(x) is DType.BOOL:
         return cast(b, x, HELD_AS[to])
     # Towards zero as for all integers; torch converts floats to int64, of which the low bits remain.
-    low = aten(b, "bitwise_and.Scalar", aten(b, "to.dtype", x, DType.INT64), (1 << to.bits) - 1)
+    bits = aten(b, "bitwise_and.Scalar", aten(b, "to.dtype", x, DType.INT64), (1 << to.bits) - 1)
     if to.kind == "i":
         sign = 1 << (to.bits - 1)
-        low = aten(b, "sub.Scalar", aten(b, "bitwise_xor.Scalar", low, sign), sign)
-    return aten(b, "to.dtype", low, HELD_AS[to])
+        bits = aten(b, "sub.Scalar", aten(b, "bitwise_xor.Scalar", bits, sign), sign)
+    return aten(b, "to.dtype", bits, HELD_AS[to])
 
 
 def _cast_to_float4(b: Builder, x: Value) -> Value:
     """The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 with the sign of `x`, ties to even; NaN becomes -0."""
-    wide = aten(b, "clamp", cast(b, x, DType.FLOAT32), -6.0, 6.0)
-    size = aten(b, "abs", wide)
-    wider = aten(b, "mul.Scalar", aten(b, "ge.Scalar", size, 4.0), 1.0)
-    step = aten(b, "add.Tensor", aten(b, "mul.Scalar", aten(b, "ge.Scalar", size, 2.0), 0.5), wider)
+    clamped = aten(b, "clamp", cast(b, x, DType.FLOAT32), -6.0, 6.0)
+    magnitude = aten(b, "abs", clamped)
+    increment = aten(b, "mul.Scalar", aten(b, "ge.Scalar", magnitude, 4.0), 1.0)
+    step = aten(b, "add.Tensor", aten(b, "mul.Scalar", aten(b, "ge.Scalar", magnitude, 2.0), 0.5), increment)
     step = aten(b, "add.Scalar", step, 0.5)
-    y = aten(b, "mul.Tensor", aten(b, "round", aten(b, "div.Tensor", wide, step)), step)
-    y = aten(b, "masked_fill.Scalar", y, aten(b, "isnan", wide), -0.0)
+    y = aten(b, "mul.Tensor", aten(b, "round", aten(b, "div.Tensor", clamped, step)), step)
+    y = aten(b, "masked_fill.Scalar", y, aten(b, "isnan", clamped), -0.0)
     return aten(b, "to.dtype", y, HELD_AS[DType.FLOAT4E2M1])
 
 
 def _cast_to_exponent(b: Builder, x: Value, round_mode: str, *, saturates: bool) -> Value:
     """The biased exponents of the magnitudes; the code 255 is NaN."""
-    wide = aten(b, "abs", aten(b, "to.dtype", cast(b, x, DType.FLOAT32), DType.FLOAT64))
-    half, above = aten_results(b, "frexp.Tensor", 2, wide)  # wide is half * 2 ** above, with half in [0.5, 1)
-    with_fact(half, DType.FLOAT64, b.dims(x))
-    with_fact(above, DType.INT32, b.dims(x))
-    name, least = {"up": ("gt", 0.5), "nearest": ("ge", 0.75), "down": ("ge", 1.0)}[round_mode]
-    exponent = aten(b, "sub.Scalar", aten(b, "add.Tensor", above, aten(b, f"{name}.Scalar", half, least)), 1)
-    exponent = aten(b, "masked_fill.Scalar", exponent, aten(b, "isinf", wide), 1024)
-    is_nan = aten(b, "isnan", wide)
+    magnitude = aten(b, "abs", aten(b, "to.dtype", cast(b, x, DType.FLOAT32), DType.FLOAT64))
+    # The magnitude is mantissa * 2 ** power, with the mantissa in [0.5, 1).
+    mantissa, power = aten_results(b, "frexp.Tensor", 2, magnitude)
+    with_fact(mantissa, DType.FLOAT64, b.dims(x))
+    with_fact(power, DType.INT32, b.dims(x))
+    name, threshold = {"up": ("gt", 0.5), "nearest": ("ge", 0.75), "down": ("ge", 1.0)}[round_mode]
+    exponent = aten(b, "sub.Scalar", aten(b, "add.Tensor", power, aten(b, f"{name}.Scalar", mantissa, threshold)), 1)
+    exponent = aten(b, "masked_fill.Scalar", exponent, aten(b, "isinf", magnitude), 1024)
+    is_nan = aten(b, "isnan", magnitude)
     if not saturates:
-        is_outside = aten(b, "logical_or", aten(b, "gt.Scalar", exponent, 127), aten(b, "lt.Scalar", wide, 2.0**-127))
+        is_outside = aten(
+            b, "logical_or", aten(b, "gt.Scalar", exponent, 127), aten(b, "lt.Scalar", magnitude, 2.0**-127)
+        )
         is_nan = aten(b, "logical_or", is_nan, is_outside)
-    exponent = aten(b, "masked_fill.Scalar", exponent, aten(b, "eq.Scalar", wide, 0.0), -127)
+    exponent = aten(b, "masked_fill.Scalar", exponent, aten(b, "eq.Scalar", magnitude, 0.0), -127)
     codes = aten(b, "add.Scalar", aten(b, "clamp", exponent, -127, 127), 127)
     codes = aten(b, "to.dtype", aten(b, "masked_fill.Scalar", codes, is_nan, 255), DType.UINT8)
     return aten(b, "view.dtype", codes, DType.FLOAT8E8M0)

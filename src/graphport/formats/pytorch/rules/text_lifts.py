@@ -40,9 +40,9 @@ def lift_tfidf_vectorizer(b: Builder, op: TfIdfVectorizerView) -> Value:
         pool = [gram for gram in columns if len(gram) == count]
         for step in range(1, 2 if count == 1 else op.max_skip_count + 2):
             if pool and (count - 1) * step < length:
-                found = _occurrences(b, x, np.array(pool, np.int64), step, length)
-                place = b.constant(np.array([columns[gram] for gram in pool]))
-                y = aten(b, "index_add", y, 1, place, found)
+                values = _occurrences(b, x, np.array(pool, np.int64), step, length)
+                column = b.constant(np.array([columns[gram] for gram in pool]))
+                y = aten(b, "index_add", y, 1, column, values)
                 y = with_fact(y, DType.FLOAT32, (b.dims(x)[0], max(op.ngram_indexes) + 1))
     if op.mode == "IDF":
         y = aten(b, "clamp", y, None, 1.0)
@@ -57,10 +57,10 @@ def _occurrences(
     """How often each n-gram of pool [grams, count] occurs in each row of x [N, length]: [N, grams]."""
     grams, count = pool.shape
     reach = length - (count - 1) * step
-    parts: list[Value] = []
-    for place in range(count):
-        tokens = aten(b, "slice.Tensor", x, 1, place * step, place * step + reach)
-        parts.append(aten(b, "eq.Tensor", aten(b, "unsqueeze", tokens, 2), b.constant(pool[:, place])))
-    hits = aten(b, "all.dim", aten(b, "stack", parts, 0), 0)
+    terms: list[Value] = []
+    for column in range(count):
+        tokens = aten(b, "slice.Tensor", x, 1, column * step, column * step + reach)
+        terms.append(aten(b, "eq.Tensor", aten(b, "unsqueeze", tokens, 2), b.constant(pool[:, column])))
+    hits = aten(b, "all.dim", aten(b, "stack", terms, 0), 0)
     hits = with_fact(hits, DType.BOOL, (b.dims(x)[0], reach, grams))
     return cast(b, aten(b, "sum.dim_IntList", hits, (1,)), DType.FLOAT32)
