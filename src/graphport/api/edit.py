@@ -91,7 +91,7 @@ class Edit:
 
     @property
     def keeps_meaning(self) -> bool:
-        """Whether the changed model computes the same results from the same inputs."""
+        """Whether the edit preserves the results of a run."""
         others = (self.remove_outputs, self.add_outputs, self.attributes, self.weights, self.preprocess, self.layout)
         others = (*others, self.types, self.postprocess)
         return not any(others) and not isinstance(self.batch, int)
@@ -322,7 +322,7 @@ def _set_outputs(graph: Graph, names: Names, changes: Edit, findings: list[Diagn
 def _requested_shapes(
     graph: Graph, changes: Edit, findings: list[Diagnostic]
 ) -> tuple[dict[Value, list[Dim]], dict[str, list[int | str]]]:
-    """Return the requested shapes of inputs: those that change a static dim, and those that only bind open dims."""
+    """Return the requested shapes of inputs: changes of static dims, and bindings of open dims."""
     asked = {name: list(shape) for name, shape in changes.shapes.items()}
     inputs = {value.name: value for value in graph.inputs}
     batched = _batched(graph)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from graphport import formats
 from graphport.api.load import as_model, load
+from graphport.api.merge_branches import differences, merge_branches
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, first_run, runnable
@@ -15,7 +16,6 @@ from graphport.api.save import export
 from graphport.api.verify import side, size_of_files
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
-from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
@@ -60,30 +60,38 @@ class MergeReport:
         return self.proof is None or self.skipped is not None or self.proof.passed
 
 
-def merge(a: ModelSource, b: ModelSource, connect: Mapping[str, str] | None = None) -> Model:
+def merge(
+    a: ModelSource, b: ModelSource, connect: Mapping[str, str] | None = None, *, branch: str | None = None
+) -> Model:
     """Return one model that computes `a`, and `b` on results of `a`; weights of both are shared.
 
     Its inputs are those of `a` and the unconnected inputs of `b`. Its outputs are the unconnected outputs of `a` and
     those of `b`. A name of `b` that also occurs in `a` gets a numeric suffix.
 
+    With `branch`, it computes `b` where the boolean input of that name is true, else `a`, as a merged decoder does with
+    `use_cache_branch`: see `graphport.api.merge_branches`.
+
     Args:
         a: the model that is computed first.
         b: the model that is computed second.
         connect: inputs of `b` by outputs (or other values) of `a`; those of equal names if `None`, or the only ones.
+        branch: the name of the input that selects a model.
 
     Raises:
-        DiagnosticError: EDIT0001 a name is unknown, EDIT0013 nothing is connected, or types or shapes differ.
+        DiagnosticError: EDIT0001 a name is unknown, EDIT0008 the name `branch` is in use, EDIT0013 nothing is
+            connected, or types or shapes differ.
     """
     a, b = as_model(a), as_model(b)
-    return _merged(a, b, connect)[0]
+    return _merged(a, b, connect, branch)[0]
 
 
-def merge_files(
+def merge_files(  # noqa: PLR0913  keywords, each documented
     a: str | Path,
     b: str | Path,
     target: str | Path,
     connect: Mapping[str, str] | None = None,
     *,
+    branch: str | None = None,
     format: str | None = None,
     program: str | None = None,
     states: bool = False,
@@ -98,16 +106,18 @@ def merge_files(
     kind.check_choices(options)
     checking = checking or Checking()
     first, second = (load(each, program=program, states=states) for each in (a, b))
-    model, connected = _merged(first, second, connect)
+    model, connected = _merged(first, second, connect, branch)
     if checking.verify is not False:
-        model.findings.extend(_chained(first, second, model, connected))
+        model.findings.extend(_compared(first, second, model, connected, branch))
         raise_errors(model.findings)
     became = write_proven(
         export(model, kind, options),
         target,
         kind,
         source=model,
-        against=side("a", model, label=f"{Path(b).name} behind {Path(a).name}", made_of=[first, second]),
+        against=side(
+            "a", model, label=f"{Path(b).name} {'or' if branch else 'behind'} {Path(a).name}", made_of=[first, second]
+        ),
         checking=checking,
         least_snr=kind.least_snr(**options),
     )
@@ -116,15 +126,25 @@ def merge_files(
 
 
 @budget.fresh()
-def _merged(a: Model, b: Model, connect: Mapping[str, str] | None) -> tuple[Model, dict[str, str]]:
-    graphs: list[Graph] = []
-    for each in (a, b):
-        legal, found = legalize(each.graph)
-        raise_errors(found)
-        graphs.append(legal)
-    graph, other = rewrite.copy(graphs[0]), graphs[1]
-    connected = dict(connect) if connect else _by_name(graph, other)
+def _merged(a: Model, b: Model, connect: Mapping[str, str] | None, branch: str | None) -> tuple[Model, dict[str, str]]:
+    first, second = runnable(a), runnable(b)
     findings: list[Diagnostic] = []
+    if branch is not None:
+        graph, connected = merge_branches(first, second, branch, findings), dict[str, str]()
+        raise_errors(findings)
+    else:
+        graph, connected = _chain(first, second, connect)
+    inference = Inference()
+    inference.graph(graph)
+    raise_errors(inference.findings)
+    model = Model(graph, a.format, None, [*a.findings, *b.findings, *inference.findings], a.versions)
+    return model, connected
+
+
+def _chain(a: Graph, other: Graph, connect: Mapping[str, str] | None) -> tuple[Graph, dict[str, str]]:
+    """Return a graph that computes `other` on results of `a`, and the connected names."""
+    graph, findings = rewrite.copy(a), list[Diagnostic]()
+    connected = dict(connect) if connect else _by_name(graph, other)
     twins = _connected(graph, other, connected, findings)
     raise_errors(findings)
     _append(graph, other, twins)
@@ -134,11 +154,7 @@ def _merged(a: Model, b: Model, connect: Mapping[str, str] | None) -> tuple[Mode
     _keep_names(graph, other, twins)
     for domain, version in other.opsets.items():
         graph.opsets[domain] = max(version, graph.opsets.get(domain, 0))
-    inference = Inference()
-    inference.graph(graph)
-    raise_errors(inference.findings)
-    model = Model(graph, a.format, None, [*a.findings, *b.findings, *inference.findings], a.versions)
-    return model, connected
+    return graph, connected
 
 
 def _by_name(a: Graph, b: Graph) -> dict[str, str]:
@@ -222,14 +238,16 @@ def _renamed(graph: Graph, value: Value) -> Value:
 
 
 @limits_runs
-def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> list[Diagnostic]:
-    """Compare the merged model with a run of one model after the other; return a diagnostic if they differ."""
+def _compared(a: Model, b: Model, model: Model, connected: Mapping[str, str], branch: str | None) -> list[Diagnostic]:
+    """Compare the merged model with a run of both models; return a diagnostic if they differ."""
     try:
         sizes = free_sizes(model.graph)
         needed = memory.needed(model.graph, sizes)
         reason = memory.shortage(needed) or memory.excess(model.graph, sizes, size_of_files(a, b))
         if reason is not None:
             return [_unheld(reason)]
+        if branch is not None:
+            return list(differences(a, b, model, branch))
         given, together = first_run(model)
         runner = Runner(runnable(Model(_returning(a, connected), a.format)), "auto")
         first = runner.run({name: given[name] for name in a.inputs})

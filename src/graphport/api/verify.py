@@ -1,4 +1,4 @@
-"""Proofs that two models compute the same."""
+"""Proofs of the equivalence of two models."""
 
 from __future__ import annotations
 

@@ -51,6 +51,11 @@ class _Connection(ParamType):
 @click.option(
     "--connect", multiple=True, type=_Connection(), help="Connect an output of A to an input of B. Repeatable."
 )
+@click.option(
+    "--branch",
+    metavar="NAME",
+    help="Compute B where the new boolean input NAME is true, else A: a decoder and its twin with a cache.",
+)
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @package_options
@@ -61,29 +66,36 @@ def verb(
     b: Path,
     dst: Path,
     connect: tuple[tuple[str, str], ...],
+    branch: str | None,
     format: str | None,
     proof: Path | None,
     color: str,
     as_json_: bool,
     **options: Any,
 ) -> None:
-    """Compose two models: outputs of A become inputs of B.
+    """Compose two models: outputs of A become inputs of B, or a condition selects a model.
 
     Without --connect, outputs and inputs of equal names are connected, or the only ones. The merged model has the other
     inputs of both, the outputs of B and the unconnected outputs of A. Exit code 1 if types or shapes do not match, or
-    the result is refuted.
+    the result is refuted. --branch joins two models with equal outputs into one If with the inputs of both; equal
+    weights are stored once.
 
     \b
     Examples:
       graphport merge backbone.onnx head.onnx net.onnx --connect a.features=b.x
       graphport merge encoder.onnx decoder.onnx both.onnx
+      graphport merge decoder_model.onnx decoder_with_past_model.onnx merged.onnx --branch use_cache_branch
     """
     from graphport.api.merge import merge_files
     from graphport.api.proven_write import Checking
 
     checked, asked = Checking(**verification(options)), extract_package_options(options)
     writer = extract_writer_options(options, dst, format)
-    report = merge_files(a, b, dst, dict(connect) or None, format=format, checking=checked, **asked, **writer)
+    if connect and branch is not None:
+        message = "--connect and --branch exclude each other"
+        raise click.UsageError(message)
+    composed: dict[str, Any] = {"connect": dict(connect) or None, "branch": branch}
+    report = merge_files(a, b, dst, **composed, format=format, checking=checked, **asked, **writer)
     write_proof(report.proof, proof, a, report.written, **asked)
     if as_json_:
         print_json(_document(report, a, b, dst))

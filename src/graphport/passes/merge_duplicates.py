@@ -30,11 +30,12 @@ def merge_duplicates(graph: Graph, journal: Journal) -> None:
     outputs. Preserves values bit for bit.
     """
     for inner in list(walk(graph)):
-        _merge_constants(inner, journal)
+        merge_constants(inner, journal)
         _merge_nodes(inner, journal)
 
 
-def _merge_constants(graph: Graph, journal: Journal) -> None:
+def merge_constants(graph: Graph, journal: Journal) -> None:
+    """Merge the constants of a graph, without bodies, that have equal elements."""
     seen: dict[Hashable, list[tuple[Value, Storage]]] = {}
     for value in list(graph.constants):
         storage = value.storage
