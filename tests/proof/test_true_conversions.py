@@ -12,6 +12,7 @@ import graphport as gp
 from graphport.api.verify import side as api_side
 from graphport.proof.coverage.exploration import DIFFERS_ON_NAN
 from graphport.proof.coverage.undefined import undefined_result
+from graphport.proof.faults import known_fault
 from graphport.proof.interface import interface_differences
 from graphport.proof.narrowing import narrowed_nodes
 from graphport.proof.pieces.ranges import is_integral
@@ -38,6 +39,48 @@ def test_states_may_become_ordinary_inputs_and_outputs(name, tmp_path):
     pytest.importorskip("ncnn")
     report = gp.convert(TESTS / "formats/tflite/cases/svdf.tflite", tmp_path / name)
     assert str(report.proof.verdict) == "consistent", report.proof.sentence
+
+
+CASES = [
+    pytest.param("keras/cases/gru_both_resets.h5", "n.xml", id="recurrent layers that share a Transpose"),
+    pytest.param("keras/cases/transformer_encoder.keras", "n.nnef.tgz", id="causal mask of open length in tract"),
+    pytest.param("pytorch/pt2/programs/network.core.pt2", "n.nnef.tgz", id="Expand to max(n, 1) in tract"),
+]
+
+
+@pytest.mark.parametrize(("path", "name"), CASES)
+def test_written_forms_that_runtimes_compute_wrongly_are_avoided(path, name, tmp_path):
+    pytest.importorskip("openvino")
+    pytest.importorskip("tract")
+    report = gp.convert(TESTS / "formats" / path, tmp_path / name)
+    assert str(report.proof.verdict) == "consistent", report.proof.sentence
+
+
+def test_a_runtime_that_keeps_something_of_other_sizes_refutes_nothing(tmp_path):
+    """OpenVINO 2026.4.1 computes attention wrongly after a run of length 1; in a new process it is right."""
+    pytest.importorskip("openvino")
+    x, y = (TensorProto.FLOAT, ["batch", "length", 12]), (TensorProto.FLOAT, ["batch", "length", 3, 4])
+    nodes = [
+        node("Reshape", ["x", "heads"], ["h"]),
+        node("Transpose", ["h"], ["q"], perm=[0, 2, 1, 3]),
+        node("Transpose", ["h"], ["k"], perm=[0, 2, 3, 1]),
+        node("MatMul", ["q", "k"], ["scores"]),
+        node("Softmax", ["scores"], ["weights"]),
+        node("MatMul", ["weights", "q"], ["context"]),
+        node("Transpose", ["context"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    path = _saved(tmp_path / "a.onnx", nodes, [("x", *x)], [("y", *y)], [("heads", np.array([0, 0, 3, 4], np.int64))])
+    gp.convert(path, tmp_path / "b.xml", verify=False)
+    proof = gp.verify(path, tmp_path / "b.xml")
+    assert proof.passed, proof.sentence
+
+
+def test_quotients_of_quantized_values_are_not_run_by_litert():
+    cases = TESTS / "formats/tflite/reference_cases"
+    fault = known_fault("litert", gp.load(cases / "uint8.tflite").graph)
+    assert fault is not None
+    assert "quotients" in fault.what
+    assert known_fault("litert", gp.load(cases / "int16.tflite").graph) is None
 
 
 def test_variables_of_a_stateful_file_are_paired_with_the_states_of_a_checkpoint(tmp_path):

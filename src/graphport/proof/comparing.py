@@ -12,8 +12,10 @@ from graphport.comparison.precision import quantized_snr
 from graphport.proof import rounding, steps, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.compute import compute_outputs
+from graphport.proof.coverage.record import Coverage
 from graphport.proof.coverage.undefined import undefined_result
 from graphport.proof.document import OutputProof
+from graphport.proof.process import UnansweredError
 from graphport.proof.slices import concat_parts, worst_slice
 from graphport.proof.test_inputs import KINDS, make_test_input
 
@@ -109,6 +111,8 @@ def compare(
         return None
     if not _all_passed(found) and is_undefined(case, pair, test_input, outputs):
         return None
+    if not _all_passed(found) and depends_on_earlier_sizes(case, pair, test_input, outputs):
+        return None
     return found
 
 
@@ -171,6 +175,37 @@ def _is_random(case: Case, runner: Runner, test_input: TestInput, outputs: list[
     if note not in case.notes:
         case.notes.append(note)
     return True
+
+
+def depends_on_earlier_sizes(
+    case: Case,
+    pair: tuple[Runner, Runner],
+    test_input: TestInput,
+    outputs: tuple[list[Any], list[Any]],
+    least_snr: float | None = None,
+) -> bool:
+    """Whether both sides agree after one starts anew: its runtime keeps something of inputs of other sizes.
+
+    The coverage then states it. `least_snr` is the documented precision of default configurations, in decibels.
+    """
+    known = dict(zip(pair, outputs, strict=True))
+    for runner in reversed(pair):
+        if not test_input.sizes or not runner.has_process or runner.count < 2 or case.one_at_a_time:
+            continue
+        runner.close()
+        try:
+            runner.load()
+        except UnansweredError:
+            return False
+        known |= compute_outputs(case, [runner], test_input)
+        found = differences(case, pair, test_input, (known[pair[0]], known[pair[1]]), by_slice=least_snr is None)
+        if least_snr is not None:
+            found = default_differences(found, least_snr, is_ordinary=True) or []
+        if _all_passed(found):
+            never = f"{runner.title} after inputs of other sizes (it computes other values then)"
+            case.coverage = case.coverage.merged(Coverage(never=(never,)))
+            return True
+    return False
 
 
 def is_undefined(

@@ -63,6 +63,15 @@ def _is_across_channels(node: Node) -> bool:
     return node.op == "LRN"
 
 
+def _divides_quantized(node: Node) -> bool:
+    """Whether one operator of the file divides quantized values: its quotient shifts -1 by more than 31 bits."""
+    makers = [value.producer for value in node.operands] if node.op == "Div" else []
+    return bool(makers) and all(
+        maker is not None and maker.op == "DequantizeLinear" and maker.origin == node.origin is not None
+        for maker in makers
+    )
+
+
 def _passes_bfloat16(node: Node) -> bool:
     """Whether an input or output of the model is bfloat16, which the runtime has no Python arrays of."""
     inputs = [value for value in node.inputs if value is not None and value.producer is None and value.storage is None]
@@ -72,6 +81,7 @@ def _passes_bfloat16(node: Node) -> bool:
 
 FAULTS: tuple[Fault, ...] = (
     Fault("litert", "2.3", "inputs and outputs of bfloat16, which its Python interface lacks", _passes_bfloat16),
+    Fault("litert", "2.3", "quotients of quantized values near 0", _divides_quantized),
     Fault(
         "openvino",
         "2026.4.1",

@@ -8,7 +8,14 @@ from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.faults import FOUND, stumbled
 from graphport.proof.case import Case, Effort, Tolerance, tolerance_between
-from graphport.proof.comparing import compare, default_differences, differences, is_undefined, keep_results
+from graphport.proof.comparing import (
+    compare,
+    default_differences,
+    depends_on_earlier_sizes,
+    differences,
+    is_undefined,
+    keep_results,
+)
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.declared import mismatch
@@ -320,6 +327,8 @@ def _check_defaults(
             case.record(pair[0], test_input.label)
         if pair[1] is not strict[1]:
             case.record(pair[1], test_input.label, between)
+        return
+    if depends_on_earlier_sizes(case, pair, test_input, outputs[0], least):
         return
     wrong: list[bool] = []
     own: list[list[Difference] | None] = []
