@@ -1,4 +1,4 @@
-"""Which constants of a model are trainable parameters, and which are buffers."""
+"""Classify the constants of a model as trainable parameters or buffers."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 KIND = "pt2.kind"
-"""The note of a constant that a program declares as a parameter, a buffer or a constant."""
+"""Note of a constant: its kind as declared by the program (parameter, buffer or constant)."""
 PARAMETER, BUFFER = "parameter", "buffer"
 INITIALIZER = "pt2.initializer"
-"""The note of a constant of the model, as opposed to constants that export rules create."""
+"""Note of a constant of the model, in contrast to constants that export rules create."""
 _STATISTICS = frozenset(("running_mean", "running_var"))
 _WEIGHTS = frozenset(("weight", "bias"))
 _WEIGHTED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu", "prelu"))
 _LINEAR = frozenset(("add", "addmm", "baddbmm", "bmm", "div", "einsum", "index", "matmul", "mm", "mul", "sub"))
-"""Operators whose operands are often learned: weights of MatMul, scales, biases, embedding tables."""
+"""Operators whose constant operands are usually parameters: weights, scales, biases, embedding tables."""
 
 
 def mark_initializers(graph: Graph) -> None:
-    """Note on each constant that it belongs to the model."""
+    """Mark each constant as part of the model."""
     for inner in walk(graph):
         for value in inner.constants:
             value.notes[INITIALIZER] = True
 
 
-def kind_of(value: Value) -> str:
-    """`PARAMETER` or `BUFFER`.
+def parameter_kind(value: Value) -> str:
+    """Return `PARAMETER` or `BUFFER`.
 
-    A program's own declaration counts. Of other models, floating-point tensors with axes that a linear operator or a
-    normalization reads are parameters; running statistics, integers, scalars and constants of export rules are buffers.
+    A declaration by the program has priority. Without one, float tensors of rank 1 or more that are operands of linear
+    operators or normalizations are parameters; running statistics, integers, scalars and constants of export rules are
+    buffers.
     """
     declared = value.note(KIND)
     if isinstance(declared, str):

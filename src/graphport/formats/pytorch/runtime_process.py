@@ -1,4 +1,4 @@
-"""PyTorch on a package of `torch.export` (.pt2)."""
+"""Run an exported program (.pt2) with PyTorch in a proof process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import os
 from typing import TYPE_CHECKING, Any
 
-# Before PyTorch is imported: it then unpickles tensors of a file and nothing else.
+# Set before the import of torch, which then unpickles only tensors.
 os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
 os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
 import torch  # pyright: ignore[reportMissingImports]
@@ -16,7 +16,7 @@ from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-runtime: Any = torch  # it may be any version, of another interpreter
+runtime: Any = torch  # any version of torch
 
 
 class _Program:
@@ -49,14 +49,14 @@ class _Program:
 
 
 def to_tensor(value: Any) -> Any:
-    """An array as a tensor."""
+    """Convert an array to a tensor."""
     if value.dtype.name == "bfloat16":
         return runtime.from_numpy(value.view("uint16").copy()).view(runtime.bfloat16)
     return runtime.from_numpy(value.copy())
 
 
 def to_array(value: Any) -> Any:
-    """A tensor or number as an array."""
+    """Convert a tensor or a scalar to an array."""
     if not isinstance(value, runtime.Tensor):
         import numpy as np
 
@@ -70,7 +70,7 @@ def to_array(value: Any) -> Any:
 
 
 def message_of(error: Exception) -> str:
-    """The first line of what PyTorch says."""
+    """Return the first line of an error message."""
     lines = str(error).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__
 

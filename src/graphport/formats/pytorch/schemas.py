@@ -1,4 +1,4 @@
-"""Schemas of PyTorch's operators: names, types and defaults of arguments, from the table that torch prints."""
+"""Schemas of PyTorch's operators: names, types and defaults of arguments, from `schemas.txt`, a dump of torch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _table() -> Mapping[str, list[str]]:
 
 @cache
 def schemas(name: str) -> tuple[Schema, ...]:
-    """Return the overloads of an operator in registration order; empty if torch has no such operator."""
+    """Return the overloads of an operator in registration order; empty if torch does not have the operator."""
     return tuple(_parsed(line) for line in _table().get(name, ()))
 
 
@@ -77,7 +77,7 @@ def _parsed(line: str) -> Schema:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between the outermost commas."""
+    """Split at the commas outside of brackets."""
     return [x.strip() for x in re.split(r",(?![^\[(]*[\])])", text) if x.strip()]
 
 
@@ -94,7 +94,7 @@ def _argument(text: str) -> Argument:
 
 @cache
 def schema_of(op_type: str) -> Schema | None:
-    """Return the schema of an operator of an exported program, such as `aten.add.Tensor`, or `None`."""
+    """Return the schema of an op type of exported programs, for example `aten.add.Tensor`, or `None`."""
     space, _, rest = op_type.partition(".")
     name, _, overload = rest.partition(".")
     if space != "aten":

@@ -50,7 +50,7 @@ def _replace(node: Node, outputs: Sequence[Value]) -> None:
 
 
 def inlined(body: Graph, place: Node, given: Sequence[Value]) -> list[Value]:
-    """What `body` returns for `given`, computed by copies of its nodes before `place`."""
+    """Inline `body` before the node `place` with the arguments `given`; return its results."""
     graph = _graph_of(place)
     values: dict[Value, Value] = dict(zip(body.inputs, given, strict=True))
     for constant in body.constants:
@@ -111,7 +111,7 @@ def convert_control_flow(graph: Graph) -> None:
 
 
 def _arguments(node: Node, place: int) -> list[Value]:
-    """The tensors of the list that is the argument at `place`."""
+    """Return the tensors of the list argument with index `place`."""
     keys = node.attributes.get(KEYS, ())
     names = keys if isinstance(keys, tuple) else ()
     found = [v for v, key in zip(node.inputs, names, strict=False) if key in (f"{place}{ITEM}", str(place))]
@@ -124,7 +124,7 @@ def _body(node: Node, place: int) -> Graph | None:
 
 
 def _become(node: Node, word: str, operands: Sequence[Value], attributes: Mapping[str, Any]) -> None:
-    """Let a node of ONNX compute what `node` computes."""
+    """Replace `node` by an ONNX node with the same results."""
     graph = _graph_of(node)
     made = Node(word, operands, [], attributes, dialect="onnx", name=node.name, origin=node.unasked_origin)
     graph.insert_before(node, made)
@@ -134,7 +134,7 @@ def _become(node: Node, word: str, operands: Sequence[Value], attributes: Mappin
 
 
 def _own_outputs(body: Graph) -> None:
-    """Let a body return values that it computes itself, each once."""
+    """Insert Identity nodes for captured values and values that a body returns twice."""
     returned: list[Value] = []
     for value in body.outputs:
         if value.graph is body and value.producer is not None and value not in returned:
@@ -147,7 +147,7 @@ def _own_outputs(body: Graph) -> None:
 
 
 def _capture(body: Graph, given: Mapping[Value, Value]) -> None:
-    """Let a body read values of the graph around it in place of inputs."""
+    """Replace inputs of a body by captured values."""
     for inner, outer in given.items():
         inner.replace_uses(outer)
         body.remove_input(inner)
@@ -172,7 +172,7 @@ def _add_scalar_constant(graph: Graph, number: Any) -> Value:
 
 
 def _loop(node: Node) -> None:
-    """`condition` is computed before the loop, and at the end of every round."""
+    """Convert `while_loop` to Loop: the condition is computed before the loop and at the end of the body."""
     condition, body = _body(node, 0), _body(node, 1)
     carried, fixed = _arguments(node, 2), _arguments(node, 3)
     if condition is None or body is None or len(body.inputs) != len(carried) + len(fixed) or not carried:

@@ -1,4 +1,4 @@
-"""Bodies of higher-order operators get all values that they use as operands: constants belong to the program."""
+"""Lambda lifting: bodies of higher-order operators receive all captured values, also constants, as operands."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.formats.pytorch.parameters import INITIALIZER
 from graphport.formats.pytorch.rules.binding import KEYS
-from graphport.formats.pytorch.rules.emitting import DIALECT, ELEMENT, ITEM, dtype_name, is_number
+from graphport.formats.pytorch.rules.emitting import DIALECT, ELEMENT, ITEM, dtype_name, is_python_scalar
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ADDITIONAL = "3"
-"""The argument of `cond` and `while_loop` that has the operands of bodies."""
+"""Index of the argument of `cond` and `while_loop` that lists the operands of the bodies."""
 _CLONE, _TENSOR = "aten.clone.default", "aten.scalar_tensor.default"
 
 
 def close_bodies(graph: Graph) -> None:
-    """Give bodies their operands, inner ones first."""
+    """Convert captured values of all bodies to operands, innermost bodies first."""
     for node in list(graph):
         if node.dialect != DIALECT or not node.has_bodies:
             continue
@@ -33,7 +33,7 @@ def _own_outputs(body: Graph) -> None:
     """Make a body return each value once, and only values that it computes."""
     returned: list[Value] = []
     for value in body.outputs:
-        if value.graph is body and value.producer is not None and value not in returned and not is_number(value):
+        if value.graph is body and value.producer is not None and value not in returned and not is_python_scalar(value):
             returned.append(value)
             continue
         copy = Value(body.fresh(value.name), value.fact)
@@ -71,7 +71,7 @@ def _close(graph: Graph, node: Node, bodies: Sequence[Graph]) -> None:
 
 
 def _hoisted(graph: Graph, constant: Value, known: dict[tuple[int, str], Value]) -> Value:
-    """The constant of a body in the graph around it."""
+    """Move a constant of a body to the enclosing graph."""
     key = id(constant.storage), constant.name
     if key not in known:
         made = graph.add_constant(graph.fresh(constant.name), constant.fact, constant.storage, origin=constant.origin)
@@ -82,8 +82,8 @@ def _hoisted(graph: Graph, constant: Value, known: dict[tuple[int, str], Value])
 
 
 def _as_tensor(graph: Graph, node: Node, value: Value) -> Value:
-    """Return a captured value as an operand; a number becomes a tensor."""
-    if not is_number(value):
+    """Return a captured value as an operand; a Python scalar is converted to a tensor."""
+    if not is_python_scalar(value):
         return value
     result = Value(graph.fresh(value.name), value.fact)
     attributes: dict[str, Any] = {KEYS: ("s",)}
@@ -94,10 +94,10 @@ def _as_tensor(graph: Graph, node: Node, value: Value) -> Value:
 
 
 def _receive(body: Graph, source: Value, operand: Value) -> None:
-    """Replace a captured value in a body by an input; of a number, by its element."""
+    """Replace a captured value in a body by an input; a Python scalar by the input's `item()`."""
     inner = body.add_input(body.fresh(source.name), operand.fact)
     found = inner
-    if is_number(source):
+    if is_python_scalar(source):
         found = Value(body.fresh(source.name), source.fact)
         first = next(iter(body), None)
         read = Node(ELEMENT, [inner], [found], {KEYS: ("self",)}, dialect=DIALECT)

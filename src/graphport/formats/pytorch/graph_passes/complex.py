@@ -1,4 +1,4 @@
-"""Complex tensors of exported programs as pairs of real numbers in a last axis, as in ONNX."""
+"""Represent complex tensors as real tensors with a last axis of 2 (real and imaginary part)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KINDS = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 def pair(graph: Graph) -> list[Diagnostic]:
     """Convert every complex tensor to a real one with a last axis of 2, if all its operators have a rule.
 
-    Complex inputs and outputs become pairs, too, which is reported.
+    Converted inputs and outputs are reported.
 
     Raises:
-        DiagnosticError: LEG0004 operators without such a rule.
+        DiagnosticError: LEG0004 an operator on complex tensors has no rule.
     """
     known = {value: None for value in graph.values() if _is_complex(value)}
     if not known:

@@ -1,7 +1,7 @@
-"""Graph passes of exported programs: in-place writes, views, and graphs among arguments.
+"""Graph passes of exported programs: functionalization, control flow, complex tensors.
 
-The result computes every value once: regions are inlined, writes become new values, branches and loops become ONNX
-operators, and complex tensors pairs of real ones.
+In-place writes are replaced by new values, regions are inlined, branches and loops are converted to ONNX operators,
+and complex tensors are represented by real ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def before(graph: Graph) -> list[Diagnostic]:
-    """Convert everything that import rules of single operators cannot handle; return findings on what remains."""
+    """Convert constructs that span several operators; return findings about unsupported ones."""
     registry.load(DIALECT)
     findings: list[Diagnostic] = []
     for inner in list(walk(graph)):
@@ -46,7 +46,7 @@ def before(graph: Graph) -> list[Diagnostic]:
 
 
 def _forget(graph: Graph) -> None:
-    """Remove unused results, and operators without used results, such as size checks."""
+    """Remove unused results, and operators without used results, for example size checks."""
     for node in reversed(graph):
         if node.dialect != DIALECT:
             continue
@@ -59,11 +59,11 @@ def _forget(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Note which constants belong to the model, since export rules create others; widen types that torch lacks."""
+    """Mark the constants of the model (those of export rules are not trainable); widen types that torch lacks."""
     mark_initializers(graph)
     widen_narrow_types(graph)
 
 
 def after_lifting(graph: Graph) -> None:
-    """Give the bodies of branches and loops their operands."""
+    """Convert captured values of branch and loop bodies to operands."""
     close_bodies(graph)

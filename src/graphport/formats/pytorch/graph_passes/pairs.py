@@ -1,4 +1,4 @@
-"""Complex tensors as real ones with a last axis of two."""
+"""Facts and storages of complex tensors as real ones with a last axis of 2."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 REALS = MappingProxyType({DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64})
-"""The element type of the parts of a complex number, by its own."""
+"""Element type of the real and imaginary parts by complex element type."""
 
 
 def pair_value(value: Value) -> None:
-    """Make a complex tensor a real one with a last axis of two."""
+    """Change the fact and the storage of a complex value to a real tensor with a last axis of 2."""
     value.fact = _paired(value.fact)
     if value.storage is not None:
         value.storage = _store_as_pairs(value.storage)

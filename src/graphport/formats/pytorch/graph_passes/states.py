@@ -1,8 +1,7 @@
-"""Buffers that a program changes from run to run: key-value caches, running statistics, counters.
+"""Mutated buffers of a program: key-value caches, running statistics, counters.
 
-An exported program writes to them without listing them. By default a model has no state: its first run is correct, and
-a warning names the buffers. If the reader keeps states, each buffer becomes an input with its elements as default, and
-an output for the next run.
+The default model has no state: it computes the first run correctly, and a warning names the mutated buffers. With the
+option `states`, each buffer is an input whose default is its initial content, and an output for the next run.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ALIAS = "aten.alias.default"
 
 
 def settle(graph: Graph) -> list[Diagnostic]:
-    """Keep the buffers that the program changes, or report that they are not kept."""
+    """Convert mutated buffers to inputs and outputs, or warn that their updates are dropped."""
     changed = _changed(graph)
     names = sorted(value.name for value in changed)
     if not changed:
@@ -44,7 +43,7 @@ def settle(graph: Graph) -> list[Diagnostic]:
 
 
 def _changed(graph: Graph) -> dict[Value, Value]:
-    """Return changed weights and their new values, from writes or from the signature."""
+    """Return mutated weights and their new values, from writes or from the signature."""
     found: dict[Value, Value] = {}
     for value in list(graph.constants):
         if value.has_notes and isinstance(last := value.notes.pop(WRITTEN, None), Value):
@@ -63,7 +62,7 @@ def _changed(graph: Graph) -> dict[Value, Value]:
 
 def _keep(graph: Graph, value: Value, last: Value) -> None:
     name = value.name
-    # Its elements are known for the first run only.
+    # The stored elements apply to the first run only.
     fact = TensorFact(value.fact.dtype, value.fact.shape) if isinstance(value.fact, TensorFact) else value.fact
     given = graph.add_input(f"{name}_in", fact)
     given.storage = value.storage

@@ -57,12 +57,12 @@ def _contiguous_base(value: Value) -> Value | None:
 
 
 def _seen_through(node: Node, value: Value) -> Value | None:
-    """Return the operand that an operator returns a view of; `None` if it may be a copy."""
+    """Return the operand of which an operator returns a view; `None` if it may return a copy."""
     view = VIEWS.get(base_of(node.word)) if node.dialect == DIALECT else None
     operand = node.operand(0)
     if view is None or operand is None:
         return None
     if view.doubt is None:
         return operand
-    # A copy has its own storage; a copy of a contiguous tensor has the same elements.
+    # A copy has another storage, but the copy of a contiguous tensor has equal elements in order.
     return operand if _layout(operand) == (True, 0) and _layout(value) == (True, 0) and view.doubt != "cast" else None

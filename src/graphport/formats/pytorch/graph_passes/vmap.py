@@ -4,7 +4,7 @@
     y = op(x, w)                         →      ys = map_impl(graph: x → op(x, w), [xs])
     ys = _remove_batch_dim(y, level, n, dim)    ys = movedim(ys, 0, dim)
 
-`associative_scan` is exported as such regions.
+`associative_scan` is exported as vmap regions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAP, _MOVE, _ALIAS = "higher_order.map_impl", "aten.movedim.int", "aten.alias.d
 
 
 def map_regions(graph: Graph) -> None:
-    """Let every region be a map over its slices, the innermost first."""
+    """Convert every region to `map_impl`, innermost regions first."""
     entered: list[Node] = []
     for node in list(graph):
         if node.dialect != DIALECT:
@@ -36,7 +36,7 @@ def map_regions(graph: Graph) -> None:
 
 
 def _map(graph: Graph, first: Node, last: Node) -> None:
-    """Put the nodes between two markers that see slices into the body of a map before `last`."""
+    """Move the batched nodes between two markers to the body of a `map_impl` node before `last`."""
     added, removed, inner = _split_at_markers(first, last)
     if not added or not removed or any(_axis(node, "1") is None for node in added):
         return
@@ -100,13 +100,13 @@ def _moved(graph: Graph, place: Node, value: Value, source: int, target: int) ->
 
 
 def _read(body: Graph, value: Value) -> Value:
-    """A value of the graph around, as one of the body."""
+    """Return a value of the enclosing graph for use in the body."""
     made = Value(body.fresh(value.name), value.fact)
     body.append(Node(_ALIAS, [value], [made], {KEYS: ("self",)}, dialect=DIALECT))
     return made
 
 
 def _stacked(node: Node) -> Any:
-    """Return the fact of the stacked slices of a region, known if the result keeps them in front."""
+    """Return the fact of a region's result before the batch axis is moved; unknown unless it stays axis 0."""
     fact = node.output.fact
     return fact if _axis(node, "3") == 0 else TensorFact(fact.dtype, None) if isinstance(fact, TensorFact) else UNKNOWN

@@ -1,4 +1,4 @@
-"""Functionalization: in-place writes become new values; each storage has a current value, and views are derived again.
+"""Functionalization: in-place writes are replaced by new values, and views of a written storage are recomputed.
 
 Before  y = slice(x, 1, 0, 2);  add_(y, 1);  z = relu(x)
 After   y = slice(x, 1, 0, 2);  y' = add(y, 1);  x' = slice_scatter(x, y', 1, 0, 2);  z = relu(x')
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.core.dtypes import DType
 
 STRIDED = "pt2.strided"
-"""The note of a value whose elements do not lie one after another."""
+"""Note of a value that is not contiguous."""
 WRITTEN = "pt2.written"
 """Note of an input or weight that the program writes to: its new value."""
 _ALIAS, _CAST, _RESHAPE = "aten.alias.default", "aten.to.dtype", "aten.reshape_as.default"
@@ -43,13 +43,13 @@ training argument, and the number of results before them.
 
 
 class _Storage:
-    """Numbers that several tensors may look at, and how often they were written."""
+    """A storage that several tensors may share, and its version."""
 
     __slots__ = ("doubt", "version")
 
     def __init__(self) -> None:
         self.version = 0
-        # The tensor through which it may have been written, as far as the layout is not known.
+        # The tensor through which it may have been written, if the layout is unknown.
         self.doubt: str | None = None
 
 
@@ -69,12 +69,12 @@ class _Tensor:
         self.siblings: list[_Tensor] = [self]
         self.storage: _Storage = parent.storage if parent is not None else _Storage()
         self.version = self.storage.version
-        # Tensors that it may be a view of (the layout or a branch of the run decides), and their versions then.
+        # Tensors of which it may be a view, depending on layout or branch, and their versions at its creation.
         self.sources: tuple[tuple[_Tensor, int], ...] = ()
 
 
 class RefusedWriteError(Exception):
-    """A write that cannot be followed."""
+    """A write whose effects cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class Snapshot:
 
 
 def functionalize(graph: Graph) -> list[Diagnostic]:
-    """Let every value of `graph` be computed once; return the writes that cannot be followed."""
+    """Replace all in-place writes of `graph`; return diagnostics for unsupported ones."""
     if not any(node.dialect == DIALECT and (writes_first_operand(node.word) or _trains(node)) for node in graph):
         return []
     return Functionalizer(graph).run()
 
 
 class Functionalizer:
-    """Functionalize writes: of a whole graph with `run`, or of single new nodes with `append`."""
+    """Functionalization of a graph with `run`, or of appended nodes with `append`."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -118,7 +118,7 @@ class Functionalizer:
         """Process the last node of the graph.
 
         Raises:
-            RefusedWriteError: its write is not supported.
+            RefusedWriteError: the write is not supported.
         """
         self._node(node)
 
@@ -126,26 +126,26 @@ class Functionalizer:
         """Return the value of tensor `value` after all writes so far.
 
         Raises:
-            RefusedWriteError: it is not known.
+            RefusedWriteError: the value is ambiguous.
         """
         tensor = self.tensors.get(value)
         return value if tensor is None else self._now(tensor, None)
 
     def assign(self, value: Value, new: Value) -> None:
-        """Let the tensor `value` be `new` from here on, and everything that shows its elements accordingly.
+        """Set the tensor `value` to `new`, and update all tensors that alias it.
 
         Raises:
-            RefusedWriteError: what shows its elements is not known.
+            RefusedWriteError: the aliases are ambiguous.
         """
         self._store(self._tensor(value), new, None)
         self.tensors[new] = self.tensors[value]
 
     def root_of(self, value: Value) -> Value:
-        """The tensor whose elements `value` shows; itself where it shows its own."""
+        """Return the base of the view `value`, or `value` if it is not a view."""
         return _root(self._tensor(value)).handle
 
     def possible_roots(self, value: Value) -> list[Value]:
-        """The tensors whose elements `value` shows or may show."""
+        """Return the tensors of which `value` is or may be a view."""
         visited = {_root(self._tensor(value)): None}
         pending = list(visited)
         while pending:
@@ -159,12 +159,12 @@ class Functionalizer:
         return value in self.tensors and self.tensors[value].storage.version > 0
 
     def may_show(self, value: Value, candidates: Sequence[Value], *, has_writes: bool = False) -> None:
-        """Let the tensor `value` be a view of one of `candidates`, or a copy: only a run decides.
+        """Declare that `value` is a view of one of `candidates` or a copy, depending on run-time conditions.
 
         Args:
-            value: a tensor whose elements are its own so far.
-            candidates: tensors that it may be a view of.
-            has_writes: whether the program has written into `value` already.
+            value: a tensor that is not a view so far.
+            candidates: tensors of which it may be a view.
+            has_writes: whether the program has already written into `value`.
         """
         if has_writes:
             for candidate in candidates:
@@ -181,7 +181,7 @@ class Functionalizer:
                 self._note(value, tensor)
 
     def snapshot(self) -> Snapshot:
-        """Return the present state of all tensors."""
+        """Return the current state of all tensors."""
         known = set(self.tensors.values())
         return Snapshot(
             dict(self.tensors),
@@ -190,7 +190,7 @@ class Functionalizer:
         )
 
     def restore(self, saved: Snapshot) -> None:
-        """Forget everything that happened since `saved`."""
+        """Restore the state `saved`."""
         self.tensors = dict(saved.tensors)
         for tensor, (value, version, sources) in saved.values.items():
             tensor.value, tensor.version, tensor.sources = value, version, sources
@@ -198,7 +198,7 @@ class Functionalizer:
             storage.version, storage.doubt = version, doubt
 
     def written_since(self, saved: Snapshot, body: Graph) -> list[Value]:
-        """Tensors from outside of `body` that were written since `saved`."""
+        """Return the tensors outside of `body` that were written since `saved`."""
         found: dict[_Tensor, Value] = {}
         for value, tensor in self.tensors.items():
             before = saved.storages.get(tensor.storage, (0, None))[0]
@@ -218,7 +218,7 @@ class Functionalizer:
             self.findings.append(Diagnostic("LEG0004", f"{what}: {refused}", origin, help))
 
     def _note(self, value: Value, tensor: _Tensor) -> None:
-        """Note the final value of an input or weight."""
+        """Add a note with the final value of an input or weight."""
         value.notes[WRITTEN] = self._now(tensor, None)
 
     def _tensor(self, value: Value) -> _Tensor:
@@ -273,7 +273,7 @@ class Functionalizer:
             self._store(self._tensor(was), after, twin.next)
 
     def _look(self, node: Node, original: _Tensor, view: View) -> None:
-        """Remember that the results look at the first operand, or may."""
+        """Record that the results are or may be views of the first operand."""
         looks = True if view.doubt is None else _looks(node, view.doubt)
         if looks is False:
             return
@@ -288,7 +288,7 @@ class Functionalizer:
             tensor.siblings = tensors
 
     def _write(self, node: Node, original: _Tensor) -> None:
-        """Replace a node that writes by its functional form; the result is the tensor that it wrote to."""
+        """Replace an in-place node by its functional form; its result is the new value of the written tensor."""
         written = node.operand(0)
         word = functional(node.word)
         if registry.lowering(DIALECT, word) is None:
@@ -310,12 +310,12 @@ class Functionalizer:
         if view is None:
             new = self._cast(node, new, written)
         self._store(original, new, (new.producer or node).next)
-        # Later nodes read the cast where one was needed: both are the tensor that was written.
+        # Later nodes use the cast result if a cast was needed; both values represent the written tensor.
         for value in (new, *results):
             self.tensors[value] = original
 
     def _look_in_place(self, node: Node, original: _Tensor, view: View) -> None:
-        """Process an in-place view operator such as `unsqueeze_`, which changes only how elements are addressed."""
+        """Process an in-place view operator, for example `unsqueeze_`, which changes only shape and strides."""
         self._look(node, original, view)
         if node.results:
             after = self._tensor(node.results[0])
@@ -380,8 +380,8 @@ class Functionalizer:
         return found
 
     def _store(self, tensor: _Tensor, new: Value, place: Node | None) -> None:
-        """Let a tensor be `new` from `place` on, and everything that it looks at accordingly."""
-        # If it is a view, the write changes other tensors; if it is a copy, it does not: their next use is refused.
+        """Set a tensor to `new` before the node `place`, and update its base."""
+        # Whether the write changes other tensors depends on view or copy, so their next use is refused.
         for source, _ in tensor.sources:
             source.storage.doubt = tensor.value.name
         tensor.sources = ()
@@ -417,7 +417,7 @@ class Functionalizer:
                 raise RefusedWriteError(reason)
 
     def _joined(self, tensor: _Tensor, new: Value, parent: Value, place: Node | None) -> Value:
-        """Concatenate all parts of a tensor, with one of them written."""
+        """Return the new base of a split: all chunks concatenated, with the written chunk replaced."""
         node = tensor.node
         dim = 0 if node is None else node.attributes.get("dim", 0)
         parts = [new if other is tensor else self._now(other, place) for other in tensor.siblings]
@@ -430,7 +430,7 @@ class Functionalizer:
     def _insert_node(
         self, place: Node | None, word: str, operands: dict[str, Value], fact: Any, like: Node | None = None
     ) -> Value:
-        """Insert a node with named operands and the other arguments of `like`."""
+        """Insert a node with named operands and the remaining arguments of `like`."""
         given, keys = list(operands.values()), list(operands)
         attributes: dict[str, Any] = {}
         if like is not None:

@@ -50,9 +50,9 @@ class Arguments:
     numbers: set[int] = field(default_factory=set[int])
     """Indices of operands that are Python scalars instead of tensors."""
 
-    def operand(self, name: str, value: Value | None, *, is_number: bool = False) -> None:
+    def operand(self, name: str, value: Value | None, *, is_scalar: bool = False) -> None:
         """Add an operand for the parameter `name`."""
-        if is_number:
+        if is_scalar:
             self.numbers.add(len(self.operands))
         self.operands.append(value)
         self.keys.append(name)
@@ -98,7 +98,7 @@ class ArgumentReader:
     def _read_scalar(self, value: Any, name: str, into: Arguments) -> None:
         inner, chosen = union(value, f"the argument {name}")
         if inner == "as_name":
-            into.operand(name, self._lookup(text(chosen, name)), is_number=True)
+            into.operand(name, self._lookup(text(chosen, name)), is_scalar=True)
         else:
             into.attributes[name] = _literal(inner, chosen, name)
 
@@ -123,10 +123,10 @@ class ArgumentReader:
             return
         for kind, item in given:
             if kind == "as_name":
-                into.operand(f"{name}{ITEM}", self._lookup(text(item, name)), is_number=True)
+                into.operand(f"{name}{ITEM}", self._lookup(text(item, name)), is_scalar=True)
                 continue
             storage = storage_of(_literal(kind, item, name))
-            into.operand(f"{name}{ITEM}", self._constant(TensorFact.of(storage), storage), is_number=True)
+            into.operand(f"{name}{ITEM}", self._constant(TensorFact.of(storage), storage), is_scalar=True)
 
 
 def _listed(value: Any, name: str) -> list[Any]:

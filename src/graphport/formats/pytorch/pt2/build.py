@@ -35,7 +35,7 @@ _ELEMENTS = ("aten.item.default", "aten._local_scalar_dense.default")
 _PLAIN_OUTPUTS = ("as_int", "as_float", "as_bool", "as_string", "as_none", "as_complex")
 
 
-def _is_in_place(node: Any) -> bool:
+def _is_inplace_operator(node: Any) -> bool:
     """Whether a node calls an in-place operator, by the trailing underscore of its name."""
     target = fields(node, "a node").get("target")
     parts = target.split(".") if isinstance(target, str) else []
@@ -118,7 +118,7 @@ class GraphReader:
         self.recorded = Recorded(document, builder.extents, builder.known)
         self._values: dict[str, Value] = {}
         self._narrowed: dict[Value, Value] = {}
-        self._writes = any(_is_in_place(node) for node in list_of(document.get("nodes"), "the nodes"))
+        self._writes = any(_is_inplace_operator(node) for node in list_of(document.get("nodes"), "the nodes"))
         self._takes_strides = any(_takes_strides(node) for node in list_of(document.get("nodes"), "the nodes"))
         self._arguments = ArgumentReader(self.lookup, self._constant, builder.body)
 

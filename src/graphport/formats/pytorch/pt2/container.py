@@ -87,7 +87,7 @@ class Container:
             DiagnosticError: PT0004 no member has this name, PT0005 the member is truncated or corrupt.
         """
         member = self._member(name)
-        start = self._start(member)
+        start = self._data_offset(member)
         if not member.is_packed:
             return self.file, start, member.length
         return Bytes(self._inflate(member, start)), 0, member.length
@@ -109,7 +109,7 @@ class Container:
             raise self.fault("PT0004", f"the archive has no member {name!r}")
         return member
 
-    def _start(self, member: Member) -> int:
+    def _data_offset(self, member: Member) -> int:
         """Return the offset of a member's data, which follows its local header.
 
         Raises:

@@ -11,13 +11,13 @@ from graphport.core.dims import TooLong
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.parameters import PARAMETER, kind_of
+from graphport.formats.pytorch.parameters import PARAMETER, parameter_kind
 from graphport.formats.pytorch.pt2.names import Identifiers, QualifiedNames
 from graphport.formats.pytorch.pt2.schema import DTYPES, MEMORY_FORMATS, STRIDED
 from graphport.formats.pytorch.pt2.sizes import Sizes
 from graphport.formats.pytorch.rules.binding import DTYPES as DTYPE_NAMES
 from graphport.formats.pytorch.rules.binding import KEYS
-from graphport.formats.pytorch.rules.emitting import ITEM, is_number
+from graphport.formats.pytorch.rules.emitting import ITEM, is_python_scalar
 from graphport.formats.pytorch.schemas import schema_of
 from graphport.ir.graph import Graph, Node, Value
 
@@ -64,7 +64,7 @@ class ProgramWriter:
         self._name_values()
         self._sizes.declare(value.shape or () for value in self.graph.inputs)
         weights = [value for value in self.graph.constants if _is_weight(value)]
-        weights.sort(key=lambda value: kind_of(value) != PARAMETER)
+        weights.sort(key=lambda value: parameter_kind(value) != PARAMETER)
         graph = self._graph(self.graph, [*weights, *self.graph.inputs])
         module = {
             "graph": graph,
@@ -97,7 +97,7 @@ class ProgramWriter:
         for value in self.graph.constants:
             if _is_weight(value):
                 full = self._qualified[value] = names.make(value.name)
-                prefix = "p" if kind_of(value) == PARAMETER else "b"
+                prefix = "p" if parameter_kind(value) == PARAMETER else "b"
                 self._names[value] = self._identifiers.make(f"{prefix}_{full}")
 
     def _name(self, value: Value) -> str:
@@ -110,7 +110,7 @@ class ProgramWriter:
 
     def _weight(self, value: Value) -> dict[str, Any]:
         full, argument = self._qualified[value], {"name": self._name(value)}
-        is_parameter = kind_of(value) == PARAMETER
+        is_parameter = parameter_kind(value) == PARAMETER
         if value.storage is None:
             self._error("PT0102", f"the elements of {value.name} are not available", value.origin, None)
         else:
@@ -190,7 +190,7 @@ class ProgramWriter:
         return {
             "dtype": number,
             "sizes": sizes,
-            "requires_grad": value.is_constant and kind_of(value) == PARAMETER,
+            "requires_grad": value.is_constant and parameter_kind(value) == PARAMETER,
             "device": {"type": "cpu", "index": None},
             "strides": strides,
             "storage_offset": {"as_int": 0},
@@ -294,7 +294,9 @@ class ProgramWriter:
         if any(isinstance(each, Value) for each in items):
             if item == "Tensor?":
                 return {"as_optional_tensors": [self._optional(each) for each in items]}
-            if item.startswith("Tensor") or not any(isinstance(each, Value) and is_number(each) for each in items):
+            if item.startswith("Tensor") or not any(
+                isinstance(each, Value) and is_python_scalar(each) for each in items
+            ):
                 return {"as_tensors": [{"name": self._name(each)} for each in items]}
             return {"as_sym_ints": [self._size_argument(each) for each in items]}
         if not items:
@@ -361,7 +363,7 @@ def _is_tensor_argument(node: Node, index: int) -> bool:
 
 def _argument_kind(value: Value) -> str:
     """Return the argument kind of a value: tensor or scalar."""
-    if not is_number(value):
+    if not is_python_scalar(value):
         return "as_tensor"
     return "as_sym_int" if value.dtype is None else _NUMBERS.get(value.dtype, "as_sym_int")
 

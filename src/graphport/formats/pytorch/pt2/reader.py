@@ -108,7 +108,7 @@ class _ProgramReader:
             if isinstance(spec, signature.Weight):
                 self._weight(spec, names)
                 continue
-            fact = self._reader.recorded.integer(name) if spec.is_number else self._reader.recorded.tensor(name)
+            fact = self._reader.recorded.integer(name) if spec.is_scalar else self._reader.recorded.tensor(name)
             self._reader.made.adopt_input(self._reader.value(name, fact))
 
     def _weight(self, spec: signature.Weight, taken: set[str]) -> None:
@@ -224,11 +224,11 @@ def _symbol_names(
     for spec in specs:
         if not isinstance(spec, signature.UserInput):
             continue
-        fact = facts.integer(spec.name) if spec.is_number else facts.tensor(spec.name)
+        fact = facts.integer(spec.name) if spec.is_scalar else facts.tensor(spec.name)
         if not isinstance(fact, TensorFact):
             continue
-        dims = (fact.elements or ()) if spec.is_number else (fact.shape or ())
+        dims = (fact.elements or ()) if spec.is_scalar else (fact.shape or ())
         for axis, dim in enumerate(dims):
             if isinstance(dim, Symbolic) and (own := str(dim)) in symbols(dim):
-                names.setdefault(own, spec.name if spec.is_number else f"{spec.name}.dim{axis}")
+                names.setdefault(own, spec.name if spec.is_scalar else f"{spec.name}.dim{axis}")
     return names

@@ -31,7 +31,7 @@ class UserInput(NamedTuple):
     """An input of the model: a tensor, or a scalar that sizes depend on."""
 
     name: str
-    is_number: bool
+    is_scalar: bool
 
 
 class Returned(NamedTuple):
@@ -79,10 +79,10 @@ def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | UserInput | 
 def _parse_user_input(spec: dict[str, Any], what: str) -> UserInput | None:
     kind, value = union(spec.get("arg"), what)
     if kind == "as_tensor":
-        return UserInput(name_of(value, what), is_number=False)
+        return UserInput(name_of(value, what), is_scalar=False)
     if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
         inner, name = union(value, what)
-        return UserInput(text(name, what), is_number=True) if inner == "as_name" else None
+        return UserInput(text(name, what), is_scalar=True) if inner == "as_name" else None
     if kind == "as_custom_obj":
         return fail(f"{what} is an object, not a tensor")
     return None

@@ -139,7 +139,7 @@ class Machine:
         """
         steps = self.steps()
         for _ in range(MOST_STEPS):
-            code = self.take(1)
+            code = self.read_bytes(1)
             if code == b".":
                 return self._stack.pop()
             step = steps.get(code)
@@ -148,7 +148,7 @@ class Machine:
             step(self)
         return fail("the pickle is longer than any of weights")
 
-    def take(self, count: int) -> bytes:
+    def read_bytes(self, count: int) -> bytes:
         """Return the next `count` bytes of the pickle."""
         found = self._data[self._at : self._at + count]
         if len(found) < count:
@@ -158,7 +158,7 @@ class Machine:
 
     def unpack(self, form: str) -> int:
         """Read the argument of an opcode."""
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+        return struct.unpack(form, self.read_bytes(struct.calcsize(form)))[0]
 
     def line(self) -> str:
         """Read a string up to the end of the line."""
@@ -169,7 +169,7 @@ class Machine:
 
     def text(self, length: int) -> str:
         """Read a string of `length` bytes."""
-        return self.take(length).decode("utf-8", "surrogatepass")
+        return self.read_bytes(length).decode("utf-8", "surrogatepass")
 
     def push(self, value: Any) -> None:
         """Push a value."""
@@ -246,7 +246,7 @@ class Machine:
             case _:
                 return fail(f"the pickle calls {name}, which is no tensor")
 
-    def items(self, pairs: list[Any]) -> None:
+    def set_items(self, pairs: list[Any]) -> None:
         """SETITEM, SETITEMS: add key-value pairs to the dictionary on top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
@@ -290,7 +290,7 @@ def _typed(tensor: Tensor, name: Any) -> Tensor:
 
 
 def _long(machine: Machine) -> int:
-    return int.from_bytes(machine.take(machine.unpack("<B")), "little", signed=True)
+    return int.from_bytes(machine.read_bytes(machine.unpack("<B")), "little", signed=True)
 
 
 _STEPS: dict[bytes, Callable[[Machine], None]] = {
@@ -321,6 +321,6 @@ _STEPS: dict[bytes, Callable[[Machine], None]] = {
     b"\x85": lambda m: m.push((m.pop(),)),
     b"\x86": lambda m: m.push((m.pop(), m.pop())[::-1]),
     b"\x87": lambda m: m.push((m.pop(), m.pop(), m.pop())[::-1]),
-    b"s": lambda m: m.items([m.pop(), m.pop()][::-1]),
-    b"u": lambda m: m.items(m.since_mark()),
+    b"s": lambda m: m.set_items([m.pop(), m.pop()][::-1]),
+    b"u": lambda m: m.set_items(m.since_mark()),
 }

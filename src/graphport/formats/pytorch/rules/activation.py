@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import number
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.overloads import ROWS, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -53,8 +53,8 @@ aten.rrelu, aten.rrelu_with_noise,
 
 @aten("aten.elu")
 def elu(b: Builder, self: Value, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) -> Value:
-    """`scale x` above 0, `scale alpha (exp(input_scale x) - 1)` below."""
-    first, outer, inner = (float(number(each)) for each in (alpha, scale, input_scale))
+    """ELU: scale * x if x > 0, else scale * alpha * (exp(input_scale * x) - 1)."""
+    first, outer, inner = (float(scalar_of(each)) for each in (alpha, scale, input_scale))
     x = self if inner == 1 else b(Mul, self, b.like(self, inner))
     y = b(Elu, x, alpha=first)
     if inner != 1:

@@ -49,13 +49,13 @@ Shrink -> Where(Less(input, 0 - lambd), Add(input, bias), Where(Greater(input, l
 
 @Softplus.lift(DIALECT)
 def lift_softplus(b: Builder, x: Value) -> Value:
-    """The identity takes over where the difference is below the precision of the element type."""
+    """Export Softplus with a threshold above which `x` equals the result in the element type's precision."""
     return aten(b, "softplus", x, 1.0, 40.0 if dtype_of(x) is DType.FLOAT64 else 20.0)
 
 
 @Clip.lift(DIALECT)
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
-    """One operator if the bounds are constants, else a maximum and a minimum."""
+    """Export Clip as one operator if the bounds are constants, else as maximum and minimum."""
     low, high = (_constant_bound(bound) for bound in (min, max))
     is_known = (min is None or low is not None) and (max is None or high is not None)
     if is_known and dtype_of(input) not in _WITHOUT_KERNELS:
@@ -75,7 +75,7 @@ def _constant_bound(bound: Value | None) -> float | None:
 
 @PRelu.lift(DIALECT)
 def lift_prelu(b: Builder, x: Value, slope: Value) -> Value:
-    """`aten.prelu` for one slope or one for each channel; other slopes broadcast."""
+    """Export PRelu as `aten.prelu` for a single slope or per-channel slopes, else by broadcasting."""
     dims, slopes = b.dims(x), b.dims(slope)
     count = [dim for dim in slopes if dim != 1]
     is_by_channel = len(count) == 1 and len(dims) > 1 and len(slopes) == len(dims) - 1 and slopes[0] == count[0]
@@ -89,7 +89,7 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value:
 
 @Hardmax.lift(DIALECT)
 def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    """1 at the first of the largest elements; a scalar is the largest of its axis."""
+    """Export Hardmax: 1 at the first maximum along the axis, else 0; 1 for a scalar."""
     if not b.dims(input):
         return aten(b, "ones_like", input)
     place = axis % len(b.dims(input))

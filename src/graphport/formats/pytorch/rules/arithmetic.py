@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import number, vector
+from graphport.formats.pytorch.rules.binding import scalar_of, vector
 from graphport.formats.pytorch.rules.overloads import ROWS, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
@@ -18,7 +18,7 @@ from graphport.ops.pages.reshape import Split, Squeeze
 
 
 def _cast_to_float64(b: Builder, x: Value) -> Value:
-    """Cast floats to float64, the precision of Python's numbers."""
+    """Cast floats to float64, the precision of Python floats."""
     return cast(b, x, DType.FLOAT64) if dtype_of(x).is_floating else x
 
 
@@ -31,9 +31,9 @@ aten.item, aten._local_scalar_dense(self)
 
 @aten("aten.round.decimals")
 def round_decimals(b: Builder, self: Value, decimals: Any) -> Value:
-    factor = 10.0 ** abs(int(number(decimals)))
+    factor = 10.0 ** abs(int(scalar_of(decimals)))
     scale = b.like(self, factor)
-    if number(decimals) < 0:
+    if scalar_of(decimals) < 0:
         return b(Mul, b(Round, b(Div, self, scale)), scale)
     return b(Div, b(Round, b(Mul, self, scale)), scale)
 
@@ -54,7 +54,7 @@ def nonzero_numpy(b: Builder, self: Value) -> tuple[Value, ...]:
 
 @aten("aten.gcd")
 def gcd(b: Builder, self: Value, other: Value) -> Value:
-    """Greatest common divisor by Euclid's algorithm, unrolled to the maximum number of steps."""
+    """Greatest common divisor by Euclid's algorithm, unrolled to the maximum number of iterations."""
     x, y = (b(Abs, each) for each in promoted(b, self, other))
     zero = b.like(x, 0)
     one = b.like(x, 1)
@@ -74,7 +74,7 @@ def lcm(b: Builder, self: Value, other: Value) -> Value:
 
 
 _EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
-"""Maximum number of steps of Euclid's algorithm by integer width."""
+"""Maximum number of iterations of Euclid's algorithm by integer width in bits."""
 
 ROWS.lower("""
 aten.dot(self, tensor) -> aten::dot(input=self, other=tensor)

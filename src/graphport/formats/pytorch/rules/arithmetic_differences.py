@@ -6,7 +6,7 @@ from typing import Any
 
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axis_of, integers, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -21,10 +21,10 @@ from graphport.ops.pages.reshape import Concat, Reshape
 
 
 def _panels(b: Builder, y: Value, x: Value | None, dx: Any, axis: int) -> Value:
-    """The area between each two neighbours."""
+    """Areas of the trapezoids between neighbouring elements."""
     total = b(Add, sliced(b, y, axis, 1, None), sliced(b, y, axis, 0, -1))
     if x is None:
-        return b(Mul, total, b.like(total, float(number(dx)) / 2))
+        return b(Mul, total, b.like(total, float(scalar_of(dx)) / 2))
     along = axis
     if len(b.dims(x)) == 1 < len(b.dims(y)):
         x = b(Reshape, x, vector(b, [-1 if a == axis else 1 for a in range(len(b.dims(y)))]))
@@ -34,20 +34,20 @@ def _panels(b: Builder, y: Value, x: Value | None, dx: Any, axis: int) -> Value:
 
 @aten("aten.trapezoid", "aten.trapz")
 def trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
-    axis = axis_of(number(dim), len(b.dims(y)))
+    axis = axis_of(scalar_of(dim), len(b.dims(y)))
     return b(ReduceSum, _panels(b, y, x, dx, axis), vector(b, [axis]), keepdims=0)
 
 
 @aten("aten.cumulative_trapezoid", by_position=False)
 def cumulative_trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
-    axis = axis_of(number(dim), len(b.dims(y)))
+    axis = axis_of(scalar_of(dim), len(b.dims(y)))
     return b(CumSum, _panels(b, y, x, dx, axis), b.constant(axis, DType.INT64))
 
 
 @aten("aten.gradient", by_position=False)
 def gradient(b: Builder, self: Value, spacing: Any = None, dim: Any = None, edge_order: Any = 1) -> Any:
-    """Half the differences of both neighbours, whole ones of a single neighbour at the ends."""
-    if number(edge_order) != 1:
+    """Gradient: central differences, and one-sided differences at the ends."""
+    if scalar_of(edge_order) != 1:
         message = "edge_order is not 1"
         raise UnsupportedError(message)
     rank = len(b.dims(self))
@@ -56,7 +56,7 @@ def gradient(b: Builder, self: Value, spacing: Any = None, dim: Any = None, edge
     if any(isinstance(step, Value) and b.dims(step) for step in steps):
         message = "gradient with coordinate tensors as spacing"
         raise UnsupportedError(message)
-    found = tuple(_slopes(b, self, axis, float(number(h))) for axis, h in zip(axes, steps, strict=True))
+    found = tuple(_slopes(b, self, axis, float(scalar_of(h))) for axis, h in zip(axes, steps, strict=True))
     return found if b.count > 1 else found[0]
 
 
@@ -70,12 +70,12 @@ def _slopes(b: Builder, x: Value, axis: int, step: float) -> Value:
 
 @aten("aten.frexp")
 def frexp(b: Builder, self: Value) -> tuple[Value, Value]:
-    """A number from 1/2 to below 1, and the power of two that it is multiplied with."""
+    """Decompose x = mantissa * 2**exponent with abs(mantissa) in [0.5, 1)."""
     size, zero, one, half, two = b(Abs, self), *(b.like(self, n) for n in (0, 1, 0.5, 2))
     is_plain = b(Not, b(Or, b(Equal, size, zero), b(Or, b(IsInf, self), b(IsNaN, self))))
     safe = b(Where, is_plain, size, one)
     power = b(Add, b(Floor, b(Div, b(Log, safe), b(Log, two))), one)
-    # In two steps, because the power itself may overflow; the logarithm may be off by one.
+    # Scale twice, because the power may overflow; the exponent from the logarithm may be off by one.
     part = b(Floor, b(Mul, power, half))
     found = b(Div, b(Div, safe, b(Pow, two, part)), b(Pow, two, b(Sub, power, part)))
     is_large, is_small = b(GreaterOrEqual, found, one), b(And, b(Less, found, half), is_plain)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.arithmetic_special import lgamma, polynomial
-from graphport.formats.pytorch.rules.binding import number
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast, common, floating, kernel, promoted, tensor
 from graphport.ir.graph import Value
@@ -20,7 +20,7 @@ from graphport.ops.pages.arithmetic import Add, Cos, Div, Floor, Log, Mul, Neg, 
 from graphport.ops.pages.comparison import Equal, Less, LessOrEqual, Where
 
 _AHEAD = 10
-"""Steps of the recurrence after which the asymptotic series are exact in float64."""
+"""Iterations of the recurrence after which the asymptotic series are exact in float64."""
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
@@ -51,13 +51,13 @@ def _digamma(b: Builder, x: Value) -> Value:
 
 @aten("aten.digamma", "aten.special_digamma", "aten.special_psi")
 def digamma(b: Builder, self: Value) -> Value:
-    """Digamma: shift by ten steps of the recurrence, then the asymptotic series; reflection below 0."""
+    """Digamma: shift by `_AHEAD` with the recurrence, then the asymptotic series; reflection below 0."""
     own = floating(b, self)
     return cast(b, _digamma(b, cast(b, own, DType.FLOAT64)), dtype_of(own))
 
 
 def _zeta(b: Builder, s: Value, q: Value) -> Value:
-    """Hurwitz' zeta function by the formula of Euler and Maclaurin."""
+    """Hurwitz zeta function by the Euler-Maclaurin formula."""
     total, minus = b.like(q, 0), b(Neg, s)
     for k in range(_AHEAD):
         total = b(Add, total, b(Pow, b(Add, q, b.like(q, k)), minus))
@@ -84,8 +84,8 @@ def zeta(b: Builder, self: Any, other: Any) -> Value:
 
 @aten("aten.polygamma", "aten.special_polygamma")
 def polygamma(b: Builder, n: Any, self: Value) -> Value:
-    """The derivative of digamma, so many times."""
-    order = int(number(n))
+    """The n-th derivative of digamma."""
+    order = int(scalar_of(n))
     if order < 0:
         message = f"polygamma of the negative order {order}"
         raise UnsupportedError(message)
@@ -106,7 +106,7 @@ def polygamma(b: Builder, n: Any, self: Value) -> Value:
 @aten("aten.mvlgamma", "aten.special_multigammaln")
 def mvlgamma(b: Builder, self: Value, p: Any) -> Value:
     """Multivariate log-gamma: a sum of log-gamma functions."""
-    count, x = int(number(p)), floating(b, self)
+    count, x = int(scalar_of(p)), floating(b, self)
     total = b.like(x, count * (count - 1) / 4 * math.log(math.pi))
     for k in range(count):
         total = b(Add, total, lgamma(b, b(Sub, x, b.like(x, k / 2))))
@@ -115,7 +115,7 @@ def mvlgamma(b: Builder, self: Value, p: Any) -> Value:
 
 @aten("aten.special_xlog1py")
 def xlog1py(b: Builder, self: Any, other: Any) -> Value:
-    """`x log(1 + y)`, 0 where `x` is, unless `y` is no number."""
+    """x * log(1 + y); 0 if x is 0 and y is not NaN."""
     x, y = promoted(b, *(each if isinstance(each, Value) else float(each) for each in (self, other)))
     x, y = floating(b, x), floating(b, y)
     zero = b.like(x, 0)

@@ -46,11 +46,11 @@ IsNaN -> aten.isnan(x)
 """)
 
 _UNSIGNED = {DType.UINT16: DType.INT32, DType.UINT32: DType.INT64, DType.UINT64: DType.INT64}
-"""Types without kernels on CPUs, and the type that computes the same modulo 2^n."""
+"""Element types without CPU kernels, and the type with the same arithmetic modulo 2^n."""
 
 
 def _widened(b: Builder, name: str, *operands: Value) -> Value:
-    """An operator of tensors of one element type, computed in a wider type if torch has no kernel for it."""
+    """Emit an operator on tensors of one element type, in a wider type if torch has no kernel."""
     own = dtype_of(operands[0])
     wide = _UNSIGNED.get(own)
     if wide is None:
@@ -60,7 +60,7 @@ def _widened(b: Builder, name: str, *operands: Value) -> Value:
 
 
 def _with_number(b: Builder, name: str, x: Value, y: Value) -> Value:
-    """Emit a binary operator; a scalar constant next to a tensor becomes a number."""
+    """Emit a binary operator; a scalar constant is written as a Python number."""
     number = _literal(y) if b.dims(x) else None
     if number is None or dtype_of(x) in _UNSIGNED:
         return _widened(b, name, x, y)
@@ -122,7 +122,7 @@ def lift_mean(b: Builder, *operands: Value) -> Value:
 
 @Div.lift(DIALECT)
 def lift_div(b: Builder, x: Value, y: Value) -> Value:
-    """Integers divide toward zero."""
+    """Export Div; integer division truncates toward zero."""
     own = dtype_of(x)
     if own.is_floating:
         return _with_number(b, "div.Tensor", x, y)
@@ -138,7 +138,7 @@ def lift_div(b: Builder, x: Value, y: Value) -> Value:
 
 @Pow.lift(DIALECT)
 def lift_pow(b: Builder, x: Value, y: Value) -> Value:
-    """The result has the element type of the base."""
+    """Export Pow; the result has the element type of the base."""
     base, exponent = dtype_of(x), dtype_of(y)
     number = _literal(y) if b.dims(x) and base.is_floating else None
     if number is not None:
@@ -153,7 +153,7 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Value:
 
 @Mod.lift(DIALECT)
 def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
-    """The sign is that of the dividend with `fmod`, else that of the divisor."""
+    """Export Mod: the result has the sign of the dividend with `fmod`, else of the divisor."""
     if dtype_of(x) is DType.UINT64:
         message = "torch has no remainder of uint64"
         raise UnsupportedError(message)
@@ -164,7 +164,7 @@ def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
 def lift_bit_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Value:
     if dtype_of(x) is not DType.UINT64 or direction == "LEFT":
         return _widened(b, f"bitwise_{direction.lower()}_shift.Tensor", x, y)
-    # Of 64 bits: the sign is shifted in, and masked off.
+    # For 64 bits, the arithmetic shift copies the sign bit, which is masked.
     long, count = (aten(b, "view.dtype", each, DType.INT64) for each in (x, y))
     shifted = aten(b, "bitwise_right_shift.Tensor", long, count)
     ones = aten(b, "full_like", long, -1)

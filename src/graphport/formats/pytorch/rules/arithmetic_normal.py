@@ -1,4 +1,4 @@
-"""The normal distribution in exported programs: its function, the inverse of that, and its logarithm far below."""
+"""Normal distribution in exported programs: CDF, inverse CDF, log CDF."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OUTER = (
 )
 _OUTER_BELOW = (7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e00, 3.754408661907416e00, 1.0)
 _EDGE = 0.02425
-"""Acklam's rational approximations of the inverse, with a relative error below 1.2e-9, and where they change."""
+"""Limit between central and tail approximation of Acklam's inverse CDF (relative error below 1.2e-9)."""
 _TERMS = 16
 
 
@@ -41,9 +41,9 @@ aten.special_ndtr(self) -> Mul(Add(computed("erf", Mul(floating(self), math.sqrt
 
 
 def _scaled_complement(b: Builder, x: Value) -> Value:
-    """`exp(x²) erfc(x)` of doubles: plainly up to 1, by a polynomial up to 6, by the asymptotic series beyond.
+    """exp(x²) * erfc(x) in float64: directly up to 1, by a polynomial up to 6, else by the asymptotic series.
 
-    ONNX Runtime has no error function of doubles.
+    ONNX Runtime has no float64 kernel of Erf.
     """
     size, one = b(Abs, x), b.like(x, 1)
     near = b(Min, size, one)

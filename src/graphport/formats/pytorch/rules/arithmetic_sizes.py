@@ -1,4 +1,4 @@
-"""Numbers that exported programs compute from sizes: tensors of rank 0, real ones of 64 bits, as Python's are."""
+"""Scalars that exported programs compute from sizes, as tensors of rank 0 (int64 or float64)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import KEYS, Function, Scalar, Tensor
 from graphport.formats.pytorch.rules.overloads import DIALECT
-from graphport.formats.pytorch.rules.promotion import cast, computed, promoted, scalar_of
+from graphport.formats.pytorch.rules.promotion import cast, computed, promoted, static_scalar
 from graphport.formats.pytorch.rules.rows import FUNCTIONS
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -26,13 +26,13 @@ _FAULTS = (TypeError, ValueError, ArithmeticError)
 
 
 def _in_python(word: str, operands: Sequence[Tensor]) -> Scalar | None:
-    """Compute with known floats as Python does; `None` if one is unknown or all are integers.
+    """Compute with static floats like Python; `None` if an operand is not static or all are integers.
 
-    Integers are computed as dims, and their powers may be huge.
+    Integers are computed as dims, because Python's powers of integers are unbounded.
     """
     name = word.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
     function = next((getattr(module, name) for module in _PYTHON if hasattr(module, name)), None)
-    known = [number for x in operands if (number := scalar_of(x)) is not None]
+    known = [number for x in operands if (number := static_scalar(x)) is not None]
     if function is None or len(known) < len(operands):
         return None
     if function not in _REAL_OF_INTEGERS and not any(isinstance(x, float) for x in known):
@@ -45,7 +45,7 @@ def _in_python(word: str, operands: Sequence[Tensor]) -> Scalar | None:
 
 
 def _called(word: str, rule: Function) -> Function:
-    """Arguments of `operator` are called `a` and `b`, and `b` is the builder here."""
+    """Rename the arguments `a` and `b` of Python's `operator` functions; in rules, `b` is the builder."""
     signature = inspect.signature(rule)
 
     def call(builder: Builder, /, *operands: Value | None, **attributes: Any) -> Any:

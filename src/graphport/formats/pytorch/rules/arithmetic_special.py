@@ -1,4 +1,4 @@
-"""Special functions of PyTorch that ONNX has no operator for, by the approximations that PyTorch's own kernels use."""
+"""Special functions without an ONNX operator, by the approximations of PyTorch's kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TAIL = (
 
 
 def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """By Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's rule; `coefficients` start with the highest power."""
     found = b.like(x, coefficients[0])
     for c in coefficients[1:]:
         found = b(Add, b(Mul, found, x), b.like(x, c))
@@ -44,7 +44,7 @@ def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 @aten("aten.lgamma", "aten.special_gammaln")
 def lgamma(b: Builder, self: Value) -> Value:
-    """`log |Γ(x)|` by Lanczos' series, reflected below 1/2; in 64 bits, for its terms cancel near 1 and 2."""
+    """log |Γ(x)| by Lanczos' series with reflection below 1/2; in float64, because terms cancel near 1 and 2."""
     own = floating(b, self)
     x = cast(b, own, DType.FLOAT64)
     half = b.like(x, 0.5)
@@ -64,7 +64,7 @@ def lgamma(b: Builder, self: Value) -> Value:
 
 @aten("aten.erfinv", "aten.special_erfinv")
 def erfinv(b: Builder, self: Value) -> Value:
-    """Giles' polynomials, and one step of Newton's rule."""
+    """Inverse error function by Giles' polynomials and one Newton iteration."""
     own = floating(b, self)
     x = cast(b, own, DType.FLOAT32) if dtype_of(own) is not DType.FLOAT64 else own
     one = b.like(x, 1)
@@ -80,7 +80,7 @@ def erfinv(b: Builder, self: Value) -> Value:
 
 
 def _bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Modified Bessel function I0: up to 15/4, beyond it without the exponential factor; and |x|."""
+    """Return modified Bessel function I0 for |x| <= 15/4, exp(-|x|) * I0 for larger ones, and |x|."""
     size = b(Abs, x)
     ratio = b(Div, x, b.like(x, 3.75))
     small = polynomial(b, b(Mul, ratio, ratio), _I0_SMALL[::-1])
@@ -96,7 +96,7 @@ _I1_LARGE = (
 
 
 def _first_bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Modified Bessel function I1, in the parts of `_bessel`."""
+    """Return modified Bessel function I1 in the form of `_bessel`."""
     size = b(Abs, x)
     ratio = b(Div, x, b.like(x, 3.75))
     small = b(Mul, x, polynomial(b, b(Mul, ratio, ratio), _I1_SMALL[::-1]))
@@ -114,7 +114,7 @@ _J1_PHASE = (-2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.000
 
 
 def _waves(b: Builder, x: Value, inner: Sequence[float], size: Sequence[float], phase: Sequence[float]) -> Value:
-    """Bessel function of the first kind for x >= 0: a polynomial up to 3, amplitude and phase beyond."""
+    """Bessel function of the first kind for x >= 0: a polynomial up to 3, else amplitude * cosine of the phase."""
     third = b(Div, x, b.like(x, 3))
     near = polynomial(b, b(Mul, third, third), inner[::-1])
     far = b(Where, b(Less, x, b.like(x, 3)), b.like(x, 3), x)

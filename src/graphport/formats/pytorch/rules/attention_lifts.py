@@ -17,7 +17,7 @@ from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, Te
 
 @AttentionView.lift(DIALECT)
 def lift_attention(b: Builder, op: AttentionView) -> Any:
-    """`aten.scaled_dot_product_attention` of whole heads, else matrix products and a softmax."""
+    """Export Attention as `aten.scaled_dot_product_attention` if possible, else as matrix products and Softmax."""
     is_plain = (
         op.past_key is None and op.nonpad_kv_seqlen is None and op.non_defaults().keys() <= {"is_causal", "scale"}
     )

@@ -1,4 +1,4 @@
-"""PyTorch functions in PNNX's form: tensors, weights and numbers are bound to parameters by name."""
+"""Bind operands and attributes of PNNX nodes to the parameters of import rules by name."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
         "torch.complex128": DType.COMPLEX128,
     }
 )
-"""PyTorch's element types by the names that PNNX has for them."""
+"""Element types by PNNX's names."""
 
 _CODES = (
     *("torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.float16", "torch.float32"),
     *("torch.float64", None, "torch.complex64", "torch.complex128", "torch.bool", None, None, None, "torch.bfloat16"),
 )
-"""PyTorch's dtypes by the codes that functions take which pnnx did not convert."""
+"""Names of element types by ScalarType code, which functions that pnnx did not convert have as arguments."""
 
 PLACE, ITEM = "#", "*"
-"""`#2` names the third operand; `name*` an item of the list that is the operand `name`."""
+"""Operand names: `#2` is the third operand, `name*` an item of the list argument `name`."""
 
 EXPORTED = "pytorch"
-"""The dialect of exported programs, which uses PyTorch's op types, too."""
+"""The dialect of exported programs."""
 LEFT = "aten::"
-"""Prefix of PyTorch functions that pnnx did not convert; their operands have no names."""
+"""Prefix of ATen functions that pnnx did not convert; their operands are unnamed."""
 
 _MODULE = "nn."
 _MODULES = (_MODULE, "torchvision.ops.DeformConv2d")
@@ -95,7 +95,7 @@ _MISMATCHES = (
 _ALIASES = MappingProxyType({"self": "input", "x": "input"})
 
 _BY_INDEX = frozenset(("gather", "take_along_dim"))
-"""Functions whose result has the rank of the index."""
+"""Functions whose result has the rank of the index operand."""
 _AS_VECTORS = _BY_INDEX | frozenset(
     (
         *("argmax", "argmin", "max", "min", "median", "nanmedian", "mode", "kthvalue", "quantile", "nanquantile"),
@@ -105,7 +105,7 @@ _AS_VECTORS = _BY_INDEX | frozenset(
         *("index_fill", "index_reduce", "scatter", "scatter_add", "scatter_reduce"),
     )
 )
-"""Functions that compute with a tensor of rank 0 as with a vector of one element."""
+"""Functions that treat a tensor of rank 0 as a vector of one element."""
 _TENSORS = ("input", "self", "x", "x1", "x2")
 _INDICES = ("index", "indices")
 _UPDATES = ("src", "source")
@@ -123,9 +123,9 @@ class _Parameters:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A function that is called with a node's operands and attributes, each under its own name."""
+    """An import rule that binds a node's operands and attributes to the parameters of a function."""
 
-    word: str
+    op_type: str
     function: Function
     ignores: frozenset[str]
 
@@ -134,7 +134,7 @@ class _Bound:
         return self.function
 
     @property
-    def takes(self) -> _Parameters:
+    def parameters(self) -> _Parameters:
         """Return the parameters of the function."""
         return _parameters(self.function)
 
@@ -153,22 +153,22 @@ class _Bound:
                 raise Unknown
             given[name] = b.constant(storage)
         rest = self._without_shared(b, rest, given)
-        if self.takes.is_variadic:
+        if self.parameters.is_variadic:
             return self._call(b, rest, given)
-        free = iter([name for name in self.takes.names if name not in given])
+        free = iter([name for name in self.parameters.names if name not in given])
         for operand in rest:
             name = next(free, None)
             if name is None:
-                message = f"{self.word} has no overload with {len(operands)} operands"
+                message = f"{self.op_type} has no overload with {len(operands)} operands"
                 raise UnsupportedError(message)
             given[name] = operand
         return self._call(b, [], given)
 
     def _complete(self, b: Builder, answer: Any) -> Any:
-        """Return the results if they include all that the file uses."""
+        """Return the results if their count covers the node's results."""
         found = registry.results(answer)
         if any(b.wants(place) for place in range(len(found), b.count)):
-            message = f"{self.word} has {len(found)} results, {b.count} are used"
+            message = f"{self.op_type} has {len(found)} results, {b.count} are used"
             raise ShapeError(message)
         return answer
 
@@ -182,7 +182,7 @@ class _Bound:
         padded = [*operands, *[None] * (len(keys) - len(operands))]
         for index, operand in enumerate(padded):
             key = keys[index] if index < len(keys) else ""
-            if not key or self.takes.is_variadic:
+            if not key or self.parameters.is_variadic:
                 rest.append(operand)
             elif key.endswith(ITEM):
                 name = self._name(key.removesuffix(ITEM))
@@ -192,9 +192,9 @@ class _Bound:
         return given, rest
 
     def _without_shared(self, b: Builder, rest: list[Value | None], given: Mapping[str, Any]) -> list[Value | None]:
-        """The operands of a module but for its own weight: one that modules share is written as an operand, too."""
+        """Drop the operand that repeats a module's weight; pnnx writes weights shared by modules as operands, too."""
         weight = given.get("weight")
-        if not self.word.startswith(_MODULE) or len(rest) != 2 or not isinstance(weight, Value):
+        if not self.op_type.startswith(_MODULE) or len(rest) != 2 or not isinstance(weight, Value):
             return rest
         kept = [x for x in rest if x is None or not x.is_constant or b.dims(x) != b.dims(weight)]
         return kept if len(kept) == 1 else rest
@@ -203,34 +203,34 @@ class _Bound:
         """Return the parameter with a name or index (`#2`)."""
         if key.startswith(PLACE) and key[1:].isdecimal():
             # The operands of a variadic function are one list.
-            place = int(key[1:]) - self.takes.is_variadic
-            return self.takes.names[place] if 0 <= place < len(self.takes.names) else key
-        return key if key in self.takes.names else _ALIASES.get(key, key)
+            place = int(key[1:]) - self.parameters.is_variadic
+            return self.parameters.names[place] if 0 <= place < len(self.parameters.names) else key
+        return key if key in self.parameters.names else _ALIASES.get(key, key)
 
     def _is_flag(self, name: str, value: object) -> bool:
         """Whether an argument only declares that a weight exists."""
-        return isinstance(value, bool) and self.word.startswith(_MODULES) and name in _FLAGS
+        return isinstance(value, bool) and self.op_type.startswith(_MODULES) and name in _FLAGS
 
     def _call(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
-        unknown = [name for name in given if name not in self.takes.names]
-        if unknown and not self.takes.takes_weights:
-            message = f"{self.word}: unsupported argument {', '.join(unknown)}"
+        unknown = [name for name in given if name not in self.parameters.names]
+        if unknown and not self.parameters.takes_weights:
+            message = f"{self.op_type}: unsupported argument {', '.join(unknown)}"
             raise UnsupportedError(message)
-        missing = [name for name in self.takes.names if name not in given and name not in self.takes.defaults]
+        missing = [name for name in self.parameters.names if name not in given and name not in self.parameters.defaults]
         if missing:
-            message = f"{self.word}: the argument {', '.join(missing)} is missing"
+            message = f"{self.op_type}: the argument {', '.join(missing)} is missing"
             raise ShapeError(message)
         try:
             return self._complete(b, self._called(b, rest, given))
         except ShapeError:
             raise
         except _MISMATCHES as error:
-            # A string for a number or a short list: possible in a file, but not in PyTorch.
-            message = f"{self.word}: an argument has an unexpected type: {error}"
+            # An argument of a wrong type: possible in a file, but not in PyTorch.
+            message = f"{self.op_type}: an argument has an unexpected type: {error}"
             raise ShapeError(message) from error
 
     def _called(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
-        """Call the function; tensors of rank 0 are vectors of one element meanwhile, as in PyTorch."""
+        """Call the function; operands of rank 0 are passed as vectors of one element if PyTorch treats them so."""
         name = self._function_name()
         if name not in _AS_VECTORS:
             return self.function(b, *rest, **given)
@@ -251,16 +251,16 @@ class _Bound:
 
     def _function_name(self) -> str:
         """Return the name of PyTorch's function, without namespace, overload and leading or trailing underscores."""
-        parts = self.word.replace("::", ".").split(".")
+        parts = self.op_type.replace("::", ".").split(".")
         return (parts[1] if len(parts) > 1 else parts[0]).strip("_").lower()
 
 
 def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
-    """Register a function as the import rule of the op types `words` of PNNX.
+    """Register a function as the import rule of PNNX op types.
 
-    Its parameters after the builder have PyTorch's names. A tensor is a `Value`, a number a Python number; the weight
-    `out_proj.weight` is passed as `out_proj_weight`. Arguments in `ignores` have no effect. Other unknown arguments
-    make the node opaque.
+    The parameters after the builder have PyTorch's names. Tensors are passed as `Value`, scalars as Python numbers, the
+    weight `out_proj.weight` as `out_proj_weight`. Arguments in `ignores` have no effect. Other unknown arguments make
+    the node opaque.
     """
 
     def register(function: Function) -> Function:
@@ -278,7 +278,7 @@ def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Functio
 
 @cache
 def _parameters(function: Function) -> _Parameters:
-    """Inspected on first use: most registered op types occur in no model."""
+    """Return the parameters of a function; inspected on first use, because most op types occur in no model."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     kinds = inspect.Parameter
     named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
@@ -291,11 +291,11 @@ def _parameters(function: Function) -> _Parameters:
 
 
 BY_POSITION: dict[str, Function] = {}
-"""Import rules of exported programs by name, whose parameters are in the order of PyTorch's arguments."""
+"""Import rules of exported programs by name, if their parameters have the order of PyTorch's arguments."""
 
 
 def _find_exported_rule(word: str) -> Function | None:
-    """Return the rule of an operator that pnnx did not convert: that of exported programs."""
+    """Return the rule of exported programs for an operator that pnnx did not convert."""
     if not word.startswith(LEFT):
         return None
     registry.load(EXPORTED)
@@ -313,7 +313,7 @@ def _has_rank_0(argument: Any) -> bool:
 
 
 def named_dtype(name: str | int | None) -> DType | None:
-    """The element type that PNNX calls so, or PyTorch by a number; `None` for `None`.
+    """Return the element type for a PNNX name or a ScalarType code; `None` for `None`.
 
     Raises:
         UnsupportedError: no element type has this name.
@@ -329,11 +329,11 @@ def named_dtype(name: str | int | None) -> DType | None:
     return DTYPES[own]
 
 
-def number(argument: Any) -> Any:
-    """Return a number or the element of a constant tensor; `None` for `None`.
+def scalar_of(argument: Any) -> Any:
+    """Return a scalar argument, or the element of a constant tensor; `None` for `None`.
 
     Raises:
-        UnsupportedError: it is not constant.
+        UnsupportedError: the tensor is not constant.
     """
     if argument is None or isinstance(argument, bool | int | float):
         return argument
@@ -348,7 +348,7 @@ def number(argument: Any) -> Any:
 
 
 def integers(argument: Any, count: int | None = None) -> tuple[int, ...]:
-    """Return integers from a list or a constant tensor; a single one is repeated `count` times.
+    """Return the integers of a list or constant tensor; a single integer is repeated `count` times.
 
     Raises:
         UnsupportedError: they are not constant.
@@ -360,7 +360,7 @@ def integers(argument: Any, count: int | None = None) -> tuple[int, ...]:
             raise UnsupportedError(message)
         numbers = tuple(int(x) for x in found)
     else:
-        found = [number(x) for x in (argument if is_sequence(argument) else [argument])]
+        found = [scalar_of(x) for x in (argument if is_sequence(argument) else [argument])]
         if None in found or not all(abs(x) < _FAR for x in found):
             message = f"expected integers, found {argument!r}"
             raise ShapeError(message)
@@ -388,12 +388,12 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
 
 
 def vector(b: Builder, numbers: Sequence[int]) -> Value:
-    """A constant of int64."""
+    """Create an int64 constant of rank 1."""
     return b.constant(np.array(numbers, np.int64))
 
 
 def length(dims: Sequence[Any], axis: int) -> int:
-    """The length of an axis; raises `UnsupportedError` where it is not known."""
+    """Return the size of an axis; raises `UnsupportedError` if it is not static."""
     found = dims[axis]
     if isinstance(found, Symbolic):
         message = f"the size of axis {axis} is not constant"
@@ -402,10 +402,10 @@ def length(dims: Sequence[Any], axis: int) -> int:
 
 
 def bounded(count: int) -> int:
-    """How many entries a rule makes up.
+    """Return `count` after a check against the element budget.
 
     Raises:
-        OverBudgetError: they are more than a file is a reason for.
+        OverBudgetError: the count exceeds the budget.
     """
     return reserve(count)
 
@@ -414,10 +414,10 @@ def bounded(count: int) -> int:
 
 
 def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any) -> Value:
-    """Emit a function with PyTorch's argument names: tensors become operands, others parameters.
+    """Emit a function with PyTorch's argument names: tensors are operands, other arguments are attributes.
 
-    Its fact is `fact`, by default that of the first tensor. Arguments that are `None` are omitted, unless the name ends
-    in an underscore.
+    The result has the fact `fact`, by default that of the first tensor. Arguments that are `None` are omitted, unless
+    the name ends in an underscore.
     """
     operands = {name: value for name, value in arguments.items() if isinstance(value, Value)}
     rest = {
@@ -432,7 +432,7 @@ def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any)
 
 
 def weight_of(value: Value | None) -> Storage | None:
-    """Return the elements of a constant, which a module can own as weight, else `None`."""
+    """Return the elements of a constant, which can be a module's weight, else `None`."""
     return None if value is None else folded(value)
 
 

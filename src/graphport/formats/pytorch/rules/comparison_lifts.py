@@ -14,7 +14,7 @@ _BITS = {DType.UINT16: DType.INT16, DType.UINT32: DType.INT32, DType.UINT64: DTy
 
 @Where.lift(DIALECT)
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Types without a kernel are selected as signed integers of their width."""
+    """Export Where; element types without a kernel are bit-cast to signed integers of equal width."""
     own = dtype_of(x)
     bits = _BITS.get(own)
     if bits is None:

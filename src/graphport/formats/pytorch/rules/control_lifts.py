@@ -45,7 +45,7 @@ def _check_tensors(values: Sequence[Value]) -> None:
 
 @If.lift(DIALECT)
 def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
-    """Export If as `torch.cond`; of a constant condition only one branch is inlined."""
+    """Export If as `torch.cond`; for a constant condition, inline the branch."""
     known = folded(cond)
     if known is not None and known.count == 1 and b.before is not None:
         taken = then_branch if bool(known.numpy().reshape(-1)[0]) else else_branch
@@ -90,7 +90,7 @@ def lift_loop(
 
 
 def _condition(b: Builder, body: Graph, limit: Value | None) -> Graph:
-    """The graph of the condition: the iterations are not done, and the body's condition holds."""
+    """Build the condition graph: the iteration number is below the trip count, and the condition value is true."""
     holds = Graph(b.graph.fresh("condition") if b.graph is not None else "condition")
     if b.graph is not None:
         b.graph.share_names(holds)
@@ -151,7 +151,7 @@ class _Stack:
 
 
 def _make_round(b: Builder, body: Graph, stacks: Sequence[_Stack], carried: int) -> None:
-    """Make the body of the loop take and return all states."""
+    """Add all states to the inputs and outputs of the loop body."""
     inside = Builder(b.inference, body, origin=b.origin, stem=b.stem)
     sums = [[body.add_input(f"{stack.value.name}_rows", fact) for fact in stack.facts] for stack in stacks]
     number, again, *results = body.inputs[0], *body.outputs[: 1 + carried]

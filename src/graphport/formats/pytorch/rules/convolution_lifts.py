@@ -35,7 +35,7 @@ def padded(b: Builder, x: Value, pairs: list[tuple[int, int]]) -> tuple[Value, t
 
 @ConvView.lift(DIALECT)
 def lift_conv(b: Builder, op: ConvView) -> Value:
-    """Export Conv; uneven padding becomes a Pad."""
+    """Export Conv; asymmetric padding is a separate Pad."""
     count = len(b.dims(op.w)) - 2
     if not 1 <= count <= _MAX_AXES:
         message = f"PyTorch has no convolution over {count} spatial axes"
@@ -53,7 +53,7 @@ def lift_conv(b: Builder, op: ConvView) -> Value:
 
 @ConvTransposeView.lift(DIALECT)
 def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value:
-    """Export ConvTranspose; uneven padding is a slice of the unpadded result."""
+    """Export ConvTranspose; asymmetric padding is a slice of the unpadded result."""
     dims, shape = b.dims(op.x), b.dims(op.w)
     count = len(shape) - 2
     if not 1 <= count <= _MAX_AXES:
@@ -88,7 +88,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value:
 
 
 def _known_or_any(dim: Dim, *, is_fixed: bool) -> int:
-    """Return a known size, or any size: the padding does not depend on it without `output_shape`."""
+    """Return a static size; an arbitrary one for open dims, because only `output_shape` makes padding depend on it."""
     if not isinstance(dim, Symbolic):
         return dim
     if is_fixed:
@@ -99,7 +99,7 @@ def _known_or_any(dim: Dim, *, is_fixed: bool) -> int:
 
 @ConvIntegerView.lift(DIALECT)
 def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Value:
-    """Computed in float64, which holds the sums of products of 8 bits exactly."""
+    """Export ConvInteger in float64, in which sums of products of 8-bit integers are exact."""
 
     def centered(value: Value, zero: Value | None, axis: int | None) -> Value:
         wide = cast(b, value, DType.FLOAT64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import number, vector
+from graphport.formats.pytorch.rules.binding import scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -29,13 +29,13 @@ def nms(b: Builder, dets: Value, scores: Value, iou_threshold: Any) -> Value:
     """Non-maximum suppression: indices of kept boxes, by descending score."""
     boxes = b(Unsqueeze, cast(b, dets, DType.FLOAT32), vector(b, [0]))
     weights = b(Unsqueeze, cast(b, scores, DType.FLOAT32), vector(b, [0, 1]))
-    threshold = b.constant(np.array([number(iou_threshold)], np.float32))
+    threshold = b.constant(np.array([scalar_of(iou_threshold)], np.float32))
     kept = b(NonMaxSuppression, boxes, weights, extents(b, scores), threshold)
     return b(Gather, kept, b.constant(2, DType.INT64), axis=1)
 
 
 def _regions(b: Builder, rois: Value) -> tuple[Value, Value]:
-    """Corners of regions, and the images that they are in."""
+    """Return the corners of regions, and the batch index of each."""
     corners = b(Slice, rois, vector(b, [1]), vector(b, [5]), vector(b, [1]))
     return corners, b(Cast, b(Gather, rois, b.constant(0, DType.INT64), axis=1), to=DType.INT64)
 
@@ -44,9 +44,9 @@ def _regions(b: Builder, rois: Value) -> tuple[Value, Value]:
 def roi_pool(
     b: Builder, input: Value, rois: Value, spatial_scale: Any, pooled_height: Any, pooled_width: Any
 ) -> tuple[Value, None]:
-    """The largest element in each cell of a region; which element it is, is not computed."""
-    sizes = (int(number(pooled_height)), int(number(pooled_width)))
-    y = b(MaxRoiPool, input, rois, pooled_shape=sizes, spatial_scale=float(number(spatial_scale)))
+    """RoI max pooling; the result with the indices of the maxima is not supported."""
+    sizes = (int(scalar_of(pooled_height)), int(scalar_of(pooled_width)))
+    y = b(MaxRoiPool, input, rois, pooled_shape=sizes, spatial_scale=float(scalar_of(spatial_scale)))
     return y, None
 
 
@@ -68,10 +68,10 @@ def roi_align(
         corners,
         images,
         coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
-        output_height=int(number(pooled_height)),
-        output_width=int(number(pooled_width)),
-        sampling_ratio=max(int(number(sampling_ratio)), 0),
-        spatial_scale=float(number(spatial_scale)),
+        output_height=int(scalar_of(pooled_height)),
+        output_width=int(scalar_of(pooled_width)),
+        sampling_ratio=max(int(scalar_of(sampling_ratio)), 0),
+        spatial_scale=float(scalar_of(spatial_scale)),
     )
 
 
@@ -96,7 +96,7 @@ def deform_conv2d(
     if not all(isinstance(each, int) for each in (groups, offset_groups)):
         message = "the group counts depend on sizes that are not constant"
         raise UnsupportedError(message)
-    pads = (int(number(pad_h)), int(number(pad_w)))
+    pads = (int(scalar_of(pad_h)), int(scalar_of(pad_w)))
     return b(
         DeformConv,
         input,
@@ -104,9 +104,9 @@ def deform_conv2d(
         offset,
         bias,
         mask if use_mask else None,
-        strides=(int(number(stride_h)), int(number(stride_w))),
+        strides=(int(scalar_of(stride_h)), int(scalar_of(stride_w))),
         pads=(*pads, *pads),
-        dilations=(int(number(dilation_h)), int(number(dilation_w))),
+        dilations=(int(scalar_of(dilation_h)), int(scalar_of(dilation_w))),
         group=groups,
         offset_group=offset_groups,
     )

@@ -1,6 +1,6 @@
-"""Emission of ATen operators by export rules: arguments are bound to the operator's schema, facts are inferred.
+"""Emit ATen operators in export rules: bind arguments to the operator's schema, and infer facts.
 
-A computed number (`SymInt`) is a scalar value whose producer is a size or arithmetic of sizes; see `is_number`.
+A computed number (`SymInt`) is a scalar value whose producer is a size or arithmetic of sizes; see `is_python_scalar`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 Size: TypeAlias = "int | Value"
-"""A size argument: a plain integer or a computed number."""
+"""A size argument: a Python integer or a `SymInt` value."""
 
 ITEM = "*"
 SIZE = "aten.sym_size.int"
@@ -49,14 +49,14 @@ _OPERATORS = {
 }
 
 
-def is_number(value: Value) -> bool:
-    """Whether a value of an exported program is a number of Python and not a tensor."""
+def is_python_scalar(value: Value) -> bool:
+    """Whether a value of an exported program is a Python scalar (`SymInt`, `SymFloat`, `SymBool`) and not a tensor."""
     node = value.producer
     return node is not None and (node.word in (SIZE, ELEMENT) or node.word.startswith(_NUMBER_SPACES))
 
 
 def dtype_name(dtype: DType) -> str:
-    """An element type as PyTorch prints it."""
+    """Return PyTorch's name of an element type."""
     return f"torch.{dtype.text}"
 
 
@@ -68,18 +68,18 @@ def aten(b: Builder, target: str, *arguments: Any, **named: Any) -> Value:
 def aten_results(b: Builder, target: str, count: int, *arguments: Any, **named: Any) -> tuple[Value, ...]:
     """Emit an ATen operator and return `count` results; their facts are those of the import rule.
 
-    `target` has the overload, which is `default` if left out. An element type may be given as `DType`. Arguments that
-    are `None` and may be absent are left out.
+    `target` includes the overload, by default `default`. Element types may be `DType` objects. Optional arguments that
+    are `None` are omitted.
 
     Raises:
-        ValueError: torch has no such operator, or its schema has no such argument.
+        ValueError: torch does not have the operator, or its schema does not have the argument.
     """
     op_type, operands, attributes = _bound(b, target, arguments, named)
     return b.word(op_type, *operands, facts=_facts(b, op_type, count, operands, attributes), **attributes)
 
 
 def with_fact(value: Value, dtype: DType, shape: Sequence[Dim]) -> Value:
-    """`value` with a fact, if the import rule of its operator could not infer one."""
+    """Set the fact of `value` if the import rule could not infer it; return `value`."""
     if not isinstance(value.fact, TensorFact) or value.fact.dtype is None or value.fact.shape is None:
         value.fact = TensorFact(dtype, tuple(shape))
     return value
@@ -154,7 +154,7 @@ def _facts(
 
 
 def size_of(b: Builder, x: Value, axis: int) -> Size:
-    """The size of one axis: an integer, or a computed number."""
+    """Return the size of one axis: an integer, or a `SymInt` value."""
     dim = b.dims(x)[axis]
     return dim if isinstance(dim, int) else _size(b, x, axis % len(b.dims(x)))
 
@@ -167,14 +167,14 @@ def _size(b: Builder, x: Value, axis: int) -> Value:
 def sizes_of(b: Builder, dims: Sequence[Dim], *sources: Value) -> tuple[Size, ...] | None:
     """Return dims as size arguments; `None` if `sources` and the graph inputs do not determine them.
 
-    `sources` are looked through first.
+    The shapes of `sources` are searched first.
     """
-    found = [number_of(b, dim, *sources) for dim in dims]
+    found = [size_argument(b, dim, *sources) for dim in dims]
     known = tuple(size for size in found if size is not None)
     return known if len(known) == len(found) else None
 
 
-def number_of(b: Builder, dim: Dim, *sources: Value) -> Size | None:
+def size_argument(b: Builder, dim: Dim, *sources: Value) -> Size | None:
     """Return a dim as a size argument; `None` if `sources` and the graph inputs do not determine it."""
     if isinstance(dim, int):
         return dim
@@ -221,7 +221,7 @@ def _emitted(b: Builder, tree: ast.expr, operands: Sequence[Value]) -> Size:
 
 
 def combined(b: Builder, name: str, x: Size, y: Size) -> Size:
-    """Compute with two sizes: `add`, `sub`, `mul`, `floordiv`, `max`, `min`."""
+    """Emit arithmetic on two sizes: `add`, `sub`, `mul`, `floordiv`, `max`, `min`."""
     values = {key: value for key, value in (("a", x), ("b", y)) if isinstance(value, Value)}
     rest: dict[str, Any] = {key: value for key, value in (("a", x), ("b", y)) if not isinstance(value, Value)}
     fact = TensorFact(DType.INT64, ())
@@ -229,14 +229,14 @@ def combined(b: Builder, name: str, x: Size, y: Size) -> Size:
 
 
 MAX_ELEMENTS = 256
-"""Elements of a computed vector that are read one by one; more than two for each axis of a tensor."""
+"""Maximum elements of a run-time vector that are extracted individually; vectors of sizes are shorter."""
 
 
 def elements_of(b: Builder, x: Value, *sources: Value) -> tuple[Size, ...]:
-    """The elements of an integer vector or scalar as numbers; those that no dims express are read at run time.
+    """Return the elements of an integer vector or scalar as sizes; unknown ones are extracted at run time.
 
     Raises:
-        UnsupportedError: their count is not known.
+        UnsupportedError: the count is not static.
     """
     fact = x.fact if isinstance(x.fact, TensorFact) else UNKNOWN
     if fact.elements is not None:
@@ -257,14 +257,14 @@ def elements_of(b: Builder, x: Value, *sources: Value) -> tuple[Size, ...]:
 
 
 def element_of(b: Builder, x: Value) -> Any:
-    """Return the element of a one-element tensor as a number."""
+    """Return the element of a one-element tensor as a Python scalar."""
     known = constant_numbers(x)
     if known is not None and len(known) == 1:
         return known[0]
     dtype = dtype_of(x)
     kind = DType.BOOL if dtype is DType.BOOL else DType.INT64 if dtype.is_integer else DType.FLOAT64
     elements = x.fact.elements if isinstance(x.fact, TensorFact) and kind is DType.INT64 else None
-    if elements is not None and (found := number_of(b, elements[0])) is not None:
+    if elements is not None and (found := size_argument(b, elements[0])) is not None:
         return found
     return b.word(ELEMENT, x, facts=[TensorFact(kind, (), elements)], **{KEYS: ("self",)})[0]
 
@@ -295,10 +295,10 @@ def _name(b: Builder, dtype: DType) -> str:
 
 
 def _static(b: Builder, x: Value | None) -> tuple[int, ...] | None:
-    """The integers of a constant; `None` if the operand is absent.
+    """Return the integers of a constant; `None` if the operand is absent.
 
     Raises:
-        UnsupportedError: it is computed.
+        UnsupportedError: the operand is not constant.
     """
     del b
     from graphport.ops.lowering.operands import needed
@@ -318,8 +318,8 @@ __all__ = [
     "dtype_name",
     "element_of",
     "elements_of",
-    "is_number",
-    "number_of",
+    "is_python_scalar",
+    "size_argument",
     "size_of",
     "sizes_of",
     "with_fact",

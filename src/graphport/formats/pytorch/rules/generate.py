@@ -1,4 +1,4 @@
-"""Tensors that exported programs make of nothing but a shape."""
+"""Tensor creation in exported programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import bounded, named_dtype, number, vector
+from graphport.formats.pytorch.rules.binding import bounded, named_dtype, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.generate import arange as pnnx_arange
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents, lengths
@@ -29,7 +29,7 @@ FUNCTIONAL["aten.zero_"] = "aten.zeros_like"
 
 @aten("aten.arange")
 def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dtype: Any = None) -> Value:
-    """Where its length is computed, it is counted in integers and scaled: that is how PyTorch does it, too."""
+    """arange: start + step * i with integer i, like PyTorch's kernel, if the length is computed at run time."""
     if end is None:
         start, end = 0, start
     bounds = [0 if start is None else start, end, 1 if step is None else step]
@@ -59,7 +59,7 @@ ROWS.having(extents=extents).lower("aten.fill.Tensor(self, value) -> Expand(cast
 @aten("aten.full")
 def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
     if not isinstance(fill_value, Value) or fill_value.storage is not None:
-        value = number(fill_value)
+        value = scalar_of(fill_value)
         kind = DType.BOOL if isinstance(value, bool) else _INTEGRAL if isinstance(value, int) else _REAL
         return fill(b, lengths(b, size), value, named_dtype(dtype) or kind)
     kind = _REAL if _is_float_bound(fill_value) else dtype_of(fill_value)
@@ -80,7 +80,7 @@ def new_full(b: Builder, self: Value, size: Any, fill_value: Any, dtype: Any = N
 def empty(
     b: Builder, size: Any, physical_layout: Any = None, stride: Any = None, self: Any = None, dtype: Any = None
 ) -> Value:
-    """What nobody has written yet: zeros."""
+    """empty: zeros, because uninitialized elements have no defined value."""
     del physical_layout, stride
     own = dtype_of(self) if isinstance(self, Value) else _REAL
     return fill(b, lengths(b, size), 0, named_dtype(dtype) or own)
@@ -88,23 +88,23 @@ def empty(
 
 @aten("aten.scalar_tensor")
 def scalar_tensor(b: Builder, s: Any, dtype: Any = None) -> Value:
-    """A number without a dtype is a real one, whatever it is."""
+    """Convert a scalar to a tensor; the default dtype is float32, also for integers."""
     wanted = named_dtype(dtype) or _REAL
-    return cast(b, s, wanted) if isinstance(s, Value) and s.storage is None else b.constant(number(s), wanted)
+    return cast(b, s, wanted) if isinstance(s, Value) and s.storage is None else b.constant(scalar_of(s), wanted)
 
 
 @aten("aten.linspace")
 def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
-    """Counted from both ends, as PyTorch does it."""
+    """linspace: the first half computed from the start, the second half from the end, like PyTorch."""
     wanted = named_dtype(dtype) or _REAL
-    count = bounded(int(number(steps)))
+    count = bounded(int(scalar_of(steps)))
     if all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
-        return b.constant(_spaced(number(start), number(end), count, wanted).astype(wanted.numpy), wanted)
+        return b.constant(_spaced(scalar_of(start), scalar_of(end), count, wanted).astype(wanted.numpy), wanted)
     return cast(b, _linspace(b, start, end, count, wanted), wanted)
 
 
 def _linspace(b: Builder, start: Any, end: Any, count: int, wanted: DType) -> Value:
-    """`count` numbers from one that is computed to another."""
+    """Return `count` equally spaced elements between run-time bounds."""
     kind = wanted if wanted.is_floating else DType.FLOAT64
     first, last = (cast(b, each, kind) if isinstance(each, Value) else b.constant(each, kind) for each in (start, end))
     if count < 2:
@@ -128,12 +128,12 @@ def _spaced(start: float, end: float, count: int, dtype: DType) -> Any:
 @aten("aten.logspace")
 def logspace(b: Builder, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None) -> Value:
     wanted = named_dtype(dtype) or _REAL
-    count = bounded(int(number(steps)))
+    count = bounded(int(scalar_of(steps)))
     if not all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
         exponents = _linspace(b, start, end, count, wanted)
-        return cast(b, b(Pow, b.like(exponents, float(number(base))), exponents), wanted)
-    exponents = _spaced(number(start), number(end), count, DType.FLOAT64)
-    return b.constant(np.power(float(number(base)), exponents).astype(wanted.numpy), wanted)
+        return cast(b, b(Pow, b.like(exponents, float(scalar_of(base))), exponents), wanted)
+    exponents = _spaced(scalar_of(start), scalar_of(end), count, DType.FLOAT64)
+    return b.constant(np.power(float(scalar_of(base)), exponents).astype(wanted.numpy), wanted)
 
 
 @aten("aten.eye", "aten.eye.m")
@@ -142,7 +142,7 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     if any(isinstance(each, Value) and each.storage is None for each in (n, m)):
         rows, columns = (b(Range, *(_tensor(b, x) for x in (0, each, 1))) for each in (n, n if m is None else m))
         return cast(b, b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns), wanted)
-    rows, columns = int(number(n)), int(number(n if m is None else m))
+    rows, columns = int(scalar_of(n)), int(scalar_of(n if m is None else m))
     if min(rows, columns) < 0:
         message = f"eye with a negative size: {rows} x {columns}"
         raise UnsupportedError(message)
@@ -160,8 +160,8 @@ ROWS.lower("prims.device_put(a) -> a", ignores=("device", "non_blocking"))
 
 @aten("prims.iota", ignores=("device", "requires_grad"))
 def iota(b: Builder, length: Any, start: Any, step: Any, dtype: Any) -> Value:
-    """So many numbers from `start` on."""
-    count = length if isinstance(length, Value) else b.constant(int(number(length)), DType.INT64)
+    """start + step * i for i in range(length)."""
+    count = length if isinstance(length, Value) else b.constant(int(scalar_of(length)), DType.INT64)
     found = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
     by, first = (cast(b, _tensor(b, each), DType.INT64) for each in (step, start))
     scaled = b(Add, b(Mul, found, by), first)
@@ -177,15 +177,15 @@ def _triangle(b: Builder, row: int, col: int, offset: int, dtype: Any, *, upper:
 
 @aten("aten.tril_indices")
 def tril_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = None) -> Value:
-    return _triangle(b, int(number(row)), int(number(col)), int(number(offset)), dtype, upper=False)
+    return _triangle(b, int(scalar_of(row)), int(scalar_of(col)), int(scalar_of(offset)), dtype, upper=False)
 
 
 @aten("aten.triu_indices")
 def triu_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = None) -> Value:
-    return _triangle(b, int(number(row)), int(number(col)), int(number(offset)), dtype, upper=True)
+    return _triangle(b, int(scalar_of(row)), int(scalar_of(col)), int(scalar_of(offset)), dtype, upper=True)
 
 
-# What some decompositions leave of the operators below ATen.
+# Operators below ATen that some decompositions emit.
 ROWS.lower("""
 prims.scalar_tensor -> aten::scalar_tensor
 aten.new_empty -> aten::new_zeros

@@ -24,7 +24,7 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = 
 
 @Range.lift(DIALECT)
 def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
-    """`aten.arange` computes its length in the same way, in float64."""
+    """Export Range as `aten.arange`, which also computes the length in float64."""
     numbers = [element_of(b, each) for each in (start, limit, delta)]
     return aten(b, "arange.start_step", *numbers, dtype=dtype_of(start))
 

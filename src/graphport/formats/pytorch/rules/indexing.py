@@ -1,4 +1,4 @@
-"""Pieces and places of tensors in exported programs: which words look at their operand, and what is written where."""
+"""Slices, gathers and scatters in exported programs, and declarations of their views."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_indices import column_of, scatter, scatter_reduce, slice_scatter
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, sliced
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
@@ -43,12 +43,12 @@ def _extent(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _as_index_vector(b: Builder, bound: Any) -> Value:
-    """A bound as a tensor of one element."""
+    """Return a slice bound as a tensor of shape [1]."""
     return b(Reshape, bound, vector(b, [1])) if isinstance(bound, Value) else vector(b, [int(bound)])
 
 
 def _placed(b: Builder, bound: Any, extent: Value) -> Value:
-    """A bound counted from the front, and within the axis."""
+    """Normalize a negative slice bound and clamp it to the axis."""
     found = _as_index_vector(b, bound)
     if not isinstance(bound, Value) and bound >= 0:
         return b(Min, found, extent)
@@ -72,22 +72,22 @@ def slice_scatter_(
     step: Any = 1,
     length: Any = None,
 ) -> Value:
-    """The pieces before and behind, and `src` between them; with steps, `src` at every place that they reach.
+    """Write `src` into a slice: concatenate it with the elements before and after; with a step, scatter it.
 
-    `length` is that of the part where `narrow` took it, in place of an end.
+    `length` replaces `end` if the view is a `narrow`.
     """
-    axis = axis_of(number(dim), len(b.dims(self)))
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     own = cast(b, src, dtype_of(self))
     if isinstance(count := b.dims(self)[axis], int) and all(map(_is_constant_bound, (start, end, length))):
         if length is not None:
-            start = int(number(start)) % max(count, 1)
-            end = start + int(number(length))
+            start = int(scalar_of(start)) % max(count, 1)
+            end = start + int(scalar_of(length))
         return slice_scatter(b, self, own, axis, start, end, step)
     extent = _extent(b, self, axis)
     is_last = length is None and _is_unbounded_end(end)
     first = _placed(b, 0 if start is None else start, extent)
-    if number(step) != 1:
-        return _stepped(b, self, own, axis, first, int(number(step)))
+    if scalar_of(step) != 1:
+        return _stepped(b, self, own, axis, first, int(scalar_of(step)))
     behind = b(Add, first, _extent(b, own, axis))
     parts = [sliced(b, self, axis, 0, first), own, sliced(b, self, axis, behind, None)]
     kept = parts[1:] if start in (None, 0) else parts
@@ -95,7 +95,7 @@ def slice_scatter_(
 
 
 def _is_unbounded_end(end: Any) -> bool:
-    """Whether nothing stands behind the part."""
+    """Whether a slice extends to the end of the axis."""
     return end is None or (isinstance(end, int) and end >= END)
 
 
@@ -108,7 +108,7 @@ def _stepped(b: Builder, x: Value, src: Value, axis: int, first: Value, step: in
 
 
 def _counted(b: Builder, first: Value, count: Value, step: int) -> Value:
-    """`count` places from the first one on, `step` apart."""
+    """Return the indices first + step * i for i in range(count)."""
     scalar = vector(b, [])
     indices = b(Range, b.constant(0, DType.INT64), b(Reshape, count, scalar), b.constant(1, DType.INT64))
     return b(Add, b(Mul, indices, b.constant(step, DType.INT64)), first)
@@ -116,11 +116,11 @@ def _counted(b: Builder, first: Value, count: Value, step: int) -> Value:
 
 @aten("aten.select_scatter")
 def select_scatter(b: Builder, self: Value, src: Value, dim: Any, index: Any) -> Value:
-    """`src` at one place along an axis."""
-    axis = axis_of(number(dim), len(b.dims(self)))
+    """Write `src` at one index of an axis."""
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     wide = b(Unsqueeze, src, vector(b, [axis]))
     if _is_constant_bound(index) and not isinstance(extent := b.dims(self)[axis], Symbolic):
-        place = int(number(index)) % extent
+        place = int(scalar_of(index)) % extent
         return slice_scatter_(b, self, wide, axis, place, place + 1)
     place = index if isinstance(index, Value) else int(index)
     end = b(Add, _placed(b, place, _extent(b, self, axis)), vector(b, [1]))
@@ -130,7 +130,7 @@ def select_scatter(b: Builder, self: Value, src: Value, dim: Any, index: Any) ->
 @aten("aten.diagonal_scatter")
 def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Value:
     rank = len(b.dims(self))
-    i, j, k = axis_of(number(dim1), rank), axis_of(number(dim2), rank), int(number(offset))
+    i, j, k = axis_of(scalar_of(dim1), rank), axis_of(scalar_of(dim2), rank), int(scalar_of(offset))
     order = [i, j, *(a for a in range(rank) if a not in (i, j))]
     transposed = moved(b, cast(b, src, dtype_of(self)), [rank - 2, *range(rank - 2)])
     count = b(Shape, transposed, start=0, end=1)
@@ -161,9 +161,9 @@ _NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0}
 def scatter_reduce_(
     b: Builder, self: Value, dim: Any, index: Value, src: Value, reduce: str, include_self: Any = True
 ) -> Value:
-    """Where what stands there does not count, the neutral number stands in for it first."""
-    axis = axis_of(number(dim), len(b.dims(self)))
-    if number(include_self) and reduce != "mean":
+    """scatter_reduce; without `include_self`, the targets are first set to the neutral element."""
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
+    if scalar_of(include_self) and reduce != "mean":
         return scatter_reduce(b, self, axis, index, src, reduce)
     if reduce == "mean" and not dtype_of(self).is_floating:
         message = "scatter_reduce with reduce=mean of integers"
@@ -175,11 +175,11 @@ def scatter_reduce_(
         lowest = reduce == "amax"
         ends = (-np.inf, np.inf) if wide.is_floating else (np.iinfo(wide.numpy).min, np.iinfo(wide.numpy).max)
         neutral = ends[0] if lowest else ends[1]
-    base = self if number(include_self) else scatter(b, self, axis, index, None, None, neutral)
+    base = self if scalar_of(include_self) else scatter(b, self, axis, index, None, None, neutral)
     if reduce != "mean":
         return scatter_reduce(b, base, axis, index, src, reduce)
     total = scatter(b, base, axis, index, src, "add")
-    start = b(Expand, b.like(self, 1 if number(include_self) else 0), b(Shape, self))
+    start = b(Expand, b.like(self, 1 if scalar_of(include_self) else 0), b(Shape, self))
     count = scatter(b, start, axis, index, None, "add", 1.0)
     return b(Div, total, b(Max, count, b.like(count, 1)))
 
@@ -194,19 +194,19 @@ aten.scatter.value_reduce, aten.scatter.reduce(self, dim, index, src=None, value
 def index_reduce(
     b: Builder, self: Value, dim: Any, index: Value, source: Value, reduce: str, include_self: Any = True
 ) -> Value:
-    """Reduce the slices of `source` into the slices of `self` at the places `index` of an axis."""
-    axis = axis_of(number(dim), len(b.dims(self)))
+    """Reduce the slices of `source` into the slices of `self` at `index` along an axis."""
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     return scatter_reduce_(b, self, axis, column_of(b, index, axis, source), source, reduce, include_self)
 
 
 @aten("aten.index_fill")
 def index_fill(b: Builder, self: Value, dim: Any, index: Value, value: Any) -> Value:
     rank = len(b.dims(self))
-    axis = axis_of(number(dim), rank)
+    axis = axis_of(scalar_of(dim), rank)
     column = b(Reshape, index, vector(b, [-1 if a == axis else 1 for a in range(rank)]))
     parts = [b(Shape, column if a == axis else self, start=a, end=a + 1) for a in range(rank)]
     shape = b(Concat, *parts, axis=0) if rank > 1 else parts[0]
-    filler = cast(b, value, dtype_of(self)) if isinstance(value, Value) else b.like(self, number(value))
+    filler = cast(b, value, dtype_of(self)) if isinstance(value, Value) else b.like(self, scalar_of(value))
     return b(ScatterElements, self, b(Expand, column, shape), b(Expand, filler, shape), axis=axis)
 
 
@@ -214,14 +214,14 @@ def index_fill(b: Builder, self: Value, dim: Any, index: Value, value: Any) -> V
 def put(b: Builder, self: Value, index: Value, source: Value, accumulate: Any = False) -> Value:
     flat = b(Reshape, self, vector(b, [-1]))
     indices = b(Reshape, index, vector(b, [-1, 1]))
-    how = "add" if number(accumulate) else None
+    how = "add" if scalar_of(accumulate) else None
     y = b(ScatterND, flat, indices, b(Reshape, source, vector(b, [-1])), reduction=how)
     return b(Reshape, y, b(Shape, self))
 
 
 @aten("aten.one_hot")
 def one_hot(b: Builder, self: Value, num_classes: Any = -1) -> Value:
-    """As many classes as are said, or one more than the largest."""
+    """one_hot with `num_classes` classes, by default the maximum plus 1."""
     if not isinstance(num_classes, Value) and num_classes < 0:
         count: Any = b(Add, b(ReduceMax, self, keepdims=0), b.constant(1, DType.INT64))
     else:
@@ -232,11 +232,11 @@ def one_hot(b: Builder, self: Value, num_classes: Any = -1) -> Value:
 
 @aten("aten.embedding_renorm")
 def embedding_renorm(b: Builder, self: Value, indices: Value, max_norm: Any, norm_type: Any) -> Value:
-    """A table whose rows that are looked up are no longer than `max_norm`."""
-    most = float(number(max_norm))
+    """Scale the rows of a table at `indices` whose norm exceeds `max_norm` to that norm."""
+    most = float(scalar_of(max_norm))
     positions = b(Reshape, indices, vector(b, [-1]))
     rows = b(Gather, self, positions)
-    size = norm(b, rows, number(norm_type), -1, True)
+    size = norm(b, rows, scalar_of(norm_type), -1, True)
     shorter = b(Mul, rows, b(Div, b.like(size, most), b(Add, size, b.like(size, 1e-7))))
     kept = b(Where, b(Greater, size, b.like(size, most)), shorter, rows)
     return b(ScatterND, self, b(Unsqueeze, positions, vector(b, [1])), kept)

@@ -1,4 +1,4 @@
-"""Entries at places that are tensors, read and written; masks among them."""
+"""Advanced indexing by index tensors and masks in exported programs: read and write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import bounded, integers, number, vector
+from graphport.formats.pytorch.rules.binding import bounded, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_embedding_bag import embedding_bag
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
@@ -28,7 +28,7 @@ _MASKS = (DType.BOOL, DType.UINT8)
 
 
 def _expanded(b: Builder, indices: Any) -> tuple[list[int], list[Value]]:
-    """Axes that are indexed, and a tensor of places for each: a mask is those that are true, along all its axes."""
+    """Return the indexed axes, and an index tensor for each; a mask is replaced by the indices of its true elements."""
     axes: list[int] = []
     chosen: list[Value] = []
     axis = 0
@@ -54,7 +54,7 @@ def _rows(b: Builder, mask: Value) -> list[Value]:
 
 
 def _broadcast_indices(b: Builder, chosen: Sequence[Value]) -> list[Value]:
-    """Places in one shape: adding zeros of the others broadcasts, whatever lengths are open."""
+    """Broadcast index tensors to one shape by adding zeros of the other tensors, which works for open dims."""
     shapes = [b.dims(item) for item in chosen]
     if all(shape == shapes[0] for shape in shapes):
         return list(chosen)
@@ -84,7 +84,7 @@ def _stand_together(axes: Sequence[int]) -> bool:
 
 @aten("aten.index", "aten._unsafe_index")
 def index(b: Builder, self: Value, indices: Any) -> Value:
-    """Indices that stand together leave their axes where they stood, others in front."""
+    """Advanced indexing: the axes of adjacent indices keep their position, those of separated indices go first."""
     items = list(indices) if is_sequence(indices) else [indices]
     given = [(axis, item) for axis, item in enumerate(items) if item is not None]
     if len(given) == 1 and isinstance(given[0][1], Value):
@@ -101,7 +101,7 @@ def index(b: Builder, self: Value, indices: Any) -> Value:
     rest = [axis for axis in range(len(b.dims(self))) if axis not in axes]
     positions = _joined(b, chosen)
     y = b(GatherND, moved(b, self, [*axes, *rest]), positions)
-    # A mask counts as one index, which stands where it is said.
+    # A mask counts as one index at its first axis.
     first = next(axis for axis, item in enumerate(items) if item is not None)
     together = _stand_together([axis for axis, item in enumerate(items) if item is not None])
     if not together or not first:
@@ -119,7 +119,7 @@ def index_put(b: Builder, self: Value, indices: Any, values: Value, accumulate: 
         return b(Expand, updates, b(Shape, self))
     if len(chosen) == 1 and isinstance(items[0], Value) and dtype_of(items[0]) in _MASKS and not b.dims(updates):
         mask = items[0]
-        if not number(accumulate) and len(b.dims(mask)) == len(b.dims(self)):
+        if not scalar_of(accumulate) and len(b.dims(mask)) == len(b.dims(self)):
             return b(Where, cast(b, mask, DType.BOOL), updates, self)
     rank = len(b.dims(self))
     rest = [axis for axis in range(rank) if axis not in axes]
@@ -132,14 +132,14 @@ def index_put(b: Builder, self: Value, indices: Any, values: Value, accumulate: 
     given = [axis for axis, item in enumerate(items) if item is not None]
     first = given[0] if _stand_together(given) else 0
     if first:
-        # What is assigned has the indexed axes where they stood.
+        # The assigned values have the indexed axes at their original position.
         parts = [b(Shape, transposed, start=len(axes), end=len(axes) + first), front]
         parts.append(b(Shape, transposed, start=len(axes) + first))
         wide = b(Expand, updates, b(Concat, *parts, axis=0))
         wide = moved(b, wide, [*range(first, first + count), *range(first), *range(first + count, count + len(rest))])
     else:
         wide = b(Expand, updates, b(Concat, front, behind, axis=0) if rest else front)
-    y = b(ScatterND, transposed, positions, wide, reduction="add" if number(accumulate) else None)
+    y = b(ScatterND, transposed, positions, wide, reduction="add" if scalar_of(accumulate) else None)
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
@@ -157,14 +157,14 @@ def masked_select(b: Builder, self: Value, mask: Value) -> Value:
 
 
 def strided_indices(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[Any, Any]:
-    """Where the elements of a strided tensor lie in its storage.
+    """Return the storage indices of a strided tensor's elements.
 
     Raises:
-        UnsupportedError: sizes are computed, or too many.
+        UnsupportedError: a size is not static, or there are too many elements.
     """
     sizes, strides = integers(size), integers(stride)
     bounded(prod(sizes))
-    indices = np.full((), int(number(storage_offset or 0)), np.int64)
+    indices = np.full((), int(scalar_of(storage_offset or 0)), np.int64)
     for n, step in zip(sizes, strides, strict=True):
         indices = indices[..., None] + np.arange(n, dtype=np.int64) * step
     return indices
@@ -172,7 +172,7 @@ def strided_indices(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[A
 
 @aten("aten.as_strided", "aten.as_strided_copy")
 def as_strided(b: Builder, self: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
-    """Of a tensor whose elements lie one after another, which is what the storage is then."""
+    """as_strided of a contiguous tensor, whose flattened elements equal its storage."""
     indices = strided_indices(size, stride, storage_offset)
     return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(indices))
 

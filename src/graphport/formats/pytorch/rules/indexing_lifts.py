@@ -40,12 +40,12 @@ _BITS = {DType.UINT16: DType.INT16, DType.UINT32: DType.INT32, DType.UINT64: DTy
 
 
 def as_index(b: Builder, indices: Value) -> Value:
-    """Indices as int64."""
+    """Cast indices to int64."""
     return cast(b, indices, DType.INT64)
 
 
 def _signed(b: Builder, x: Value) -> Value:
-    """Unsigned integers without kernels, as signed integers of their width."""
+    """Bit-cast unsigned integers without kernels to signed integers of equal width."""
     bits = _BITS.get(dtype_of(x))
     return x if bits is None else aten(b, "view.dtype", x, bits)
 
@@ -55,7 +55,7 @@ def _unsigned(b: Builder, y: Value, own: DType) -> Value:
 
 
 def counted(b: Builder, indices: Value, size: Any) -> Value:
-    """Indices as int64 that count from the front; negative ones count from the end."""
+    """Cast indices to int64 and normalize negative ones."""
     known = integers(indices)
     if known is not None and all(n >= 0 for n in known):
         return as_index(b, indices)
@@ -88,10 +88,10 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
 
 
 def _columns(b: Builder, indices: Value) -> list[Value]:
-    """The indices along each axis.
+    """Return the index vector of each axis.
 
     Raises:
-        UnsupportedError: their number is not known.
+        UnsupportedError: the number of axes is not static.
     """
     count = b.dims(indices)[-1]
     if not isinstance(count, int):
@@ -101,7 +101,7 @@ def _columns(b: Builder, indices: Value) -> list[Value]:
 
 
 def _batches(b: Builder, x: Value, indices: Value, count: int) -> list[Value]:
-    """For each batch axis, its own index."""
+    """Return an index tensor for each batch axis."""
     rank = len(b.dims(indices)) - 1
     found: list[Value] = []
     for axis in range(count):
@@ -168,7 +168,7 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
 
 @SliceView.lift(DIALECT)
 def lift_slice(b: Builder, op: SliceView) -> Value:
-    """One slice an axis; by index if the step is negative or something but the ends is computed."""
+    """Export Slice by axis; by indices if the step is negative, or if start, axes or step are not static."""
     rank = len(b.dims(op.data))
     starts, ends = (elements_of(b, each, op.data) for each in (op.starts, op.ends))
     count = len(starts)
@@ -210,7 +210,7 @@ def _by_index(b: Builder, x: Value, axis: Any, bounds: list[Value], step: Value)
 
 
 def _length_of(b: Builder, x: Value, axis: Any) -> Value:
-    """The size of an axis, which may be computed, as a tensor of rank 0."""
+    """Return the size of an axis as a tensor of rank 0; the axis may be computed at run time."""
     if isinstance(axis, int):
         return aten(b, "full", (), size_of(b, x, axis), dtype=DType.INT64)
     sizes = [aten(b, "full", (), size_of(b, x, place), dtype=DType.INT64) for place in range(len(b.dims(x)))]
@@ -219,7 +219,7 @@ def _length_of(b: Builder, x: Value, axis: Any) -> Value:
 
 @Compress.lift(DIALECT)
 def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Value:
-    """The elements at the indices of true conditions."""
+    """Export Compress: select the elements at the indices of true conditions."""
     x = aten(b, "reshape", input, (-1,)) if axis is None else input
     index = aten(b, "reshape", aten(b, "nonzero", condition), (-1,))
     return aten(b, "index_select", x, 0 if axis is None else axis, index)
@@ -227,7 +227,7 @@ def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | Non
 
 @NonZero.lift(DIALECT)
 def lift_nonzero(b: Builder, x: Value) -> Value:
-    """Indices are columns there and rows in torch."""
+    """Export NonZero: the transpose of torch's result."""
     rows = aten(b, "nonzero", _signed(b, x))
     return aten(b, "permute", rows, (1, 0))
 
@@ -285,7 +285,7 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
 def lift_reverse_sequence(
     b: Builder, input: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Value:
-    """Index t becomes length - 1 - t before the length, and stays behind it."""
+    """Export ReverseSequence by indices: length - 1 - t for t < length, else t."""
     rank = len(b.dims(input))
     time_shape, batch_shape = [1] * rank, [1] * rank
     time_shape[time_axis], batch_shape[batch_axis] = -1, -1

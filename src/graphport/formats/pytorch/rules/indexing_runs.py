@@ -1,4 +1,4 @@
-"""Runs of entries in exported programs: pieces of computed length, entries that are repeated, and equal neighbours."""
+"""Slices of run-time length, repeated elements and runs of equal elements in exported programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
@@ -24,19 +24,19 @@ from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpos
 
 
 def _integer_or_tensor(bound: Any) -> Any:
-    """A bound as an integer of Python where it is known, else as a tensor of one element."""
+    """Return a bound as a Python integer if it is static, else as a tensor of one element."""
     if isinstance(bound, Value) and bound.storage is None:
         return bound
-    return int(number(bound))
+    return int(scalar_of(bound))
 
 
 @aten("aten.narrow")
 def narrow(b: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value:
-    """`length` entries from `start` on, both of which may be computed; before 0 it counts from the end."""
-    axis = axis_of(number(dim), len(b.dims(self)))
+    """narrow: `length` elements from `start`, which may be negative; both may be run-time values."""
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     first, count = _integer_or_tensor(start), _integer_or_tensor(length)
     if isinstance(first, int) and isinstance(count, int):
-        # From the end, an end of 0 would be the beginning.
+        # A negative start with an end of 0 would select nothing, so the end is omitted.
         return sliced(b, self, axis, first, None if first < 0 and first + count == 0 else first + count)
     one = vector(b, [1])
     begin = b(Reshape, as_int64(b, first), one) if isinstance(first, Value) else vector(b, [first])
@@ -49,16 +49,16 @@ def narrow(b: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value:
 
 @aten("aten.repeat_interleave.self_Tensor")
 def repeat_interleave(b: Builder, self: Value, repeats: Value, dim: Any = None, output_size: Any = None) -> Value:
-    """Each entry along an axis as often as `repeats` says, or all as often as its only number."""
+    """Repeat each element along an axis `repeats` times, which is a scalar or a vector."""
     x = b(Reshape, self, vector(b, [-1])) if dim is None else self
-    axis = axis_of(0 if dim is None else number(dim), len(b.dims(x)))
+    axis = axis_of(0 if dim is None else scalar_of(dim), len(b.dims(x)))
     times = b(Expand, b(Reshape, repeats, vector(b, [-1])), b(Shape, x, start=axis, end=axis + 1))
     return b(Gather, x, repeated(b, times, output_size), axis=axis)
 
 
 @aten("aten.repeat_interleave.Tensor")
 def repeated(b: Builder, repeats: Value, output_size: Any = None) -> Value:
-    """Each place as often as `repeats` says: as many entries end before a place as it has predecessors."""
+    """Return each index i `repeats[i]` times: output j has the index that counts the cumulative sums <= j."""
     del output_size
     times = as_int64(b, repeats)
     ends = b(CumSum, times, b.constant(0, DType.INT64))
@@ -72,10 +72,10 @@ def repeated(b: Builder, repeats: Value, output_size: Any = None) -> Value:
 def unique_consecutive(
     b: Builder, self: Value, return_inverse: Any = False, return_counts: Any = False, dim: Any = None
 ) -> Any:
-    """The first of each run of equal entries, of all numbers in a row or along an axis."""
+    """Return the first element of each run of equal elements, of the flattened tensor or along an axis."""
     del return_inverse, return_counts
     rank = len(b.dims(self))
-    axis = None if dim is None else axis_of(number(dim), rank)
+    axis = None if dim is None else axis_of(scalar_of(dim), rank)
     if axis is None:
         x = b(Reshape, self, vector(b, [-1]))
     else:
@@ -86,7 +86,7 @@ def unique_consecutive(
         flags = b(ReduceMax, cast(b, differ, DType.INT32), vector(b, list(range(1, width))), keepdims=0)
         differ = cast(b, flags, DType.BOOL)
     count = b(Shape, x, start=0, end=1)
-    # No entry begins a run where there is none.
+    # An empty tensor has no runs.
     begins = sliced(b, b(Concat, b.constant(np.array([True])), differ, axis=0), 0, 0, count)
     y = b(Compress, x, begins, axis=0)
     if axis:
@@ -103,7 +103,7 @@ def unique_consecutive(
 
 @aten("aten.fill_diagonal")
 def fill_diagonal(b: Builder, self: Value, fill_value: Any, wrap: Any = False) -> Value:
-    """The diagonal, which begins anew below the square of a tall matrix if told so."""
+    """Fill the diagonal; with `wrap`, a tall matrix has another diagonal below each square block."""
     rank = len(b.dims(self))
     zero, one = b.constant(0, DType.INT64), b.constant(1, DType.INT64)
 
@@ -113,10 +113,10 @@ def fill_diagonal(b: Builder, self: Value, fill_value: Any, wrap: Any = False) -
         return b(Reshape, b(Range, zero, extent, one), vector(b, shape))
 
     indices = [counted(axis) for axis in range(rank)]
-    if number(wrap) and rank == 2:
+    if scalar_of(wrap) and rank == 2:
         period = b(Add, b(Reshape, b(Shape, self, start=1, end=2), vector(b, [])), one)
         indices[0] = b(Mod, indices[0], period)
     on = b(Equal, indices[0], indices[1])
     for place in indices[2:]:
         on = b(And, on, b(Equal, indices[0], place))
-    return b(Where, on, b.like(self, number(fill_value)), self)
+    return b(Where, on, b.like(self, scalar_of(fill_value)), self)

@@ -1,4 +1,4 @@
-"""Gradients that exported programs compute: those of the core set, each the transpose of what it is the gradient of."""
+"""Backward operators of the Core ATen set in exported programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import reserve
-from graphport.formats.pytorch.rules.binding import integers, length, number, vector
+from graphport.formats.pytorch.rules.binding import integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.convolution import conv, conv_transpose
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.ir.graph import Value
@@ -26,22 +26,22 @@ Gradients = tuple[Value | None, ...]
 
 
 def _requested_gradients(mask: Any) -> list[bool]:
-    return [bool(number(each)) for each in mask]
+    return [bool(scalar_of(each)) for each in mask]
 
 
 @aten("aten.embedding_dense_backward", by_position=False)
 def embedding_gradient(
     b: Builder, grad_output: Value, indices: Value, num_weights: Any, padding_idx: Any, scale_grad_by_freq: Any
 ) -> Value:
-    """Rows added up at their places, none at the place that stands for padding."""
-    count, padding = int(number(num_weights)), int(number(padding_idx))
+    """Gradient of an embedding table: sum the rows by index, except those of the padding index."""
+    count, padding = int(scalar_of(num_weights)), int(scalar_of(padding_idx))
     reserve(count)
     width = b(Shape, grad_output, start=-1)
     rows = b(Reshape, grad_output, b(Concat, vector(b, [-1]), width, axis=0))
     positions = b(Reshape, as_int64(b, indices), vector(b, [-1, 1]))
     rows = b(Where, b(Equal, positions, b.like(positions, padding)), b.like(rows, 0), rows)
     zero = b.like(rows, 0)
-    if number(scale_grad_by_freq):
+    if scalar_of(scale_grad_by_freq):
         ones = b(Expand, b.like(rows, 1), b(Shape, positions, start=0, end=1))
         counts = b(ScatterND, b(Expand, zero, vector(b, [count])), positions, ones, reduction="add")
         rows = b(Div, rows, b(Gather, counts, positions))
@@ -55,7 +55,7 @@ def embedding_gradient(
     by_position=False,
 )
 def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Value) -> Value:
-    """What comes of each window, at the place of its maximum."""
+    """Gradient of max pooling: scatter the gradients to the indices of the maxima."""
     rank, shape = len(b.dims(self)), b(Shape, self)
     flat = b(Concat, b(Shape, self, end=rank - 2), vector(b, [-1]), axis=0)
     planes = b(Reshape, b(Expand, b.like(self, 0), shape), flat)
@@ -64,7 +64,7 @@ def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Valu
 
 
 def _transpose_window_means(b: Builder, grad: Value, x: Value, shares: Sequence[np.ndarray[Any, Any]]) -> Value:
-    """The transpose of means over windows, which go apart by axes: `shares` are windows by entries."""
+    """Transpose of a separable mean over windows; `shares` are matrices [windows, elements] by axis."""
     dtype = dtype_of(x)
     rows, columns = (b.constant(each.astype(dtype.numpy), dtype) for each in (shares[0].T, shares[1]))
     return b(MatMul, b(MatMul, rows, grad), columns)
@@ -97,7 +97,7 @@ def avg_pool_gradient(
 ) -> Value:
     kernel, pads = integers(kernel_size, 2), integers(padding, 2)
     strides = integers(stride, 2) if stride else kernel
-    divisor = number(divisor_override)
+    divisor = scalar_of(divisor_override)
     shares: list[np.ndarray[Any, Any]] = []
     for axis, k, step, pad in zip((-2, -1), kernel, strides, pads, strict=True):
         count, windows = length(b.dims(self), axis), length(b.dims(grad_output), axis)
@@ -107,7 +107,7 @@ def avg_pool_gradient(
             begin = place * step - pad
             end = min(begin + k, count + pad)
             start, stop = max(begin, 0), min(end, count)
-            size = end - begin if number(count_include_pad) else stop - start
+            size = end - begin if scalar_of(count_include_pad) else stop - start
             found[place, start:stop] = 1 if divisor is not None else 1 / size
         shares.append(found)
     found = _transpose_window_means(b, grad_output, self, shares)
@@ -127,14 +127,14 @@ def convolution_gradient(
     groups: Any,
     output_mask: Any,
 ) -> Gradients:
-    """Of the input, by the convolution the other way; of the weight, by one of both operands; of the bias, a sum."""
+    """Gradients of a convolution: input by the transposed convolution, weight by a convolution, bias by a sum."""
     rank = len(b.dims(weight))
     kernel = [length(b.dims(weight), axis) for axis in range(2, rank)]
     strides, pads, gaps = (integers(each, rank - 2) for each in (stride, padding, dilation))
     of_input, of_weight, of_bias = _requested_gradients(output_mask)
     sizes = zip(range(2, rank), kernel, strides, pads, gaps, strict=True)
     found: list[Value | None] = [None, None, None]
-    if of_input and number(transposed):
+    if of_input and scalar_of(transposed):
         found[0] = conv(b, grad_output, weight, None, strides, pads, gaps, groups)
     elif of_input:
         rest = [
@@ -143,8 +143,8 @@ def convolution_gradient(
         ]
         found[0] = conv_transpose(b, grad_output, weight, None, strides, pads, rest, groups, gaps)
     if of_weight:
-        large, small = (grad_output, input) if number(transposed) else (input, grad_output)
-        found[1] = _kernel(b, large, small, kernel, strides, pads, gaps, int(number(groups)))
+        large, small = (grad_output, input) if scalar_of(transposed) else (input, grad_output)
+        found[1] = _kernel(b, large, small, kernel, strides, pads, gaps, int(scalar_of(groups)))
     if of_bias:
         found[2] = b(ReduceSum, grad_output, vector(b, [0, *range(2, rank)]), keepdims=0)
     return tuple(found)
@@ -160,7 +160,7 @@ def _kernel(
     gaps: tuple[int, ...],
     groups: int,
 ) -> Value:
-    """A convolution over the batch: channels of a group are the batch, and steps and gaps change places."""
+    """Gradient of the kernel: a convolution with batch and channels transposed, strides and dilations swapped."""
     dims, rank = b.dims(large), len(b.dims(large))
     spatial = [length(dims, axis) for axis in range(2, rank)]
     each = length(dims, 1) // groups
@@ -175,7 +175,7 @@ def _kernel(
 
 
 def _centered(b: Builder, grad: Value, scaled: Value, inverse: Value, axes: Value) -> Value:
-    """The gradient of a normalized input: what is left of `grad` without its mean and its part along the input."""
+    """Gradient of x̂ = (x - mean) * inverse: inverse * (grad - mean(grad) - x̂ * mean(grad * x̂))."""
     along = b(Mul, scaled, b(ReduceMean, b(Mul, grad, scaled), axes))
     return b(Mul, inverse, b(Sub, b(Sub, grad, b(ReduceMean, grad, axes)), along))
 
@@ -216,7 +216,7 @@ def group_norm_gradient(
     group: Any,
     output_mask: Any,
 ) -> Gradients:
-    rank, groups = len(b.dims(input)), int(number(group))
+    rank, groups = len(b.dims(input)), int(scalar_of(group))
     shape = b(Shape, input)
     split = b(Concat, b(Shape, input, end=1), vector(b, [groups, -1]), axis=0)
     behind = vector(b, [2])

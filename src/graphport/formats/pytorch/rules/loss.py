@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import number, vector
+from graphport.formats.pytorch.rules.binding import scalar_of, vector
 from graphport.formats.pytorch.rules.overloads import ROWS, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -23,7 +23,7 @@ _MEAN, _SUM = 1, 2
 
 
 def _reduced(b: Builder, x: Value, reduction: Any) -> Value:
-    kind = int(number(reduction))
+    kind = int(scalar_of(reduction))
     return x if kind not in (_MEAN, _SUM) else b(ReduceMean if kind == _MEAN else ReduceSum, x, keepdims=0)
 
 
@@ -37,15 +37,15 @@ def cross_entropy(
     ignore_index: Any = -100,
     label_smoothing: Any = 0.0,
 ) -> Value:
-    """Of classes, or of a share for each class; smoothed labels give some of it to all classes alike."""
+    """Cross entropy of class indices or class probabilities; label smoothing mixes in the uniform distribution."""
     rank = len(b.dims(self))
     axis = 0 if rank == 1 else 1
     scores = b(LogSoftmax, self, axis=axis)
-    smoothing = float(number(label_smoothing))
+    smoothing = float(scalar_of(label_smoothing))
     if dtype_of(target).is_floating:
-        return _loss_of_probabilities(b, scores, target, weight, int(number(reduction)), smoothing, axis)
+        return _loss_of_probabilities(b, scores, target, weight, int(scalar_of(reduction)), smoothing, axis)
     place = vector(b, [axis])
-    ignored = b(Equal, target, b.like(target, int(number(ignore_index))))
+    ignored = b(Equal, target, b.like(target, int(scalar_of(ignore_index))))
     classes = b(Where, ignored, b.like(target, 0), target)
     picked = b(Squeeze, b(GatherElements, scores, b(Unsqueeze, classes, place), axis=axis), place)
     share = cast(b, b(Not, ignored), dtype_of(self))
@@ -57,7 +57,7 @@ def cross_entropy(
         count = b.dims(self)[axis]
         part = b.like(loss, smoothing / int(count)) if isinstance(count, int) else b.like(loss, smoothing)
         loss = b(Add, b(Mul, loss, b.like(loss, 1 - smoothing)), b(Mul, smooth, part))
-    if int(number(reduction)) == _MEAN:
+    if int(scalar_of(reduction)) == _MEAN:
         return b(Div, b(ReduceSum, loss, keepdims=0), b(ReduceSum, each, keepdims=0))
     return _reduced(b, loss, reduction)
 
@@ -87,7 +87,7 @@ def cosine_embedding_loss(
 ) -> Value:
     found = PNNX.read("F.cosine_similarity", b, input1, input2, len(b.dims(input1)) - 1, 1e-8)
     zero = b.like(found, 0)
-    hinge = b(Max, b(Sub, found, b.like(found, float(number(margin)))), zero)
+    hinge = b(Max, b(Sub, found, b.like(found, float(scalar_of(margin)))), zero)
     near = b(Sub, b.like(found, 1), found)
     sign = cast(b, target, dtype_of(found))
     chosen = b(Where, b(Greater, sign, zero), near, b(Where, b(Equal, sign, b.like(sign, -1)), hinge, zero))
@@ -101,13 +101,13 @@ ROWS.lower("aten.triplet_margin_loss -> aten::triplet_margin_loss")
 def poisson_nll_loss(
     b: Builder, input: Value, target: Value, log_input: Any, full: Any, eps: Any, reduction: Any
 ) -> Value:
-    """`exp(x) - t x`, or `x - t log x`; in full with Stirling's approximation of what depends on the target."""
+    """Poisson loss: exp(x) - t * x, or x - t * log(x); `full` adds Stirling's approximation of log(t!)."""
     x, t = promoted(b, input, target)
-    if number(log_input):
+    if scalar_of(log_input):
         loss = b(Sub, b(Exp, x), b(Mul, t, x))
     else:
-        loss = b(Sub, x, b(Mul, t, b(Log, b(Add, x, b.like(x, float(number(eps)))))))
-    if number(full):
+        loss = b(Sub, x, b(Mul, t, b(Log, b(Add, x, b.like(x, float(scalar_of(eps)))))))
+    if scalar_of(full):
         term = b(
             Add, b(Sub, b(Mul, t, b(Log, t)), t), b(Mul, b(Log, b(Mul, t, b.like(t, 2 * math.pi))), b.like(t, 0.5))
         )

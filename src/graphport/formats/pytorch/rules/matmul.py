@@ -1,10 +1,10 @@
-"""Products of matrices in exported programs."""
+"""Matrix products in exported programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import number, vector
+from graphport.formats.pytorch.rules.binding import scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_masks import diagonal_of
 from graphport.formats.pytorch.rules.functions.matmul import matrix_power, vander
 from graphport.formats.pytorch.rules.functions.reduction_norms import matrix_norm
@@ -29,7 +29,7 @@ def det(b: Builder, self: Any = None, A: Any = None) -> Any:
 
 
 def _is_small(b: Builder, x: Value) -> bool:
-    """Whether the minors of each matrix can be written out."""
+    """Whether matrices are small enough for the adjugate formula."""
     rows = b.dims(x, at_least=1)[-1]
     return isinstance(rows, int) and rows <= MAX_ROWS
 
@@ -41,7 +41,7 @@ def _inverse(b: Builder, x: Value) -> Value:
 @aten("aten.linalg_inv_ex", by_position=False)
 @aten("aten.inverse", "aten.linalg_inv")
 def inv(b: Builder, self: Any = None, A: Any = None, check_errors: Any = False) -> Any:
-    """A matrix without one gives infinite numbers, where PyTorch stops."""
+    """Matrix inverse; infinite for a singular matrix, for which PyTorch raises an error."""
     del check_errors
     x: Value = self if self is not None else A
     y = _inverse(b, x)
@@ -50,7 +50,7 @@ def inv(b: Builder, self: Any = None, A: Any = None, check_errors: Any = False) 
 
 @aten("aten.linalg_solve", "aten.linalg_solve_ex", "aten._linalg_solve_ex")
 def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = False) -> Any:
-    """`A⁻¹ B`; `B` is a vector for each matrix where it has an axis less."""
+    """A⁻¹ B; B is a batch of vectors if its rank is one less."""
     del check_errors
     if any(b.wants(place) for place in range(2, b.count)):
         message = "the LU factors of the matrix are used"
@@ -58,9 +58,9 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     is_vector = len(b.dims(B)) == 1 or (len(b.dims(B)) + 1 == len(b.dims(A)) and b.dims(B) == b.dims(A)[:-1])
     right = b(Unsqueeze, B, vector(b, [-1])) if is_vector else B
     if _is_small(b, A):
-        y = b(MatMul, inverted(b, A), right) if number(left) else b(MatMul, right, inverted(b, A))
+        y = b(MatMul, inverted(b, A), right) if scalar_of(left) else b(MatMul, right, inverted(b, A))
     else:
-        y = solved(b, A, right) if number(left) else transposed(b, solved(b, transposed(b, A), transposed(b, right)))
+        y = solved(b, A, right) if scalar_of(left) else transposed(b, solved(b, transposed(b, A), transposed(b, right)))
     y = b(Squeeze, y, vector(b, [-1])) if is_vector else y
     return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
@@ -84,7 +84,7 @@ def slogdet(b: Builder, self: Any = None, A: Any = None) -> Any:
 
 @aten("aten.inner")
 def inner(b: Builder, self: Value, other: Value) -> Value:
-    """Every row of one with every row of the other."""
+    """Inner products over the last axes of both tensors."""
     rank = len(b.dims(other))
     if not rank or not b.dims(self):
         return b(Mul, self, other)
@@ -99,14 +99,14 @@ def inner(b: Builder, self: Value, other: Value) -> Value:
 
 @aten("aten.linalg_matrix_power", "aten.matrix_power")
 def powers(b: Builder, self: Value, n: Any) -> Value:
-    """Of the inverse where `n` is below 0."""
-    count = int(number(n))
+    """Matrix power; of the inverse if `n` is negative."""
+    count = int(scalar_of(n))
     return matrix_power(b, self, count) if count >= 0 else matrix_power(b, _inverse(b, self), -count)
 
 
 @aten("aten.linalg_cond")
 def cond(b: Builder, self: Value, p: Any = None) -> Value:
-    """The norm of each matrix times that of its inverse."""
+    """Condition number: norm of the matrix times norm of its inverse."""
     if p is None or p in (2, -2, "nuc"):
         return iterated("singular values")(b)
     return b(Mul, matrix_norm(b, self, p), matrix_norm(b, _inverse(b, self), p))
@@ -114,5 +114,5 @@ def cond(b: Builder, self: Value, p: Any = None) -> Value:
 
 @aten("aten.linalg_vander")
 def linalg_vander(b: Builder, x: Value, N: Any = None) -> Value:
-    """Columns of powers, from 0 on."""
+    """Vandermonde matrix with ascending powers from 0."""
     return vander(b, x, N, increasing=True)

@@ -1,7 +1,7 @@
-"""Factors of matrices in exported programs, step by step: ONNX has an operator for determinants alone.
+"""Matrix factorizations in exported programs, unrolled over rows, because ONNX has no operator for them.
 
-Rows are counted when a program is converted, and each takes some operators: so many are written for small matrices.
-What is found by iterating until it is near enough (eigenvalues, singular values) has no number of steps.
+The number of rows must be static and small, because each row adds nodes. Iterative algorithms with data-dependent
+termination (eigenvalues, singular values) are not supported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import number, vector
+from graphport.formats.pytorch.rules.binding import scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
@@ -28,14 +28,14 @@ from graphport.ops.pages.reduction import ArgMax, ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Shape
 
 LARGEST = 32
-"""Rows of the largest matrix that is taken apart."""
+"""Maximum rows of a factorized matrix."""
 
 
 def _rows(b: Builder, x: Value) -> tuple[int, int]:
-    """How many rows and columns each matrix has.
+    """Return the numbers of rows and columns.
 
     Raises:
-        UnsupportedError: they are not known, or more than operators are written for.
+        UnsupportedError: they are not static, or exceed the limit.
     """
     rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
     if not 0 < max(rows, columns) <= LARGEST or not min(rows, columns):
@@ -53,7 +53,7 @@ def _square(b: Builder, x: Value) -> int:
 
 
 def transposed(b: Builder, x: Value) -> Value:
-    """Each matrix with rows for columns."""
+    """Transpose the last two axes."""
     rank = len(b.dims(x))
     return moved(b, x, [*range(rank - 2), rank - 1, rank - 2])
 
@@ -71,7 +71,7 @@ def _joined(b: Builder, parts: Sequence[Value | None], axis: int = -2) -> Value:
 
 
 def _identity(b: Builder, x: Value, rows: int) -> Value:
-    """A matrix of ones in the diagonal for each matrix of `x`."""
+    """Return an identity matrix for each matrix of `x`."""
     eye = b.constant(np.eye(rows), dtype_of(x))
     rank = len(b.dims(x))
     if rank == 2:
@@ -80,7 +80,7 @@ def _identity(b: Builder, x: Value, rows: int) -> Value:
 
 
 def solved(b: Builder, a: Value, right: Value) -> Value:
-    """`a⁻¹ right`, by the largest entry of each column in turn, as PyTorch does it."""
+    """a⁻¹ right, by Gaussian elimination with partial pivoting, like PyTorch."""
     n = _square(b, a)
     if dtype_of(a) is not dtype_of(right):
         message = "the matrices have different element types"
@@ -116,7 +116,7 @@ def inverse(b: Builder, a: Value) -> Value:
 
 @aten("aten.linalg_cholesky", "aten.linalg_cholesky_ex", "aten.cholesky")
 def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = False) -> Any:
-    """The lower factor, or the upper one; of a matrix without one no numbers, where PyTorch stops."""
+    """Cholesky factor, lower or upper; NaN if the matrix is not positive definite (PyTorch raises an error)."""
     del check_errors
     n = _square(b, self)
     rank = len(b.dims(self))
@@ -131,17 +131,17 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
             below = _slice_matrix(b, column, (1, None))
             rest = b(Sub, _slice_matrix(b, rest, (1, None), (1, None)), b(Mul, below, transposed(b, below)))
     y = _joined(b, columns, axis=-1)
-    y = transposed(b, y) if number(upper) else y
+    y = transposed(b, y) if scalar_of(upper) else y
     return y if b.count == 1 else (y, in_order(b, self))
 
 
 def in_order(b: Builder, x: Value) -> Value:
-    """That nothing went wrong, for each matrix."""
+    """Return the `info` result: 0 (success) for each matrix."""
     return b(Expand, b.constant(0, DType.INT32), b(Shape, x, end=len(b.dims(x)) - 2))
 
 
 def triangular(b: Builder, a: Value, right: Value, *, is_upper: bool, is_unit: bool = False) -> Value:
-    """`a⁻¹ right` of the upper or lower triangle of `a`, row by row."""
+    """a⁻¹ right for the upper or lower triangle of `a`, by substitution."""
     n = _square(b, a)
     rows: list[Value] = []
     for k in reversed(range(n)) if is_upper else range(n):
@@ -158,8 +158,8 @@ def triangular(b: Builder, a: Value, right: Value, *, is_upper: bool, is_unit: b
 def solve_triangular(
     b: Builder, self: Value, B: Value, upper: Any, left: Any = True, unitriangular: Any = False
 ) -> Value:
-    is_upper, is_unit = bool(number(upper)), bool(number(unitriangular))
-    if number(left):
+    is_upper, is_unit = bool(scalar_of(upper)), bool(scalar_of(unitriangular))
+    if scalar_of(left):
         return triangular(b, self, B, is_upper=is_upper, is_unit=is_unit)
     return transposed(b, triangular(b, transposed(b, self), transposed(b, B), is_upper=not is_upper, is_unit=is_unit))
 
@@ -168,17 +168,17 @@ def solve_triangular(
 def triangular_solve(
     b: Builder, self: Value, A: Value, upper: Any = True, transpose: Any = False, unitriangular: Any = False
 ) -> Any:
-    is_upper, a = bool(number(upper)), A
-    if number(transpose):
+    is_upper, a = bool(scalar_of(upper)), A
+    if scalar_of(transpose):
         is_upper, a = not is_upper, transposed(b, A)
-    return triangular(b, a, self, is_upper=is_upper, is_unit=bool(number(unitriangular))), A
+    return triangular(b, a, self, is_upper=is_upper, is_unit=bool(scalar_of(unitriangular))), A
 
 
 @aten("aten._cholesky_solve_helper", by_position=False)
 @aten("aten.cholesky_solve")
 def cholesky_solve(b: Builder, self: Value, input2: Any = None, upper: Any = False, A: Any = None) -> Value:
     factor = input2 if input2 is not None else A
-    lower = transposed(b, factor) if number(upper) else factor
+    lower = transposed(b, factor) if scalar_of(upper) else factor
     return triangular(b, transposed(b, lower), triangular(b, lower, self, is_upper=False), is_upper=True)
 
 
@@ -190,7 +190,7 @@ def cholesky_inverse(b: Builder, self: Value, upper: Any = False) -> Value:
 @aten("aten.qr", by_position=False)
 @aten("aten.linalg_qr")
 def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some: Any = True) -> Any:
-    """By reflections, with the signs of LAPACK, which PyTorch asks."""
+    """QR decomposition by Householder reflections with LAPACK's signs, like PyTorch."""
     x: Value = self if self is not None else A
     rows, columns = _rows(b, x)
     count = min(rows, columns)
@@ -202,7 +202,7 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
         square = b(ReduceSum, b(Mul, rest, rest), vector(b, [-2]), keepdims=1)
         size = b(Sqrt, b(Add, b(Mul, first, first), square))
         beta = b(Where, b(Less, first, zero), size, b(Neg, size))
-        # A column that has nothing below its first entry is left as it is.
+        # A column of zeros below the diagonal is not reflected.
         is_done = b(Equal, square, zero)
         v = b(Concat, b(Where, is_done, zero, one), b(Div, rest, b(Where, is_done, one, b(Sub, first, beta))), axis=-2)
         length = b(ReduceSum, b(Mul, v, v), vector(b, [-2]), keepdims=1)
@@ -217,14 +217,14 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
     r = b(Where, b.constant(np.tri(rows, columns, -1).astype(np.bool_)), zero, r)
     if mode == "r":
         return b(Expand, zero, vector(b, [0])), _slice_matrix(b, r, (0, count))
-    if mode == "complete" or not number(some):
+    if mode == "complete" or not scalar_of(some):
         return q, r
     return _slice_matrix(b, q, (0, None), (0, count)), _slice_matrix(b, r, (0, count))
 
 
 def iterated(what: str) -> Refusal:
-    """What has no number of steps."""
-    return Refusal(f"{what} are found by iterating until they are near enough, for which no format has an operator")
+    """Return the refusal of an iterative algorithm."""
+    return Refusal(f"{what} require an iterative algorithm, for which no format has an operator")
 
 
 _SINGULAR = ("linalg_svd", "_linalg_svd", "linalg_svdvals", "svd", "linalg_pinv", "pinverse", "linalg_lstsq")

@@ -27,7 +27,7 @@ def lift_matmul(b: Builder, x: Value, y: Value) -> Value:
 
 @GemmView.lift(DIALECT)
 def lift_gemm(b: Builder, op: GemmView) -> Value:
-    """`aten.linear` where the second matrix is transposed, else `aten.addmm`."""
+    """Export Gemm as `aten.linear` if the second matrix is transposed, else as `aten.addmm`."""
     if dtype_of(op.a) in _UNSIGNED:
         message = f"PyTorch has no matrix product of {dtype_of(op.a)}"
         raise UnsupportedError(message)

@@ -1,4 +1,4 @@
-"""Normalizations of exported programs, composite and taken apart."""
+"""Normalizations of exported programs, composite and decomposed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import integers, number, vector
+from graphport.formats.pytorch.rules.binding import integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.normalization import smallest
 from graphport.formats.pytorch.rules.overloads import ROWS, aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -24,7 +24,7 @@ Answer = tuple[Value, ...]
 batch_norm, group_norm, layer_norm, rms_norm = (
     partial(PNNX.read, f"F.{name}") for name in ("batch_norm", "group_norm", "layer_norm", "rms_norm")
 )
-"""What PNNX's functions make, whose arguments are the same."""
+"""Import rules shared with PNNX, whose arguments are equal."""
 
 
 def _cast_half_to_float32(b: Builder, x: Value) -> Value:
@@ -32,14 +32,14 @@ def _cast_half_to_float32(b: Builder, x: Value) -> Value:
 
 
 def _moments(b: Builder, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> tuple[Value, Value]:
-    """The mean, and one over the standard deviation, as halves of a result that is mostly not read."""
+    """Return the mean and the reciprocal standard deviation, which most programs do not use."""
     keepdims = None if keeps else 0
     wide = _cast_half_to_float32(b, x)
     center = b(ReduceMean, wide, vector(b, axes))
     gap = b(Sub, wide, center)
     spread = b(ReduceMean, b(Mul, gap, gap), vector(b, axes), keepdims=keepdims)
     mean = center if keeps else b(ReduceMean, wide, vector(b, axes), keepdims=0)
-    return mean, b(Reciprocal, b(Sqrt, b(Add, spread, b.like(spread, float(number(eps))))))
+    return mean, b(Reciprocal, b(Sqrt, b(Add, spread, b.like(spread, float(scalar_of(eps))))))
 
 
 def _completed(b: Builder, y: Value, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> Any:
@@ -49,7 +49,7 @@ def _completed(b: Builder, y: Value, x: Value, axes: list[int], eps: Any, *, kee
 
 
 def _layer_norm(b: Builder, x: Value, shape: Any, weight: Value | None, bias: Value | None, eps: Any) -> Value:
-    """With weights of another element type, in theirs."""
+    """Layer normalization, computed in the element type of the weights if it differs."""
     kind = dtype_of(x)
     given = next((dtype_of(each) for each in (weight, bias) if each is not None), kind)
     if given is kind:
@@ -84,13 +84,13 @@ def native_layer_norm(
 def fused_rms_norm(
     b: Builder, input: Value, normalized_shape: Any, weight: Value | None = None, eps: Any = None
 ) -> Any:
-    """With what the entries are multiplied by, which training reads."""
+    """RMS normalization; the second result, for training, is the reciprocal root mean square."""
     y = rms_norm(b, input, normalized_shape, weight, eps)
     if b.count == 1 or not b.wants(1):
         return (y, None)[: b.count]
     axes = vector(b, range(-len(integers(normalized_shape)), 0))
     mean = b(ReduceMean, b(Mul, input, input), axes)
-    least = float(number(eps)) if eps is not None else smallest(b, input)
+    least = float(scalar_of(eps)) if eps is not None else smallest(b, input)
     return y, b(Reciprocal, b(Sqrt, b(Add, mean, b.like(mean, least))))
 
 
@@ -107,7 +107,7 @@ def native_group_norm(
     eps: Any,
 ) -> Any:
     del N, C, HxW
-    groups = int(number(group))
+    groups = int(scalar_of(group))
     y = group_norm(b, input, groups, weight, bias, eps)
     if not any(b.wants(place) for place in range(1, b.count)):
         return (y, *[None] * (b.count - 1)) if b.count > 1 else y
@@ -130,7 +130,7 @@ def batch_norm_inference(
     y = batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
     if b.count == 1:
         return y
-    # What it saves for a backward pass has no elements.
+    # Results saved for the backward pass are empty.
     empty = b.constant(np.zeros(0), DType.FLOAT32)
     return (y, *[empty] * (b.count - 1))
 
@@ -138,14 +138,14 @@ def batch_norm_inference(
 def trained(
     b: Builder, x: Value, weight: Value | None, bias: Value | None, eps: Any
 ) -> tuple[Value, Value, Value, Value]:
-    """Normalized by the statistics of the batch: the result, the mean, the variance, and one over the deviation."""
+    """Batch normalization in training mode: return result, mean, variance, and reciprocal standard deviation."""
     rank = len(b.dims(x))
     axes = [axis for axis in range(rank) if axis != 1]
     wide = _cast_half_to_float32(b, x)
     center = b(ReduceMean, wide, vector(b, axes))
     gap = b(Sub, wide, center)
     variance = b(ReduceMean, b(Mul, gap, gap), vector(b, axes))
-    inverse = b(Reciprocal, b(Sqrt, b(Add, variance, b.like(variance, float(number(eps))))))
+    inverse = b(Reciprocal, b(Sqrt, b(Add, variance, b.like(variance, float(scalar_of(eps))))))
     y = b(Mul, gap, inverse)
     shape = vector(b, [-1, *[1] * (rank - 2)])
     y = y if weight is None else b(Mul, y, b(Reshape, _cast_half_to_float32(b, weight), shape))
@@ -164,7 +164,7 @@ def batch_norm_without_statistics(
     return (y, mean, inverse)[: b.count] if b.count > 1 else y
 
 
-# What the running statistics become is written into them before a graph comes here.
+# Updates of the running statistics have been converted by functionalization.
 ROWS.lower("""
 aten._native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)
     -> training: aten._native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps)
@@ -184,8 +184,8 @@ def batch_norm_functional(
     momentum: Any,
     eps: Any,
 ) -> Any:
-    """With the running statistics after this batch behind the usual results."""
-    if not number(training):
+    """Batch normalization that also returns the updated running statistics."""
+    if not scalar_of(training):
         y = batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
         empty = b.constant(np.zeros(0), DType.FLOAT32)
         return y, empty, empty, running_mean, running_var
@@ -197,7 +197,7 @@ def batch_norm_functional(
 def running(
     b: Builder, x: Value, mean: Value, variance: Value, running_mean: Value, running_var: Value, momentum: Any
 ) -> tuple[Value, Value]:
-    """Running statistics after a batch: the variance of a sample, which is divided by one less than its count."""
+    """Return the updated running statistics; the batch variance is unbiased (divided by count - 1)."""
     channels = b(Shape, x, start=1, end=2)
     count = cast(b, b(Div, b(Size, x), channels), dtype_of(variance))
     sample = b(Div, b(Mul, variance, count), b(Sub, count, b.like(count, 1)))
@@ -205,8 +205,8 @@ def running(
 
 
 def _moved(b: Builder, old: Value, new: Value, momentum: Any) -> Value:
-    """A running average after one more number, which has the share `momentum`."""
-    share = float(number(momentum))
+    """(1 - momentum) * old + momentum * new."""
+    share = float(scalar_of(momentum))
     return b(Add, b(Mul, old, b.like(old, 1 - share)), b(Mul, cast(b, new, dtype_of(old)), b.like(old, share)))
 
 
@@ -220,7 +220,7 @@ def instance_norm_statistics(
     running_var: Value,
     momentum: Any,
 ) -> tuple[Value, Value]:
-    """Running statistics after a batch of which each entry is normalized by itself: by the means over the entries."""
+    """Return the updated running statistics of instance normalization: batch means of the per-sample statistics."""
     del weight, bias
     wide = _cast_half_to_float32(b, input)
     axes = vector(b, list(range(2, len(b.dims(input)))))
@@ -246,21 +246,25 @@ def aten_batch_norm(
     cudnn_enabled: Any = None,
 ) -> Value:
     del momentum, cudnn_enabled
-    if number(training) or running_mean is None or running_var is None:
+    if scalar_of(training) or running_mean is None or running_var is None:
         return trained(b, input, weight, bias, eps)[0]
     return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
 
 
 @aten("aten._weight_norm")
 def weight_norm(b: Builder, v: Value, g: Value, dim: Any = 0) -> Value:
-    """`g v / |v|`, with the length over all axes but one."""
+    """Weight normalization: g * v / |v| with the norm over all axes except `dim`."""
     return weight_norm_interface(b, v, g, dim)[0]
 
 
 @aten("aten._weight_norm_interface")
 def weight_norm_interface(b: Builder, v: Value, g: Value, dim: Any = 0) -> tuple[Value, Value]:
-    """The lengths, too."""
+    """Weight normalization that also returns the norms."""
     rank = len(b.dims(v))
-    axes = [axis for axis in range(rank) if axis != int(number(dim)) % rank] if number(dim) != -1 else list(range(rank))
+    axes = (
+        [axis for axis in range(rank) if axis != int(scalar_of(dim)) % rank]
+        if scalar_of(dim) != -1
+        else list(range(rank))
+    )
     size = b(Sqrt, b(ReduceSum, b(Mul, v, v), vector(b, axes)))
     return b(Mul, v, b(Div, g, size)), size

@@ -19,7 +19,7 @@ _EPSILON_OF_VARIANCE = 1e-9
 
 @BatchNormalizationView.lift(DIALECT)
 def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...]:
-    """With running statistics one operator; in training mode the statistics of the batch."""
+    """Export BatchNormalization as one operator; in training mode with the statistics of the batch."""
     parameters = [op.scale, op.b, op.input_mean, op.input_var]
     if not op.training_mode:
         wide = _widest(b, op.x, *parameters)
@@ -63,7 +63,7 @@ def lift_group_normalization(
 
 
 def _trailing(b: Builder, x: Value, axis: int) -> tuple[int, ...] | None:
-    """The sizes from an axis on, if they are known."""
+    """Return the sizes from an axis on if they are static, else `None`."""
     dims = b.dims(x)
     found = tuple(dim for dim in dims[axis % len(dims) :] if isinstance(dim, int))
     return found if len(found) == len(dims) - axis % len(dims) else None
@@ -71,7 +71,7 @@ def _trailing(b: Builder, x: Value, axis: int) -> tuple[int, ...] | None:
 
 @LayerNormalizationView.lift(DIALECT)
 def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...]:
-    """One operator where the parameters have the shape of the normalized axes, else its formula."""
+    """Export LayerNormalization as one operator if the parameters have the normalized shape, else as its formula."""
     shape = _trailing(b, op.x, op.axis)
     parameters = [op.scale] if op.b is None else [op.scale, op.b]
     own = dtype_of(op.x)
@@ -104,7 +104,7 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Value:
 
 @LRN.lift(DIALECT)
 def lift_lrn(b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
-    """Means of squares over neighboring channels, pooled along the channels of a flat tensor."""
+    """Export LRN: mean of squares over neighbouring channels by average pooling of a reshaped tensor."""
     flat = aten(b, "reshape", aten(b, "mul.Tensor", x, x), (size_of(b, x, 0), 1, size_of(b, x, 1), -1))
     before = (size - 1) // 2
     bordered = aten(b, "constant_pad_nd", flat, (0, 0, before, size - 1 - before))
@@ -115,7 +115,7 @@ def lift_lrn(b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, b
 
 @LpNormalization.lift(DIALECT)
 def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value:
-    """Rows of zeros stay zero."""
+    """Export LpNormalization; vectors of zeros are unchanged."""
     norm = aten(b, "linalg_vector_norm", input, float(p), (axis,), True)
     is_zero = aten(b, "eq.Scalar", norm, 0)
     return aten(b, "div.Tensor", input, aten(b, "where.self", is_zero, aten(b, "ones_like", norm), norm))
@@ -123,7 +123,7 @@ def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 
 
 @MeanVarianceNormalization.lift(DIALECT)
 def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
-    """Source: ONNX's function body, whose deviation has 1e-9 added to it."""
+    """Export MeanVarianceNormalization.  Source: ONNX's function body, which adds 1e-9 to the standard deviation."""
     places = vector(b, list(axes))
     centered = b(Sub, x, b(ReduceMean, x, places))
     deviation = aten(b, "sqrt", b(ReduceMean, b(Mul, centered, centered), places))

@@ -1,8 +1,8 @@
-"""Targets of exported programs: `aten.add.Tensor`, a function of PyTorch with the overload that was called.
+"""Op types of exported programs with overloads (`aten.add.Tensor`): registration, views and fallbacks.
 
-Most of them are what PNNX calls `aten::add`, with the same arguments, and have no rule of their own: a word of this
-dialect without one is looked up there. Where overloads differ in what they mean, or arguments in what they are called,
-there is a rule for the overload, or for all that have none.
+Most of them equal PNNX's `aten::add` with equal arguments; an op type without a rule uses the rule of PNNX. If
+overloads differ in semantics or argument names, a rule for the overload, or for all overloads of the name, is
+registered here.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ Inverse = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A word whose results look at the numbers of its first operand.
+    """An op type whose results are views of the first operand.
 
-    `kind` is how numbers that are written into a result get back into the operand: they are it (`same`), `word` puts
-    them there (`slice`), they take its shape (`reshape`), `word` undoes it (`undo`, with arguments that `inverse` makes
-    of those of the view), all results together are it (`cat`, `stack`), or there is no way.
+    `kind` is how a write into a result is applied to the operand: replace it (`same`), write with the op type `word`
+    (`slice`), reshape (`reshape`), apply the inverse op type `word` with the arguments from `inverse` (`undo`),
+    concatenate or stack all results (`cat`, `stack`), or unsupported (`never`).
     """
 
     kind: Kind
     word: str | None = None
     inverse: Inverse | None = None
     doubt: Doubt | None = None
-    """When it looks: where the layout allows it, where that is contiguous, where the type stays, unless it trains."""
+    """The condition for a view instead of a copy: layout, contiguity, unchanged element type, or inference mode."""
 
 
 VIEWS: dict[str, View] = {}
-"""By word without overload."""
+"""Views by op type without overload."""
 FUNCTIONAL: dict[str, str] = {}
-"""Words that write into their operand and are not called like what they compute with an underscore behind."""
+"""Functional op types of in-place op types whose name is not the functional name with an underscore."""
 
 
 def aten(*words: str, ignores: Sequence[str] = (), by_position: bool = True) -> Callable[[Function], Function]:
-    """Register a function as the meaning of targets: `aten.max.dim`, or `aten.max` for every overload without a rule.
+    """Register an import rule for op types: `aten.max.dim`, or `aten.max` for all overloads without a rule.
 
-    As `emits` for PNNX: parameters have PyTorch's names, tensors are values, numbers are what they are in Python.
-    `by_position` says that the parameters are PyTorch's first ones in their order, of every overload that has a rule
-    of its own: then it is also the meaning of PNNX's `aten::max`, whose operands have no names.
+    Parameters have PyTorch's names, as in `emits`; tensors are values, scalars are Python numbers. With `by_position`,
+    the parameters are PyTorch's first ones in order, and the rule also applies to PNNX's `aten::max`, whose operands
+    are unnamed.
     """
 
     def register(function: Function) -> Function:
@@ -76,7 +76,7 @@ def aten(*words: str, ignores: Sequence[str] = (), by_position: bool = True) -> 
 
 
 def _aliased(*words: str) -> Callable[[Function], Function]:
-    """Register words that mean what PNNX calls otherwise, of the same arguments."""
+    """Register op types that PNNX has under other names with equal arguments."""
 
     def register(rule: Function) -> Function:
         for word in words:
@@ -94,14 +94,14 @@ ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=aten, register_alias=_alias
 def view(
     *words: str, kind: Kind, word: str | None = None, inverse: Inverse | None = None, doubt: Doubt | None = None
 ) -> None:
-    """Declare words whose results look at the numbers of their first operand; see `View`."""
+    """Declare op types whose results are views of the first operand; see `View`."""
     for name in words:
         VIEWS[name] = View(kind, word, inverse, doubt)
 
 
 @dataclass(frozen=True, slots=True)
 class _WithoutLayout:
-    """A rule that is given no arguments about where numbers lie."""
+    """A rule without the arguments for device and memory layout."""
 
     rule: Callable[..., Any]
 
@@ -118,24 +118,24 @@ class _WithoutLayout:
 
 
 def without_layout(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """`rule`, given no arguments about where numbers lie."""
+    """Return `rule` without the arguments for device and memory layout."""
     return _WithoutLayout(rule)
 
 
 def base_of(word: str) -> str:
-    """A word without its overload: `aten.add` of `aten.add.Tensor`, `aten.add_` of `aten.add_.Tensor`."""
+    """Return an op type without its overload: `aten.add` for `aten.add.Tensor`, `aten.add_` for `aten.add_.Tensor`."""
     parts = word.split(".")
     return ".".join(parts[:2])
 
 
 def writes_first_operand(word: str) -> bool:
-    """Whether a word writes into its first operand."""
+    """Whether an op type writes into its first operand."""
     base = base_of(word)
     return (base.startswith(_SPACE) and base.endswith("_") and not base.endswith("__")) or base in FUNCTIONAL
 
 
 def functional(word: str) -> str:
-    """The word that computes what `word` writes into its operand."""
+    """Return the functional op type of an in-place op type."""
     base = base_of(word)
     own = FUNCTIONAL.get(base, base.removesuffix("_"))
     return own + word[len(base) :]
@@ -146,14 +146,14 @@ _COPY = "_copy"
 
 @cache
 def _fallback(word: str) -> Callable[..., Any] | None:
-    """The rule of a word that has none of its own: of all its overloads, of what it writes, or PNNX's."""
+    """Return the fallback rule of an op type: of the name without overload, of its functional form, or of PNNX."""
     prefix = COMPLEX if word.startswith(COMPLEX) else ""
     bare = word.removeprefix(COMPLEX)
     base = base_of(bare)
     name = base.removeprefix(_SPACE)
     own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}{LEFT}{name}") is not None
     if base.endswith(_COPY) and not own:
-        # A view that is copied at once is what the view is.
+        # `view_copy` computes the elements of the view.
         return registry.lowering(DIALECT, f"{prefix}{base.removesuffix(_COPY)}{bare[len(base) :]}")
     if base != bare and (rule := registry.lowering(DIALECT, f"{prefix}{base}")) is not None:
         return rule

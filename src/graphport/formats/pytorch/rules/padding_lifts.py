@@ -60,7 +60,7 @@ def lift_pad(b: Builder, op: PadView) -> Value:
 
 
 def _of_all_axes(b: Builder, pads: Value, axes: Value, rank: int) -> Value:
-    """Pads of computed axes as pads of all axes."""
+    """Scatter the pads of run-time axes to pads of all axes."""
     (count,) = sizes_of_static(b.dims(axes), "the number of axes")
     places = aten(b, "remainder.Scalar", cast(b, axes, DType.INT64), rank)
     own = cast(b, pads, DType.INT64)
@@ -75,7 +75,7 @@ _NAMES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
 def _by_torch(b: Builder, x: Value, mode: str, axis: int, pair: tuple[Size, Size]) -> Value:
-    """Padding of an axis whose length or padding is computed: it becomes the last of a tensor of rank 3."""
+    """Pad one axis with a run-time size or pad: move it to the last axis of a tensor of rank 3."""
     own = dtype_of(x)
     if any(isinstance(n, int) and n < 0 for n in pair) or own in _INEXACT:
         message = f"mode {mode} requires constant padding of an axis of constant size"
@@ -112,7 +112,7 @@ def _constant(b: Builder, op: PadView, pairs: dict[int, tuple[Size, Size]], rank
 
 @CenterCropPad.lift(DIALECT)
 def lift_center_crop_pad(b: Builder, input: Value, shape: Value, *, axes: tuple[int, ...] | None = None) -> Value:
-    """Negative padding cuts off; of an odd difference the end has one more."""
+    """Export CenterCropPad as Pad, which crops for negative pads; an odd difference adds one at the end."""
     rank = len(b.dims(input))
     places = tuple(range(rank)) if axes is None else tuple(axis % rank for axis in axes)
     wanted = elements_of(b, shape, input)
@@ -127,7 +127,7 @@ def lift_center_crop_pad(b: Builder, input: Value, shape: Value, *, axes: tuple[
 
 
 def _halves(b: Builder, size: Size, own: Size) -> tuple[Size, Size]:
-    """The difference of two sizes in two parts, the first rounded toward zero."""
+    """Split the difference of two sizes into pads for both ends, the first rounded toward zero."""
     if isinstance(size, int) and isinstance(own, int):
         more = size - own
         before = int(more / 2)

@@ -1,4 +1,4 @@
-"""Pools of exported programs: with indices, and what undoes them."""
+"""Pooling with indices and unpooling in exported programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ aten.adaptive_max_pool3d(self, output_size) -> F.adaptive_max_pool3d(self, integ
 
 
 def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Value:
-    """Each entry at its place in a plane of zeros."""
+    """Scatter elements by flat index into planes of zeros."""
     entries, is_added = batched(b, x, rank + 2)
     positions, _ = batched(b, indices, rank + 2)
     sizes = lengths(b, size)

@@ -48,7 +48,7 @@ def _window(b: Builder, op: MaxPoolView | AveragePoolView | LpPoolView) -> tuple
 
 @MaxPoolView.lift(DIALECT)
 def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...]:
-    """Padding that torch does not accept is a node of its own."""
+    """Export MaxPool; padding that torch does not support is a separate Pad."""
     slid, pairs = _window(b, op)
     own = dtype_of(op.x)
     x = op.x if own.is_floating else cast(b, op.x, DType.FLOAT32)
@@ -65,7 +65,7 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...]:
 
 
 def _with_ceil(b: Builder, x: Value, slid: Any, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Padding at the ends for the windows that are partly outside with `ceil_mode`."""
+    """Extend the padding at the ends for the partial windows of `ceil_mode`."""
     found: list[tuple[int, int]] = []
     for place, (p, q) in enumerate(pairs):
         n, m = b.dims(x)[2 + place], slid.lengths[place]
@@ -86,7 +86,7 @@ def _bordered(b: Builder, x: Value, pairs: list[tuple[int, int]], number: float)
 def _max_pool_with_indices(
     b: Builder, op: MaxPoolView, x: Value, pairs: list[tuple[int, int]], rest: tuple[Any, ...]
 ) -> tuple[Value, ...]:
-    """Indices there are those of one channel, in ONNX those of the whole tensor."""
+    """Export MaxPool with indices, which torch counts per channel and ONNX over the tensor."""
     dims = sizes(b.dims(op.x), "the shape of a pooled tensor with indices")
     is_even = rest[2] == tuple(p for p, _ in pairs) and all(p == q for p, q in pairs)
     if not is_even:
@@ -124,7 +124,7 @@ def _steps(dims: tuple[int, ...], *, is_row_major: bool) -> list[int]:
 
 @AveragePoolView.lift(DIALECT)
 def lift_average_pool(b: Builder, op: AveragePoolView) -> Value:
-    """Other windows than torch's are means by a convolution that counts its elements."""
+    """Export AveragePool; windows that torch does not support are convolutions divided by the element counts."""
     slid, pairs = _window(b, op)
     is_even = all(p == q and 2 * p <= k for (p, q), k in zip(pairs, op.kernel_shape, strict=True))
     is_plain = is_even and all(d == 1 for d in slid.dilations) and not op.ceil_mode
@@ -141,7 +141,7 @@ def _ones(b: Builder, op: AveragePoolView | LpPoolView, channels: int) -> Value:
     """Return a convolution kernel that sums windows of each channel.
 
     Raises:
-        UnsupportedError: a damaged file states a window that takes too much memory.
+        UnsupportedError: the kernel of a corrupt file exceeds the memory limit.
     """
     if channels * prod(op.kernel_shape) > _MAX_KERNEL_ELEMENTS:
         message = (
@@ -153,7 +153,7 @@ def _ones(b: Builder, op: AveragePoolView | LpPoolView, channels: int) -> Value:
 
 
 def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list[tuple[int, int]]) -> Value:
-    """Sums of windows over the number of elements that count."""
+    """Window sums by a convolution, divided by the number of averaged elements."""
     dims = b.dims(op.x)
     channels = dims[1]
     if isinstance(channels, Symbolic):
@@ -183,7 +183,7 @@ def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list
 
 @LpPoolView.lift(DIALECT)
 def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
-    """The root of a sum of powers."""
+    """Export LpPool: (Σ |x|^p)^(1/p)."""
     channels = b.dims(op.x)[1]
     if isinstance(channels, Symbolic):
         message = "the channel count is not constant"
@@ -213,7 +213,7 @@ def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value:
 
 @MaxUnpoolView.lift(DIALECT)
 def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Value:
-    """Elements are written at flat indices of the whole result."""
+    """Export MaxUnpool: scatter by flat indices into zeros."""
     shape = b.outcome.shape
     if shape is None:
         message = "the result shape is not constant"
@@ -221,7 +221,7 @@ def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Value:
     known = sizes(shape, "the shape of an unpooled tensor")
     index = op.i
     if op.output_shape is not None:
-        # Indices are those of the result without `output_shape`, which lies in its corner.
+        # Indices refer to the result without `output_shape`, which is its top-left corner.
         index = _in_larger(b, op, known)
     flat = aten(b, "full", (math.prod(known),), 0.0, dtype=dtype_of(op.x))
     written = aten(b, "scatter.src", flat, 0, reshaped(b, index, [-1]), reshaped(b, op.x, [-1]))

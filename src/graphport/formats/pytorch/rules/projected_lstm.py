@@ -1,4 +1,4 @@
-"""Long short-term memory whose hidden state is projected at every step, which ONNX has no operator for."""
+"""LSTM with projected hidden state (`proj_size`), for which ONNX has no operator."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def projected_lstm(
     cell: Value | None,
     direction: str | None,
 ) -> tuple[Value, Value, Value]:
-    """`y`, the last `h` and the last `c` of an LSTM with `h = P (o * tanh(c))`.
+    """Return y, the last h and the last c of an LSTM with h = P (o * tanh(c)).
 
-    The projected state is never needed between steps: `R h = (R P) (o * tanh(c))`. A state at the beginning, which has
-    been projected already, enters with the first step, as further features of its input.
+    R h = (R P) (o * tanh(c)), so an ONNX LSTM with recurrence weights R P computes the unprojected states. The initial
+    state is already projected; it is added as features of the first input.
 
     Shapes: x [S, N, I]; w [D, 4H, I]; r [D, 4H, Q]; bias [D, 8H]; p [D, Q, H]; state [D, N, Q]; cell [D, N, H].
     """
     ways, size = length(b.dims(p), 0), length(b.dims(p), 2)
     if state is not None:
         x, w = _entered(b, x, w, r, state, ways, is_reverse=direction == "reverse")
-    # A cell without a hidden state beside it is one beside zeros.
+    # An initial cell state without a hidden state implies a hidden state of zeros.
     given: list[Any] = [None, cell] if cell is not None else []
     inner = b(MatMul, r, p)
     y, last, end = b.results(LSTM, 3, x, w, inner, bias, None, *given, hidden_size=size, direction=direction)
@@ -45,7 +45,7 @@ def projected_lstm(
 def _entered(
     b: Builder, x: Value, w: Value, r: Value, state: Value, ways: int, *, is_reverse: bool
 ) -> tuple[Value, Value]:
-    """The input with a state for each direction as features of the step at which it begins; weights for them."""
+    """Append the initial state of each direction to the features of its first input; return input and weights."""
     steps, width = length(b.dims(x), 0), length(b.dims(r), 2)
     states = b.results(Split, ways, state, vector(b, [1] * ways), axis=0) if ways > 1 else (state,)
     blocks = b.results(Split, ways, r, vector(b, [1] * ways), axis=0) if ways > 1 else (r,)
@@ -60,6 +60,6 @@ def _entered(
 
 
 def with_direction(b: Builder, weights: list[Value]) -> Value:
-    """Weights of each direction, one behind another along an axis in front."""
+    """Stack the weights of all directions on a new axis 0."""
     front = [b(Unsqueeze, each, vector(b, [0])) for each in weights]
     return front[0] if len(front) == 1 else b(Concat, *front, axis=0)

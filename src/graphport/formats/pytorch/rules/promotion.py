@@ -1,4 +1,4 @@
-"""Operands of different element types as PyTorch brings them to a common one."""
+"""Type promotion of PyTorch."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _LARGEST = 2.0**127
 
 
 def cast(b: Builder, x: Value, dtype: DType) -> Value:
-    """`x` in another element type; itself where it has that."""
+    """Cast `x`; return it unchanged if it has the element type."""
     if isinstance(x.fact, TensorFact) and x.fact.dtype is dtype:
         return x
     if dtype.kind == "c":
         message = "cast to the complex type {dtype}"
         raise UnsupportedError(message)
     if dtype is DEFAULT and x.dtype is DType.FLOAT64:
-        known = scalar_of(x)
+        known = static_scalar(x)
         if known is not None and abs(known) < _LARGEST:
             return b.constant(known, dtype)
-    # Numbers too large for float8 become infinite or NaN.
+    # Overflow to float8 is infinite or NaN.
     return b(Cast, x, to=dtype, saturate=0 if dtype.is_floating and dtype.bits == 8 else None)
 
 
-def scalar_of(x: Value | Scalar | None) -> Scalar | None:
-    """Return the element of a rank-0 tensor, if known."""
+def static_scalar(x: Value | Scalar | None) -> Scalar | None:
+    """Return the element of a rank-0 tensor if it is static."""
     if not isinstance(x, Value):
         return x
     fact = x.fact
@@ -50,17 +50,17 @@ def scalar_of(x: Value | Scalar | None) -> Scalar | None:
 
 
 def operand_of(b: Builder, x: Value | Scalar, default: DType = DEFAULT) -> Operand:
-    """Return the operand as type promotion sees it: dtype, and whether it is a tensor, a scalar tensor or a number."""
+    """Return the promotion category of an operand: dtype, and tensor, rank-0 tensor or Python number."""
     if not isinstance(x, Value):
         return Operand(scalar_dtype(x, default), Priority.SCALAR, x)
     return Operand(dtype_of(x), Priority.TENSOR if b.dims(x) else Priority.ZERO_DIM)
 
 
 def common(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> DType:
-    """The element type that arithmetic on `operands` is done in; `default` is that of real numbers without a tensor.
+    """Return the promoted element type; `default` is the type of Python floats without a tensor operand.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: the types have no promotion.
     """
     try:
         return result_dtype([operand_of(b, x, default) for x in operands], default)
@@ -69,27 +69,27 @@ def common(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> D
 
 
 def tensor(b: Builder, x: Value | Scalar, dtype: DType) -> Value:
-    """A tensor or number as a tensor of `dtype`."""
+    """Convert a tensor or Python number to a tensor of `dtype`."""
     return cast(b, x, dtype) if isinstance(x, Value) else b.constant(x, dtype)
 
 
 def promoted(b: Builder, *operands: Value | Scalar, default: DType = DEFAULT) -> list[Value]:
-    """All of them in their common element type."""
+    """Cast all operands to their promoted element type."""
     dtype = common(b, *operands, default=default)
     return [tensor(b, x, dtype) for x in operands]
 
 
 def floating(b: Builder, x: Value) -> Value:
-    """`x`, or what it is as a real number."""
+    """Cast integers and booleans to float32; return floats unchanged."""
     dtype = dtype_of(x)
     return x if dtype.kind in "fc" else cast(b, x, DEFAULT)
 
 
 def computed(b: Builder, name: str, *operands: Value | Scalar, default: DType = DEFAULT) -> Value:
-    """A function of the expression language on operands of any types, as PyTorch computes it.
+    """Emit a function of the expression language with PyTorch's type promotion.
 
     Raises:
-        UnsupportedError: it takes no such types, or no canonical operator computes it.
+        UnsupportedError: the function does not support the types, or has no canonical operator.
     """
     try:
         found = resolve(name, SIGNATURES[name], [operand_of(b, x, default) for x in operands], default)
@@ -100,10 +100,10 @@ def computed(b: Builder, name: str, *operands: Value | Scalar, default: DType = 
 
 
 def kernel(b: Builder, name: str, *operands: Value) -> Value:
-    """A function of the expression language on tensors of one element type.
+    """Emit a function of the expression language on tensors of one element type.
 
     Raises:
-        UnsupportedError: no canonical operator computes it.
+        UnsupportedError: the function has no canonical operator.
     """
     if name == "copy":
         return operands[0]

@@ -1,4 +1,4 @@
-"""Quantized programs of PyTorch: integers with scales as tensors or numbers, which is what ONNX has, too."""
+"""Quantization operators of exported programs (`quantized_decomposed`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, named_dtype, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, named_dtype, scalar_of, vector
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -37,18 +37,21 @@ def _quantized_dtype(dtype: Any) -> DType:
 
 
 def _bounds(low: Any, high: Any, dtype: DType) -> tuple[int, int] | None:
-    """The ends of the range, where it is narrower than the type."""
+    """Return the quantization range if it is smaller than the range of the type, else `None`."""
     info = np.iinfo(dtype.numpy)
-    ends = (info.min if low is None else int(number(low)), info.max if high is None else int(number(high)))
+    ends = (
+        info.min if low is None else int(scalar_of(low)),
+        info.max if high is None else int(scalar_of(high)),
+    )
     return None if ends == (info.min, info.max) else ends
 
 
 def _parameters(b: Builder, scale: Any, zero_point: Any, dtype: DType) -> tuple[Value, Value]:
-    """A scale of 32 bits and a zero point of the type of the integers."""
-    factor = cast(b, scale, DType.FLOAT32) if isinstance(scale, Value) else b.constant(number(scale), DType.FLOAT32)
+    """Return the scale in float32 and the zero point in the integer type."""
+    factor = cast(b, scale, DType.FLOAT32) if isinstance(scale, Value) else b.constant(scalar_of(scale), DType.FLOAT32)
     if isinstance(zero_point, Value):
         return factor, cast(b, zero_point, dtype)
-    return factor, b.constant(0 if zero_point is None else int(number(zero_point)), dtype)
+    return factor, b.constant(0 if zero_point is None else int(scalar_of(zero_point)), dtype)
 
 
 def _quantized(
@@ -63,7 +66,7 @@ def _quantized(
 
 
 def _column(b: Builder, x: Value, parameter: Any, axis: int | None) -> Any:
-    """Parameters of channels so that they broadcast over `x`."""
+    """Reshape per-channel parameters so that they broadcast to `x`."""
     if not isinstance(parameter, Value) or axis is None:
         return parameter
     rank = len(b.dims(x))
@@ -71,30 +74,30 @@ def _column(b: Builder, x: Value, parameter: Any, axis: int | None) -> Any:
 
 
 def _integers(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | None) -> Value:
-    """`round(x / scale) + zero_point`, not clipped: PyTorch multiplies by one over the scale."""
+    """round(x * (1 / scale)) + zero_point without saturation; PyTorch multiplies by the reciprocal."""
     wide = cast(b, x, DType.FLOAT32)
     factor, zero = (_column(b, x, each, axis) for each in (scale, zero_point))
     if isinstance(factor, Value):
         inverse = b(Reciprocal, cast(b, factor, DType.FLOAT32))
     else:
-        inverse = b.constant(np.float32(1) / np.float32(number(factor)), DType.FLOAT32)
+        inverse = b.constant(np.float32(1) / np.float32(scalar_of(factor)), DType.FLOAT32)
     y = b(Round, b(Mul, wide, inverse))
     if zero is None:
         return y
-    offset = cast(b, zero, DType.FLOAT32) if isinstance(zero, Value) else b.constant(number(zero), DType.FLOAT32)
+    offset = cast(b, zero, DType.FLOAT32) if isinstance(zero, Value) else b.constant(scalar_of(zero), DType.FLOAT32)
     return b(Add, y, offset)
 
 
 def _rounded(
     b: Builder, x: Value, scale: Any, zero_point: Any, low: Any, high: Any, dtype: DType, axis: int | None
 ) -> Value:
-    """For types that `QuantizeLinear` does not give."""
+    """Quantize to element types that `QuantizeLinear` does not support."""
     y = _clipped(b, _integers(b, x, scale, zero_point, axis), low, high)
     return b(Cast, y, to=dtype)
 
 
 def _clipped(b: Builder, y: Value, low: Any, high: Any) -> Value:
-    ends = [None if end is None else b.like(y, number(end)) for end in (low, high)]
+    ends = [None if end is None else b.like(y, scalar_of(end)) for end in (low, high)]
     return b(Clip, y, *ends) if any(end is not None for end in ends) else y
 
 
@@ -106,9 +109,13 @@ def _dequantized(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | 
     else:
         factor, zero = (_column(b, x, each, axis) for each in (scale, zero_point))
         wide = cast(b, x, DType.FLOAT32)
-        offset = zero if isinstance(zero, Value) else b.constant(0 if zero is None else number(zero), DType.FLOAT32)
+        offset = zero if isinstance(zero, Value) else b.constant(0 if zero is None else scalar_of(zero), DType.FLOAT32)
         gap = b(Sub, wide, cast(b, offset, DType.FLOAT32))
-        y = b(Mul, gap, cast(b, factor, DType.FLOAT32) if isinstance(factor, Value) else b.like(gap, number(factor)))
+        y = b(
+            Mul,
+            gap,
+            cast(b, factor, DType.FLOAT32) if isinstance(factor, Value) else b.like(gap, scalar_of(factor)),
+        )
     wanted = named_dtype(out_dtype)
     return y if wanted is None else cast(b, y, wanted)
 
@@ -129,7 +136,7 @@ def dequantize_per_tensor(b: Builder, input: Value, scale: Any, zero_point: Any,
 def quantize_per_channel(
     b: Builder, input: Value, scales: Value, zero_points: Any, axis: Any, quant_min: Any, quant_max: Any, dtype: Any
 ) -> Value:
-    place = axis_of(number(axis), len(b.dims(input)))
+    place = axis_of(scalar_of(axis), len(b.dims(input)))
     return _quantized(b, input, scales, zero_points, quant_min, quant_max, _quantized_dtype(dtype), place)
 
 
@@ -137,19 +144,19 @@ def quantize_per_channel(
 def dequantize_per_channel(
     b: Builder, input: Value, scales: Value, zero_points: Any, axis: Any, out_dtype: Any = None
 ) -> Value:
-    return _dequantized(b, input, scales, zero_points, axis_of(number(axis), len(b.dims(input))), out_dtype)
+    return _dequantized(b, input, scales, zero_points, axis_of(scalar_of(axis), len(b.dims(input))), out_dtype)
 
 
 def _compute_qparams(
     b: Builder, low: Value, high: Value, ends: tuple[Any, Any], eps: Any, dtype: DType
 ) -> tuple[Value, Value]:
-    """The scale that takes a range with 0 in it to `ends`, and the integer that 0 becomes."""
-    first, last = (float(number(end)) for end in ends)
+    """Return scale and zero point that map the range, extended to include 0, to `ends`."""
+    first, last = (float(scalar_of(end)) for end in ends)
     zero = b.like(low, 0)
     least, most = b(Min, low, zero), b(Max, high, zero)
     width = b.like(low, last - first)
     scale = b(Div, b(Sub, most, least), width)
-    scale = b(Max, scale, b.like(scale, float(number(eps)))) if eps is not None else scale
+    scale = b(Max, scale, b.like(scale, float(scalar_of(eps)))) if eps is not None else scale
     point = b(Sub, b.like(low, first), b(Round, b(Div, least, scale)))
     clipped = b(Clip, point, b.like(low, first), b.like(low, last))
     return scale, cast(b, clipped, dtype)
@@ -159,7 +166,7 @@ def _compute_qparams(
 def choose_qparams(
     b: Builder, input: Value, quant_min: Any, quant_max: Any, eps: Any, dtype: Any
 ) -> tuple[Value, Value]:
-    """Numbers of 64 bits, as PyTorch gives them."""
+    """Choose asymmetric qparams; in float64 and int64, like PyTorch."""
     del dtype
     wide = cast(b, input, DType.FLOAT32)
     ends = b(ReduceMin, wide, keepdims=0), b(ReduceMax, wide, keepdims=0)
@@ -172,14 +179,14 @@ def choose_qparams(
 def choose_qparams_symmetric(
     b: Builder, input: Value, quant_min: Any, quant_max: Any, eps: Any, dtype: Any
 ) -> tuple[Value, Value]:
-    """Around 0: a range as wide on either side."""
+    """Choose symmetric qparams."""
     wanted = _quantized_dtype(dtype)
     wide = cast(b, input, DType.FLOAT32)
     least, most = b(ReduceMin, wide, keepdims=0), b(ReduceMax, wide, keepdims=0)
     reach = b(Max, b(Neg, b(Min, least, b.like(least, 0))), b(Max, most, b.like(most, 0)))
-    half = (float(number(quant_max)) - float(number(quant_min))) / 2
+    half = (float(scalar_of(quant_max)) - float(scalar_of(quant_min))) / 2
     scale = b(Div, reach, b.like(reach, half))
-    scale = b(Max, scale, b.like(scale, float(number(eps))))
+    scale = b(Max, scale, b.like(scale, float(scalar_of(eps))))
     middle = 0 if wanted is not DType.UINT8 else 128
     shape = vector(b, [1])
     return b(Reshape, cast(b, scale, DType.FLOAT64), shape), b(Reshape, b.constant(middle, DType.INT64), shape)
@@ -187,7 +194,7 @@ def choose_qparams_symmetric(
 
 @aten(f"{_SPACE}choose_qparams_per_token_asymmetric", f"{_SPACE}_choose_qparams_per_token_asymmetric_impl")
 def choose_qparams_per_token(b: Builder, input: Value, dtype: Any) -> tuple[Value, Value]:
-    """A scale for each row, from its least to its largest entry."""
+    """Choose qparams for each row from its minimum and maximum."""
     wanted = _quantized_dtype(dtype)
     info = np.iinfo(wanted.numpy)
     wide = cast(b, input, DType.FLOAT32)
@@ -228,22 +235,25 @@ def _faked(b: Builder, x: Value, scale: Any, zero_point: Any, low: Any, high: An
     integers = _integers(b, x, scale, zero_point, axis)
     clipped = _clipped(b, integers, low, high)
     factor, zero = (_column(b, x, each, axis) for each in (scale, zero_point))
-    offset = zero if isinstance(zero, Value) else b.constant(number(zero), DType.FLOAT32)
+    offset = zero if isinstance(zero, Value) else b.constant(scalar_of(zero), DType.FLOAT32)
     gap = b(Sub, clipped, cast(b, offset, DType.FLOAT32))
-    size = cast(b, factor, DType.FLOAT32) if isinstance(factor, Value) else b.like(gap, number(factor))
+    size = cast(b, factor, DType.FLOAT32) if isinstance(factor, Value) else b.like(gap, scalar_of(factor))
     return cast(b, b(Mul, gap, size), dtype_of(x))
 
 
 def _with_mask(
     b: Builder, x: Value, y: Value, scale: Any, zero_point: Any, low: Any, high: Any, axis: int | None
 ) -> Any:
-    """The result, and which entries were in the range."""
+    """Return the fake-quantized tensor, and the mask of elements inside the range."""
     if b.count == 1:
         return y
     if not b.wants(1):
         return y, None
     found = _integers(b, x, scale, zero_point, axis)
-    inside = b(GreaterOrEqual, found, b.like(found, number(low))), b(LessOrEqual, found, b.like(found, number(high)))
+    inside = (
+        b(GreaterOrEqual, found, b.like(found, scalar_of(low))),
+        b(LessOrEqual, found, b.like(found, scalar_of(high))),
+    )
     return y, b(And, *inside)
 
 
@@ -257,7 +267,7 @@ def fake_quantize(b: Builder, self: Value, scale: Any, zero_point: Any, quant_mi
 def fake_quantize_cachemask(
     b: Builder, self: Value, scale: Value, zero_point: Value, fake_quant_enabled: Value, quant_min: Any, quant_max: Any
 ) -> Any:
-    """Only where it is switched on: every entry is in the range of what is left as it is."""
+    """Fake quantization if enabled; else the identity with a mask of ones."""
     switch = constant_numbers(fake_quant_enabled)
     if switch is not None and all(switch):
         return fake_quantize(b, self, scale, zero_point, quant_min, quant_max)
@@ -270,7 +280,7 @@ def fake_quantize_cachemask(
 def fake_quantize_per_channel(
     b: Builder, self: Value, scale: Value, zero_point: Value, axis: Any, quant_min: Any, quant_max: Any
 ) -> Any:
-    place = axis_of(number(axis), len(b.dims(self)))
+    place = axis_of(scalar_of(axis), len(b.dims(self)))
     y = _faked(b, self, scale, zero_point, quant_min, quant_max, place)
     return _with_mask(b, self, y, scale, zero_point, quant_min, quant_max, place)
 

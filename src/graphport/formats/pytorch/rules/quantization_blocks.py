@@ -1,4 +1,4 @@
-"""Words of torchao: integers whose scales hold for blocks of a tensor."""
+"""Block-wise quantization operators of torchao."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import integers, named_dtype, number, vector
+from graphport.formats.pytorch.rules.binding import integers, named_dtype, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -28,21 +28,21 @@ _SPACE = "torchao."
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """How a tensor falls into blocks: `shape` has an axis of its own for the places in a block."""
+    """Partition of a tensor into blocks; `shape` has separate axes for blocks and for the elements in a block."""
 
     shape: tuple[Any, ...]
     within: tuple[int, ...]
-    """The axes of `shape` that lie within a block."""
+    """Axes of `shape` inside a block."""
     counts: tuple[Any, ...]
-    """How many blocks there are along each axis of the tensor."""
+    """Number of blocks along each axis of the tensor."""
 
     @property
     def is_split(self) -> bool:
-        """Whether an axis has several blocks of several places."""
+        """Whether an axis has several blocks of several elements."""
         return len(self.shape) > len(self.counts)
 
     def alike(self) -> list[Any]:
-        """The shape with one place for each block, so that it broadcasts."""
+        """The shape of per-block parameters that broadcasts to `shape`."""
         return [1 if axis in self.within else n for axis, n in enumerate(self.shape)]
 
 
@@ -74,11 +74,11 @@ def _blocks(b: Builder, x: Value, block_size: Any) -> _Blocks:
 
 
 def _ends(dtype: Any, low: Any, high: Any) -> tuple[float, float]:
-    """The range of integers, that of the type where nothing is said."""
+    """Return the quantization range, by default that of the type."""
     found = named_dtype(dtype) if low is None or high is None else None
     info = None if found is None else np.iinfo(found.numpy)
-    first = number(low) if info is None or low is not None else info.min
-    last = number(high) if info is None or high is not None else info.max
+    first = scalar_of(low) if info is None or low is not None else info.min
+    last = scalar_of(high) if info is None or high is not None else info.max
     return float(first), float(last)
 
 
@@ -96,7 +96,7 @@ def choose_qparams_affine(
     zero_point_dtype: Any = "torch.int32",
     keepdim: Any = False,
 ) -> tuple[Value, Value]:
-    """A scale and a zero point for each block."""
+    """Choose a scale and a zero point for each block."""
     blocks, dtype = _blocks(b, input, block_size), dtype_of(input)
     x = b(Reshape, input, lengths(b, blocks.shape)) if blocks.is_split else input
     axes, keeps = vector(b, blocks.within), int(bool(keepdim) and not blocks.is_split)
@@ -104,7 +104,7 @@ def choose_qparams_affine(
     low, high = (b(reduce, x, axes, keepdims=keeps) for reduce in (ReduceMin, ReduceMax))
     least, most = b(Min, low, zero), b(Max, high, zero)
     first, last = _ends(target_dtype, quant_min, quant_max)
-    smallest = float(np.finfo(dtype.numpy).smallest_normal) if eps is None else float(number(eps))
+    smallest = float(np.finfo(dtype.numpy).smallest_normal) if eps is None else float(scalar_of(eps))
     scale = b(Max, _scale(b, mapping_type, least, most, first, last), b.like(x, smallest))
     if mapping_type == "ASYMMETRIC":
         place = b(Sub, b.like(x, first), b(Round, b(Div, least, scale)))
@@ -121,7 +121,7 @@ def choose_qparams_affine(
 
 
 def _scale(b: Builder, mapping: str, least: Value, most: Value, first: float, last: float) -> Value:
-    """What one step of the integers is worth, for numbers from `least` to `most`."""
+    """Return the scale for elements from `least` to `most`."""
     match mapping:
         case "ASYMMETRIC":
             return b(Div, b(Sub, most, least), b.like(most, last - first))
@@ -146,7 +146,7 @@ def quantize_affine(
     quant_min: Any = None,
     quant_max: Any = None,
 ) -> Value:
-    """`round(x * (1 / scale)) + zero_point`, clipped to the range."""
+    """round(x * (1 / scale)) + zero_point, saturated."""
     blocks, wanted = _blocks(b, input, block_size), named_dtype(output_dtype)
     if wanted is None or zero_point is None or dtype_of(input) not in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16):
         message = "quantize_affine requires a float operand, an output dtype and a zero point"
@@ -168,7 +168,7 @@ def dequantize_affine(
     zero_point: Value | None = None,
     output_dtype: Any = "torch.float32",
 ) -> Value:
-    """`(x - zero_point) * scale`; blocks along one axis are those of ONNX."""
+    """(x - zero_point) * scale; blocks along one axis are DequantizeLinear with `block_size`."""
     blocks, wanted = _blocks(b, input, block_size), named_dtype(output_dtype) or DType.FLOAT32
     if (y := _blocked(b, input, blocks, integers(block_size), scale, zero_point)) is not None:
         return cast(b, y, wanted)
@@ -183,7 +183,7 @@ def dequantize_affine(
 def _blocked(
     b: Builder, x: Value, blocks: _Blocks, sizes: tuple[int, ...], scale: Value, zero_point: Value | None
 ) -> Value | None:
-    """As ONNX has it: a scale for each place of one axis, or for blocks along one axis and each place of the others."""
+    """DequantizeLinear: per axis, or with blocks along one axis and a scale per index of the other axes."""
     if dtype_of(x) not in (DType.INT8, DType.UINT8) or dtype_of(scale) is not DType.FLOAT32:
         return None
     long = [axis for axis, count in enumerate(blocks.counts) if count != 1]

@@ -1,4 +1,4 @@
-"""Export rules of quantization to ATen: arithmetic, which torch loads without further packages."""
+"""Export rules of quantization to ATen arithmetic, which needs no further package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HELD = frozenset(
     )
 )
 _WIDEST_EXACT = 24
-"""Bits of integers that float32 holds exactly."""
+"""Maximum integer width in bits that float32 represents exactly."""
 
 
 def _check(dtype: DType) -> None:
@@ -36,7 +36,7 @@ def _range_of(dtype: DType) -> tuple[int, int]:
 
 
 def _aligned(b: Builder, x: Value, grid: Value, axis: int, block_size: int) -> Value:
-    """A scale or zero point in the shape that broadcasts to `x`."""
+    """Reshape a scale or zero point so that it broadcasts to `x`."""
     rank, count = len(b.dims(x)), len(b.dims(grid))
     if count == 0:
         return grid
@@ -92,7 +92,7 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
 
 @DynamicQuantizeLinear.lift(DIALECT)
 def lift_dynamic_quantize(b: Builder, x: Value) -> tuple[Value, ...]:
-    """The grid spans the elements and zero.  Source: ONNX DynamicQuantizeLinear-11."""
+    """Export DynamicQuantizeLinear: the range is that of the elements, extended to include 0.  Source: ONNX-11."""
     axes = tuple(range(len(b.dims(x))))
     low = aten(b, "clamp", aten(b, "amin", x, axes), None, 0.0)
     high = aten(b, "clamp", aten(b, "amax", x, axes), 0.0)

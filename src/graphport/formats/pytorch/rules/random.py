@@ -1,11 +1,11 @@
-"""Numbers by chance in exported programs."""
+"""Random numbers in exported programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import named_dtype, number
+from graphport.formats.pytorch.rules.binding import named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.overloads import ROWS, aten
@@ -41,7 +41,7 @@ aten.randn(size, dtype=None) -> RandomNormalLike(zeros(size, dtype))
 
 @aten("aten.randint", "aten.randint.low", by_position=False)
 def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -> Value:
-    first, last = float(number(low)), float(number(high))
+    first, last = float(scalar_of(low)), float(scalar_of(high))
     x = b(RandomUniformLike, _zeros(b, size, None))
     wide = b(Floor, b(Add, b(Mul, x, b.like(x, last - first)), b.like(x, first)))
     return cast(b, wide, named_dtype(dtype) or DType.INT64)
@@ -49,14 +49,14 @@ def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -
 
 @aten("aten.bernoulli", by_position=False)
 def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
-    """1 with the probability that stands there."""
+    """1 with probability `p` or with the probability in `self`, else 0."""
     chance = self if p is None else cast(b, p, dtype_of(self)) if isinstance(p, Value) else b.like(self, float(p))
     return cast(b, b(Less, b(RandomUniformLike, self), chance), dtype_of(self))
 
 
 @aten("aten.randperm")
 def randperm(b: Builder, n: Any, dtype: Any = None) -> Value:
-    """The order of random numbers, by their size."""
+    """Random permutation: argsort of random numbers."""
     count = lengths(b, [n])
     _, indices = b.results(TopK, 2, b(RandomUniformLike, _zeros(b, [n], None)), count)
     return cast(b, indices, named_dtype(dtype) or DType.INT64)

@@ -1,4 +1,4 @@
-"""Export rules of random numbers to ATen: torch's generator draws them, whatever the seed of the model."""
+"""Export rules of random numbers to ATen, which uses torch's generator and ignores seeds of the model."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def lift_bernoulli(b: Builder, input: Value, *, dtype: DType | None = None, seed
 def lift_multinomial(
     b: Builder, input: Value, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> Value:
-    """Its operand has logarithms of probabilities."""
+    """Export Multinomial, whose operand has log probabilities."""
     del seed
     shares = aten(b, "softmax.int", cast(b, input, DType.FLOAT32), -1)
     return cast(b, aten(b, "multinomial", shares, sample_size, True), dtype)

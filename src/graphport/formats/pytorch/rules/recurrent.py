@@ -1,11 +1,11 @@
-"""Recurrent layers of exported programs: single steps, and layers whose hidden state is projected."""
+"""Recurrent layers of exported programs: cells, and LSTM with projected hidden state."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import length, number, vector
+from graphport.formats.pytorch.rules.binding import length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.recurrent import (
     LSTM_KIND,
     Weights,
@@ -75,18 +75,23 @@ def lstm_layers(
     bidirectional: Any = False,
     batch_first: Any = False,
 ) -> Any:
-    """Layers of ONNX's; with a projection, which ONNX has none of, step by step."""
-    each = 4 if number(has_biases) else 2
-    count = int(number(num_layers)) * (2 if number(bidirectional) else 1)
+    """LSTM as ONNX layers; with a projection by `projected_lstm`."""
+    each = 4 if scalar_of(has_biases) else 2
+    count = int(scalar_of(num_layers)) * (2 if scalar_of(bidirectional) else 1)
     if len(params) == each * count:
         options = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
         return function(LSTM_KIND, b, input, hx, params, *options)
-    if len(params) != (each + 1) * count or (number(train) and number(dropout)) or len(b.dims(input)) != 3:
+    if len(params) != (each + 1) * count or (scalar_of(train) and scalar_of(dropout)) or len(b.dims(input)) != 3:
         message = f"lstm with {len(params)} weights, expected {(each + 1) * count}, rank 3 and no dropout"
         raise UnsupportedError(message)
     groups = [tuple(params[place : place + each + 1]) for place in range(0, len(params), each + 1)]
     return _projected(
-        b, input, hx, groups, directions=2 if number(bidirectional) else 1, first=bool(number(batch_first))
+        b,
+        input,
+        hx,
+        groups,
+        directions=2 if scalar_of(bidirectional) else 1,
+        first=bool(scalar_of(batch_first)),
     )
 
 

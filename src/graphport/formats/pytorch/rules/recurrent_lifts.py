@@ -15,11 +15,11 @@ from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
-"""Where each of torch's gates stands among ONNX's."""
+"""Index of each of torch's gates in ONNX's order."""
 
 
 def _gates(b: Builder, x: Value, way: int, order: tuple[int, ...], start: int = 0, count: int | None = None) -> Value:
-    """The weights of one direction, from the gate `start` on, with the gates in another order."""
+    """Return `count` gates of one direction from the gate `start` on, in torch's order."""
     own = aten(b, "select.int", x, 0, way)
     hidden = _hidden_size(b, x, count or len(order))
     parts = [aten(b, "slice.Tensor", own, 0, (start + k) * hidden, (start + k + 1) * hidden) for k in order]
@@ -37,7 +37,7 @@ def _hidden_size(b: Builder, x: Value, gates: int) -> int:
 def _layer(
     b: Builder, name: str, order: tuple[int, ...], op: Recurrent, states: list[Value | None]
 ) -> tuple[Value, ...]:
-    """A layer of one operator; time is the first axis."""
+    """Export one layer as one operator; axis 0 is time."""
     ways = len(DIRECTIONS[op.direction])
     x = transposed(b, op.x, (1, 0, 2)) if op.layout else op.x
     if op.direction == "reverse":

@@ -1,4 +1,4 @@
-"""Reductions, ranks and distances of exported programs, along axes of open length too."""
+"""Reductions, sorted search and distances in exported programs, also along open dims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, number, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_median import median
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
@@ -33,7 +33,7 @@ Answer = Any
 
 
 def _count(b: Builder, x: Value, axes: Any) -> Value:
-    """How many elements lie along axes, in the type of `x`."""
+    """Return the number of elements along axes in the element type of `x`."""
     dims = b.dims(x)
     chosen = [dims[axis] for axis in axes]
     if not any(isinstance(dim, Symbolic) for dim in chosen):
@@ -49,7 +49,13 @@ def _variance(b: Builder, x: Value, dim: Any, unbiased: Any, keepdim: Any, corre
     wide = cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
     gap = b(Sub, wide, b(ReduceMean, wide, vector(b, axes)))
     squares = b(Mul, gap, gap)
-    fewer = number(correction) if correction is not None else 0 if unbiased is not None and not number(unbiased) else 1
+    fewer = (
+        scalar_of(correction)
+        if correction is not None
+        else 0
+        if unbiased is not None and not scalar_of(unbiased)
+        else 1
+    )
     if not fewer:
         return cast(b, reduced(b, ReduceMean, squares, axes, keepdim=keepdim), dtype_of(x))
     total = reduced(b, ReduceSum, squares, axes, keepdim=keepdim)
@@ -77,9 +83,9 @@ aten.std_mean(self, dim=None, unbiased=None, keepdim: any = False, correction=No
 
 
 def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
-    """Of an open length, every entry is held against all before it."""
+    """Cumulative extreme; along an open dim by comparing each element with all before it."""
     rank = len(b.dims(self))
-    axis = axis_of(number(dim), rank)
+    axis = axis_of(scalar_of(dim), rank)
     if not isinstance(b.dims(self)[axis], Symbolic):
         return running_extreme(page, b, self, dim)
     perm = [*(a for a in range(rank) if a != axis), axis]
@@ -118,31 +124,31 @@ def searchsorted(
     side: Any = None,
     sorter: Value | None = None,
 ) -> Value:
-    """How many entries of its row lie in front of each."""
+    """searchsorted: count the sorted elements below each value."""
     ordered = sorted_sequence
     if sorter is not None:
         ordered = b(GatherElements, sorted_sequence, sorter, axis=-1)
-    x = self if isinstance(self, Value) else b.like(ordered, number(self))
-    behind = side == "right" if side is not None else bool(number(right))
+    x = self if isinstance(self, Value) else b.like(ordered, scalar_of(self))
+    behind = side == "right" if side is not None else bool(scalar_of(right))
     last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
     wide = ordered if len(b.dims(ordered)) == 1 else b(Unsqueeze, ordered, vector(b, [len(b.dims(ordered)) - 1]))
-    # What is not a number comes behind all others.
+    # NaN is sorted last.
     before = b(Not, b(Greater if behind else GreaterOrEqual, *promoted(b, wide, last)))
     found = b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
-    return cast(b, found, DType.INT32) if number(out_int32) else found
+    return cast(b, found, DType.INT32) if scalar_of(out_int32) else found
 
 
 @aten("aten.isin")
 def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Value:
-    """Whether each is one of those that are looked for."""
+    """Whether each element is contained in `test_elements`."""
     del assume_unique
     given, wanted = (
-        each if isinstance(each, Value) else b.constant(number(each)) for each in (elements, test_elements)
+        each if isinstance(each, Value) else b.constant(scalar_of(each)) for each in (elements, test_elements)
     )
     x, y = promoted(b, b(Unsqueeze, given, vector(b, [-1])), b(Reshape, wanted, vector(b, [-1])))
-    # That none is looked for counts, too: a sum of nothing is 0.
+    # Also correct for no test elements: the sum over an empty axis is 0.
     found = b(ReduceSum, cast(b, b(Equal, x, y), DType.INT64), vector(b, [-1]), keepdims=0)
-    return b(Equal if number(invert) else Greater, found, b.like(found, 0))
+    return b(Equal if scalar_of(invert) else Greater, found, b.like(found, 0))
 
 
 # ── distances ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +165,7 @@ aten.bucketize(self, boundaries, out_int32=False, right=False)
 
 @aten("aten._pdist_forward", "aten.pdist")
 def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
-    """The distances of all pairs of rows, each once: those above the diagonal."""
+    """Pairwise distances of rows, above the diagonal of the distance matrix."""
     count = b.dims(self, at_least=1)[0]
     if isinstance(count, int):
         reserve(count, count)

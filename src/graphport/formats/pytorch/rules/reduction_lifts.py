@@ -29,7 +29,7 @@ _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
 def _reduced_axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> tuple[Any, ...] | None:
-    """The axes that are reduced, of which some may be read at run time; `None` if nothing is."""
+    """Return the reduced axes, which may be run-time values; `None` if nothing is reduced."""
     rank = len(b.dims(data))
     known = () if axes is None else integers(axes)
     if known is None and axes is not None:
@@ -43,7 +43,7 @@ def _reduced_axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_a
 
 
 def _dims(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool) -> tuple[Dim, ...]:
-    """The shape of a reduced tensor; with computed axes only its rank is known."""
+    """Return the shape of a reduced tensor; with run-time axes, all dims are unknown."""
     dims = b.dims(x)
     if any(isinstance(axis, Value) for axis in places):
         return (OPEN,) * (len(dims) if keeps else len(dims) - len(places))
@@ -53,7 +53,7 @@ def _dims(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool) -> tupl
 def _reduced(
     b: Builder, name: str, x: Value, places: tuple[Any, ...], *arguments: Any, keeps: bool, wide: DType, **named: Any
 ) -> Value:
-    """A reduction that is computed in the type `wide`, with its result in the type of `x`."""
+    """Emit a reduction in the element type `wide`, and cast the result to that of `x`."""
     own = dtype_of(x)
     y = aten(b, name, cast(b, x, wide), *arguments, places, keeps, **named)
     y = with_fact(y, wide, _dims(b, x, places, keeps=keeps))

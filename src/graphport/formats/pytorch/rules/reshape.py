@@ -1,4 +1,4 @@
-"""Reshaping of exported programs: which words look at their operand, and overloads that PNNX does not know."""
+"""Reshape operators of exported programs, declarations of their views, and overloads that PNNX lacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, length, named_dtype, number, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, length, named_dtype, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, ROWS, aten, view
@@ -63,7 +63,7 @@ aten.ravel(self) -> Reshape(self, [-1])
 
 @aten("aten.copy")
 def copy(b: Builder, self: Value, src: Value) -> Value:
-    """`src` in the shape and element type of `self`."""
+    """Return `src` in the shape and element type of `self`."""
     wide = cast(b, src, dtype_of(self))
     known = b.dims(self), b.dims(src)
     return wide if known[0] == known[1] else b(Expand, wide, b(Shape, self))
@@ -74,9 +74,9 @@ def copy(b: Builder, self: Value, src: Value) -> Value:
 
 @aten("aten.sym_stride.int")
 def sym_stride(b: Builder, self: Value, dim: Any) -> Value:
-    """Elements from one entry to the next where they lie one after another; the file records it where they do not."""
+    """Stride of an axis of a contiguous tensor; the file records the strides of others."""
     rank = len(b.dims(self))
-    axis = axis_of(number(dim), rank)
+    axis = axis_of(scalar_of(dim), rank)
     return b(ReduceProd, b(Shape, self, start=axis + 1), keepdims=0) if axis + 1 < rank else b.constant(1, DType.INT64)
 
 
@@ -99,7 +99,7 @@ aten.tensor_split(self, indices=None, tensor_indices_or_sections=None, sections=
 
 @aten("aten.view.dtype")
 def view_dtype(b: Builder, self: Value, dtype: Any) -> Value:
-    """The same bits as another type; the last axis has as many elements as fit."""
+    """Reinterpret the bits as another element type; the size of the last axis changes with the width."""
     wanted = named_dtype(dtype)
     own = dtype_of(self)
     if wanted is None or wanted is own:
@@ -137,7 +137,7 @@ def cartesian_prod(b: Builder, tensors: Any) -> Value:
 
 @aten("aten.block_diag")
 def block_diag(b: Builder, tensors: Any) -> Value:
-    """Matrices along a diagonal, zeros around them."""
+    """Block-diagonal matrix."""
     alike = promoted(b, *tensors)
     blocks = [x if len(b.dims(x)) == 2 else b(Reshape, x, vector(b, [1, -1])) for x in alike]
     width = sum(length(b.dims(x), 1) for x in blocks)
@@ -151,7 +151,7 @@ def block_diag(b: Builder, tensors: Any) -> Value:
 
 @aten("aten.squeeze")
 def squeeze(b: Builder, self: Value, dim: Any = None) -> Value:
-    """Axes of length 1; one whose length is open has another, which is what the exporter has taken it for."""
+    """Remove axes of size 1; open dims are assumed to differ from 1, like in torch.export."""
     dims = b.dims(self)
     axes = axes_of(dim, len(dims)) if dim is not None and dim != () else tuple(range(len(dims)))
     chosen = [axis for axis in axes if dims and dims[axis] == 1]

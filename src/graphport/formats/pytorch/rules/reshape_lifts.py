@@ -1,4 +1,4 @@
-"""Export rules of shapes and moves to ATen; sizes are arguments, computed from the sizes of tensors if need be."""
+"""Export rules of shape and layout operators to ATen; run-time sizes are `SymInt` arguments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lift_identity(b: Builder, input: Value) -> Value | None:
 
 @Reshape.lift(DIALECT)
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value:
-    """Export Reshape; one unknown size becomes -1."""
+    """Export Reshape; one unknown size is -1."""
     return aten(b, "reshape", data, _reshape_sizes(b, data, shape, allowzero=allowzero))
 
 
@@ -80,7 +80,7 @@ def _reshape_sizes(b: Builder, data: Value, shape: Value, *, allowzero: int) -> 
 
 
 def _computed_sizes(b: Builder, data: Value, shape: Value, *, allowzero: int) -> tuple[SizeArgument, ...]:
-    """Sizes that are read at run time; 0 copies a size of the operand."""
+    """Return run-time sizes; 0 copies a size of the operand unless `allowzero`."""
     if not allowzero:
         own = aten(b, "reshape", _shape_vector(b, data), (-1,))
         count, rank = len(needed_dims(b, shape)), len(b.dims(data))
@@ -96,10 +96,10 @@ def _computed_sizes(b: Builder, data: Value, shape: Value, *, allowzero: int) ->
 
 
 def needed_dims(b: Builder, x: Value) -> tuple[Dim, ...]:
-    """The shape of a vector of sizes, whose length must be known.
+    """Return the shape of a vector of sizes, which must be static.
 
     Raises:
-        UnsupportedError: it is not.
+        UnsupportedError: the length of the vector is unknown.
     """
     dims = b.dims(x)
     if len(dims) != 1 or isinstance(dims[0], Symbolic):
@@ -109,7 +109,7 @@ def needed_dims(b: Builder, x: Value) -> tuple[Dim, ...]:
 
 
 def _shape_vector(b: Builder, x: Value, start: int = 0, stop: int | None = None) -> Value:
-    """Sizes as an int64 vector."""
+    """Return sizes as an int64 vector."""
     rank = len(b.dims(x))
     places = range(rank)[slice(start, stop)]
     parts = [aten(b, "full", (1,), size_of(b, x, place), dtype=DType.INT64) for place in places]
@@ -163,7 +163,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value:
 
 @Unsqueeze.lift(DIALECT)
 def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value:
-    """One axis after the other, in ascending order."""
+    """Export Unsqueeze, one axis at a time in ascending order."""
     places = integers(axes)
     if places is None:
         return _unsqueezed_at_run_time(b, data, axes)
@@ -217,7 +217,7 @@ def lift_split(
 
 @Expand.lift(DIALECT)
 def lift_expand(b: Builder, input: Value, shape: Value) -> Value:
-    """To the shape of the result, which broadcasting makes of both."""
+    """Export Expand to the shape of the result, the broadcast of both shapes."""
     result = b.outcome.shape
     known = None if result is None else sizes_of(b, result, input)
     if known is not None:
@@ -227,7 +227,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value:
     rank = max(len(sizes), len(own))
     wide = [*[1] * (rank - len(sizes)), *sizes]
     from_own = [*[1] * (rank - len(own)), *own]
-    # A size of 1 gives way to the other; both are equal otherwise.
+    # Sizes are equal, or one of them is 1.
     both = [x if y == 1 else y if x == 1 else _larger(b, x, y) for x, y in zip(wide, from_own, strict=True)]
     return aten(b, "expand", input, both)
 
@@ -279,7 +279,7 @@ def _block_count(b: Builder, size: SizeArgument, count: int) -> SizeArgument:
 
 @Col2ImView.lift(DIALECT)
 def lift_col2im(b: Builder, op: Col2ImView) -> Value:
-    """Two axes with even padding are `aten.col2im`."""
+    """Export Col2Im: as `aten.col2im` for two axes with symmetric padding, else with a larger image that is cropped."""
     image, block = elements_of(b, op.image_shape), elements_of(b, op.block_shape)
     count = len(image)
     pads = op.pads or (0,) * (2 * count)
@@ -287,7 +287,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Value:
     if count != 2:
         message = f"PyTorch has no col2im over {count} spatial axes, expected 2"
         raise UnsupportedError(message)
-    # The image with its padding, cut at the end.
+    # Compute the padded image, then crop it.
     whole = tuple(_plus(b, n, p + q) for n, p, q in zip(image, begins, ends, strict=True))
     strides, dilations = op.strides or (1,) * count, op.dilations or (1,) * count
     y = aten(b, "col2im", op.input, whole, block, dilations, (0,) * count, strides)

@@ -1,4 +1,4 @@
-"""Tensors of exported programs put together and taken apart, along axes of open length too."""
+"""Concatenation and splitting in exported programs, also along open dims."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from graphport.core.dims import Symbolic
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axis_of, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_parts import chunk as pnnx_chunk
 from graphport.formats.pytorch.rules.functions.reshape_parts import split as pnnx_split
 from graphport.formats.pytorch.rules.functions.reshape_parts import tensor_split as pnnx_tensor_split
@@ -27,11 +27,11 @@ def _extent(b: Builder, x: Value, axis: int) -> Value:
 
 @aten("aten.chunk", "aten.unsafe_chunk")
 def chunk(b: Builder, self: Value, chunks: Any, dim: Any = 0) -> tuple[Value, ...]:
-    """As many parts as the program has results; of an open length, all but the last are the rounded-up share."""
-    axis = axis_of(number(dim), len(b.dims(self)))
+    """chunk into the node's number of results; along an open dim, all but the last have ceil(n / chunks) elements."""
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     if not isinstance(b.dims(self)[axis], Symbolic):
         return pnnx_chunk(b, self, chunks, dim)
-    return _shared(b, self, axis, int(number(chunks)))
+    return _shared(b, self, axis, int(scalar_of(chunks)))
 
 
 def _shared(b: Builder, x: Value, axis: int, count: int) -> tuple[Value, ...]:
@@ -44,11 +44,11 @@ def _shared(b: Builder, x: Value, axis: int, count: int) -> tuple[Value, ...]:
 
 @aten("aten.tensor_split.sections")
 def tensor_split(b: Builder, self: Value, sections: Any, dim: Any = 0) -> tuple[Value, ...]:
-    axis = axis_of(number(dim), len(b.dims(self)))
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     if not isinstance(b.dims(self)[axis], Symbolic):
         return pnnx_tensor_split(b, self, sections, dim)
-    count, extent = int(number(sections)), _extent(b, self, axis)
-    # The first parts are one longer where the length does not divide.
+    count, extent = int(scalar_of(sections)), _extent(b, self, axis)
+    # The first chunks have one element more if the size is not divisible.
     share = b(Div, extent, vector(b, [count]))
     rest = b(Sub, extent, b(Mul, share, vector(b, [count])))
     starts = [(vector(b, [k]), b(Mul, share, vector(b, [k]))) for k in range(1, count)]
@@ -58,9 +58,9 @@ def tensor_split(b: Builder, self: Value, sections: Any, dim: Any = 0) -> tuple[
 
 @aten("aten.split", "aten.split.sizes", "aten.unsafe_split")
 def split(b: Builder, self: Value, split_size: Any = None, dim: Any = 0, split_sizes: Any = None) -> Any:
-    """By one size, or by a list of sizes, of which some may be computed."""
+    """split by one size, or by a list of sizes, which may be run-time values."""
     sizes = split_size if split_size is not None else split_sizes
-    axis = axis_of(number(dim), len(b.dims(self)))
+    axis = axis_of(scalar_of(dim), len(b.dims(self)))
     if is_sequence(sizes):
         if len(sizes) == 1:
             return (self,)
@@ -89,16 +89,16 @@ aten.dsplit(self, sections=None, indices=None)
 
 @aten("aten.cat", "aten.concat", "aten.concatenate")
 def cat(b: Builder, tensors: Any, dim: Any = 0) -> Value:
-    """In the element type that arithmetic on all of them has."""
+    """Concatenate in the promoted element type."""
     found = [x for x in tensors if b.dims(x) != (0,)] or list(tensors)
     wide = promoted(b, *found)
-    return b(Concat, *wide, axis=axis_of(number(dim), len(b.dims(wide[0]))))
+    return b(Concat, *wide, axis=axis_of(scalar_of(dim), len(b.dims(wide[0]))))
 
 
 @aten("aten.stack")
 def stack(b: Builder, tensors: Any, dim: Any = 0) -> Value:
     wide = promoted(b, *tensors)
-    axis = axis_of(number(dim), len(b.dims(wide[0])) + 1)
+    axis = axis_of(scalar_of(dim), len(b.dims(wide[0])) + 1)
     return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in wide), axis=axis)
 
 
@@ -114,7 +114,7 @@ def repeat(b: Builder, self: Value, repeats: Any = None, dims: Any = None) -> Va
 def repeat_interleave(b: Builder, self: Value, repeats: Any, dim: Any = None, output_size: Any = None) -> Value:
     del output_size
     x = b(Reshape, self, vector(b, [-1])) if dim is None else self
-    axis = axis_of(0 if dim is None else number(dim), len(b.dims(x)))
+    axis = axis_of(0 if dim is None else scalar_of(dim), len(b.dims(x)))
     rank = len(b.dims(x))
     times: list[Any] = [1] * (rank + 1)
     times[axis + 1] = repeats

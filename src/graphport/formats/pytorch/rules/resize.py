@@ -1,4 +1,4 @@
-"""Resizing and sampling of exported programs, whose words say mode, rank and how the size is given."""
+"""Resize and sampling operators of exported programs; the op type contains mode and rank."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import number
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.resize import interpolate
 from graphport.formats.pytorch.rules.overloads import ROWS, aten
 from graphport.ir.graph import Value
@@ -39,12 +39,12 @@ def _resized(
     scales_h: Any = None,
     scales_w: Any = None,
 ) -> Value:
-    """A factor that is given beside a size is what the points are placed with; see `interpolate`."""
+    """Resize to a size; if scales are also given, they determine the coordinates; see `interpolate`."""
     size = None if output_size is None else tuple(output_size) if is_sequence(output_size) else output_size
     given = [each for each in (scales, scales_d, scales_h, scales_w) if each is not None]
     rank = len(b.dims(input)) - 2
     factors = scale_factors or (tuple(given) if len(given) == rank else None)
-    corners = align_corners if align_corners is not None and number(align_corners) else None
+    corners = align_corners if align_corners is not None and scalar_of(align_corners) else None
     if factors is not None and not corners:
         return interpolate(b, input, None, tuple(factors), mode, corners, antialias=antialias)
     if size is None:

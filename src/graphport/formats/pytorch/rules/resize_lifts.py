@@ -7,7 +7,7 @@ from typing import Any
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.rules.emitting import DIALECT, aten, elements_of, number_of
+from graphport.formats.pytorch.rules.emitting import DIALECT, aten, elements_of, size_argument
 from graphport.formats.pytorch.rules.resize_computed import resized_at_run_time
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -67,7 +67,7 @@ def _interpolated(b: Builder, op: ResizeView) -> Value | None:
 
 
 def _sizes(b: Builder, op: ResizeView, chosen: list[int], dims: tuple[Dim, ...]) -> tuple[Any, ...] | None:
-    """The sizes behind the batch and the channels, if these keep theirs."""
+    """Return the spatial sizes if batch and channels are unchanged, else `None`."""
     if op.sizes is None:
         return None
     known = integers(op.sizes)
@@ -80,7 +80,7 @@ def _sizes(b: Builder, op: ResizeView, chosen: list[int], dims: tuple[Dim, ...])
     if elements is None and any(axis in chosen for axis in (0, 1)):
         return None
     numbers = dict(zip(chosen, elements_of(b, op.sizes, op.x), strict=True))
-    found = [numbers.get(axis) or number_of(b, dims[axis], op.x) for axis in range(2, len(dims))]
+    found = [numbers.get(axis) or size_argument(b, dims[axis], op.x) for axis in range(2, len(dims))]
     return None if any(each is None for each in found) else tuple(found)
 
 

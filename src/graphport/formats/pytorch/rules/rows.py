@@ -1,4 +1,4 @@
-"""Rows of PyTorch: words of PNNX, whose arguments have PyTorch's names."""
+"""The rule table of PNNX op types, whose arguments have PyTorch's names."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def _called(b: Builder, word: str, _is_last: bool, _operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
-    """Every argument has its name."""
+    """Emit a PNNX function; all arguments are passed by name."""
     return called(b, word, **attributes)
 
 
 def typed(b: Builder, x: Value, dtype: str | None) -> Value:
-    """`x` in the element type that PyTorch calls so; itself where none is named."""
+    """Cast `x` to PyTorch's element type `dtype`; return it unchanged for `None`."""
     wanted = named_dtype(dtype)
     return x if wanted is None else cast(b, x, wanted)
 
 
 def _length(b: Builder, x: Value, place: int) -> int:
-    """The length of an axis, which has to be known."""
+    """Return the size of an axis, which must be static."""
     return length(b.dims(x), place)
 
 
@@ -40,5 +40,5 @@ FUNCTIONS = {
     "promoted": promoted,
     "typed": typed,
 }
-"""What PyTorch does to operands of several types (`torch_promotion`), and what rows ask of shapes."""
+"""Functions of rule rows: type promotion and shapes."""
 PNNX = Rows(DIALECT, FUNCTIONS, emit=_called, register=emits, by_name=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import COMPLEX, axes_of, bounded, named_dtype, number
+from graphport.formats.pytorch.rules.binding import COMPLEX, axes_of, bounded, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.signal import fft, ifft, irfft, rfft
@@ -25,7 +25,7 @@ from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.reshape import Shape
 
 _NORMS = {0: (None, None), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
-"""How a transform and its inverse are normalized: not, by the root of the count, by the count."""
+"""Normalization of the forward and the inverse transform by code: none, 1 / sqrt(n), 1 / n."""
 
 
 def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
@@ -34,9 +34,9 @@ def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
 
 @pairs("aten._fft_r2c")
 def fft_r2c(b: Builder, self: Value, dim: Any, normalization: Any, onesided: Any) -> Part:
-    norm, _ = _NORMS[int(number(normalization))]
+    norm, _ = _NORMS[int(scalar_of(normalization))]
     *rest, last = axes_of(dim, len(b.dims(self)))
-    found: Part = rfft(b, self, None, last, norm) if number(onesided) else fft(b, self, None, last, norm)
+    found: Part = rfft(b, self, None, last, norm) if scalar_of(onesided) else fft(b, self, None, last, norm)
     for axis in rest:
         found = fft(b, found, None, axis, norm)
     return found
@@ -46,12 +46,12 @@ def fft_r2c(b: Builder, self: Value, dim: Any, normalization: Any, onesided: Any
 def fft_c2c(b: Builder, self: Pair, dim: Any, normalization: Any, forward: Any) -> Part:
     found: Part = self
     for axis in axes_of(dim, len(_shape(b, self))):
-        found = _transform_complex_axis(b, found, axis, int(number(normalization)), forward=bool(number(forward)))
+        found = _transform_complex_axis(b, found, axis, int(scalar_of(normalization)), forward=bool(scalar_of(forward)))
     return found
 
 
 def _transform_complex_axis(b: Builder, x: Part, axis: int, normalization: int, *, forward: bool) -> Part:
-    """Unnormalized, the inverse of PyTorch's own kernel is not divided by the count either."""
+    """Complex DFT along one axis; without normalization, PyTorch's inverse is not divided by n."""
     if forward:
         return fft(b, x, None, axis, _NORMS[normalization][0])
     return ifft(b, x, None, axis, {0: "forward", 1: "ortho", 2: "backward"}[normalization])
@@ -59,13 +59,13 @@ def _transform_complex_axis(b: Builder, x: Part, axis: int, normalization: int, 
 
 @pairs("aten._fft_c2r")
 def fft_c2r(b: Builder, self: Pair, dim: Any, normalization: Any, last_dim_size: Any) -> Value:
-    kind = int(number(normalization))
+    kind = int(scalar_of(normalization))
     *rest, last = axes_of(dim, len(_shape(b, self)))
     found: Part = self
     for axis in rest:
         found = _transform_complex_axis(b, found, axis, kind, forward=False)
     norm = {0: "forward", 1: "ortho", 2: "backward"}[kind]
-    return irfft(b, found, int(number(last_dim_size)), last, norm)
+    return irfft(b, found, int(scalar_of(last_dim_size)), last, norm)
 
 
 ROWS.lower("""
@@ -86,8 +86,8 @@ def _binary(name: str, b: Builder, self: Any, other: Any, alpha: Any = 1) -> Par
         reals = [x for x in (self, other) if isinstance(x, Value)]
         like = Pair(reals[0], b.like(reals[0], 0))
     x, y = (like_component(b, each, like.real) for each in (self, other))
-    if number(alpha) != 1:
-        factor = b.like(like.real, number(alpha))
+    if scalar_of(alpha) != 1:
+        factor = b.like(like.real, scalar_of(alpha))
         y = both(b, "mul", y, factor)
     if isinstance(x, Value) and isinstance(y, Value):
         x = Pair(x, b.like(x, 0))
@@ -117,7 +117,7 @@ aten.reshape, aten.view, aten._unsafe_view, aten.permute, aten.select, aten.slic
 
 @pairs("aten.to", "aten._to_copy", ignores=("copy",))
 def to(b: Builder, self: Part, dtype: Any = None) -> Part:
-    """A real tensor as a complex one, or another width of numbers."""
+    """Convert a real tensor to a complex one, or cast the parts of a complex tensor."""
     text = str(dtype or "")
     wide = DType.FLOAT64 if "complex128" in text else DType.FLOAT32 if "complex64" in text else named_dtype(dtype)
     if "complex" in text and wide is not None:
@@ -144,7 +144,7 @@ def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
 
 
 def _cosines(b: Builder, coefficients: tuple[float, ...], window_length: Any, periodic: Any, dtype: Any) -> Value:
-    """A window that is a sum of cosines of once, twice … the angle."""
+    """Window function Σ c[k] * cos(k * angle)."""
 
     def shape(positions: Any, span: int) -> Any:
         angles = 2 * np.pi * positions / span
@@ -154,10 +154,10 @@ def _cosines(b: Builder, coefficients: tuple[float, ...], window_length: Any, pe
 
 
 def _window(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, periodic: Any, dtype: Any) -> Value:
-    """A window as a function of the place and of the last one; a periodic one is longer by a place that is left out."""
-    count = bounded(int(number(window_length)))
+    """Window function of index and last index; a periodic window drops the last element of one with n + 1 elements."""
+    count = bounded(int(scalar_of(window_length)))
     wanted = named_dtype(dtype) or DType.FLOAT32
-    span = count if number(periodic) else count - 1
+    span = count if scalar_of(periodic) else count - 1
     found = shape(np.arange(count), max(span, 1)) if count > 1 else np.ones(count)
     return b.constant(np.asarray(found).astype(wanted.numpy), wanted)
 
@@ -182,7 +182,7 @@ def bartlett_window(b: Builder, window_length: Any, periodic: Any = True, dtype:
 
 @aten("aten.kaiser_window", by_position=False)
 def kaiser_window(b: Builder, window_length: Any, periodic: Any = True, beta: Any = 12.0, dtype: Any = None) -> Value:
-    width = float(number(beta))
+    width = float(scalar_of(beta))
 
     def shape(positions: Any, span: int) -> Any:
         return np.i0(width * np.sqrt(np.maximum(1 - (2 * positions / span - 1) ** 2, 0))) / np.i0(width)
@@ -193,19 +193,19 @@ def kaiser_window(b: Builder, window_length: Any, periodic: Any = True, beta: An
 @aten("aten.fft_fftfreq")
 def fftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
     wanted = named_dtype(dtype) or DType.FLOAT32
-    found = np.fft.fftfreq(bounded(int(number(n))), float(number(d)))
+    found = np.fft.fftfreq(bounded(int(scalar_of(n))), float(scalar_of(d)))
     return b.constant(found.astype(wanted.numpy), wanted)
 
 
 @aten("aten.fft_rfftfreq")
 def rfftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
     wanted = named_dtype(dtype) or DType.FLOAT32
-    found = np.fft.rfftfreq(bounded(int(number(n))), float(number(d)))
+    found = np.fft.rfftfreq(bounded(int(scalar_of(n))), float(scalar_of(d)))
     return b.constant(found.astype(wanted.numpy), wanted)
 
 
 def _uncentered(b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-    """`stft` without an argument for it is not centered: who calls it has padded the signal."""
+    """`aten.stft` without `center`: the frames are not centered, because the caller has padded the signal."""
     rule = registry.lowering(PNNX, f"{COMPLEX}aten::stft" if COMPLEX in attributes else "aten::stft")
     if rule is None:
         raise UnsupportedError("stft")

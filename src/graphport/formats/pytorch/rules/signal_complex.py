@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import named_dtype, number, vector
+from graphport.formats.pytorch.rules.binding import named_dtype, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.arithmetic import hypot
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents
 from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, both, exponential
@@ -30,12 +30,12 @@ def _pair(b: Builder, x: Part) -> Pair:
 
 
 def _times_i(b: Builder, x: Pair) -> Pair:
-    """`i x`."""
+    """Return i * x."""
     return Pair(b(Neg, x.imaginary), x.real)
 
 
 def _back(b: Builder, x: Pair) -> Pair:
-    """`-i x`."""
+    """Return -i * x."""
     return Pair(x.imaginary, b(Neg, x.real))
 
 
@@ -44,19 +44,19 @@ def logarithm(b: Builder, x: Pair) -> Pair:
 
 
 def root(b: Builder, x: Pair) -> Pair:
-    """The principal one: its real part is not negative, its imaginary part has the sign of that of `x`."""
+    """Principal square root: non-negative real part, imaginary part with the sign of x's."""
     size, half, zero = hypot(b, x.real, x.imaginary), b.like(x.real, 0.5), b.like(x.real, 0)
     real, imaginary = (b(Sqrt, b(Max, b(Mul, b(page, size, x.real), half), zero)) for page in (Add, Sub))
     return Pair(real, b(Where, b(Less, x.imaginary, zero), b(Neg, imaginary), imaginary))
 
 
 def _quotient(b: Builder, x: Pair) -> Pair:
-    """`1 / sqrt(x)`."""
+    """Return 1 / sqrt(x)."""
     return _pair(b, both(b, "div", Pair(b.like(x.real, 1), b.like(x.real, 0)), root(b, x)))
 
 
 def tangent_hyperbolic(b: Builder, x: Pair) -> Pair:
-    """`(1 - e) / (1 + e)` of `exp(-2 |x|)`, so that large numbers stay finite."""
+    """tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|), which does not overflow."""
     zero, two = b.like(x.real, 0), b.like(x.real, 2)
     is_negative = b(Less, x.real, zero)
     size = Pair(*(b(Where, is_negative, b(Neg, part), part) for part in (x.real, x.imaginary)))
@@ -74,7 +74,7 @@ def logistic(b: Builder, x: Pair) -> Pair:
 
 
 def signum(b: Builder, x: Pair) -> Pair:
-    """`x / |x|`, and 0 of 0."""
+    """x / |x|; 0 for 0."""
     size = hypot(b, x.real, x.imaginary)
     divisor = b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size)
     return Pair(b(Div, x.real, divisor), b(Div, x.imaginary, divisor))
@@ -109,7 +109,7 @@ aten.sgn(self) -> signum(self)
 
 @pairs("aten.pow")
 def power(b: Builder, self: Any, exponent: Any) -> Part:
-    """Small whole powers by products, others by the logarithm; 0 to the power of 0 is 1."""
+    """Power: small integer exponents by products, others by exp(exponent * log(x)); 0 ** 0 is 1."""
     count = exponent if isinstance(exponent, int | float) and not isinstance(exponent, bool) else None
     if count is not None and count == int(count) and 1 <= count <= 8:
         found: Part = self
@@ -127,7 +127,7 @@ def power(b: Builder, self: Any, exponent: Any) -> Part:
 
 
 def _operand(b: Builder, x: Any, like: Value) -> Pair:
-    """A tensor or a number of any kind as a complex one."""
+    """Convert a tensor or Python number to a complex tensor."""
     if isinstance(x, Pair):
         return x
     if isinstance(x, Value):
@@ -153,7 +153,7 @@ aten.isreal(self) -> Equal(im(self), 0)
 
 
 def _apply_to_real(b: Builder, word: str, *operands: Value, **attributes: Any) -> Value:
-    """What a word gives of real numbers."""
+    """Apply the import rule of an op type to real tensors."""
     rule = registry.lowering(DIALECT, word)
     found = None if rule is None else registry.results(rule(b, *operands, **attributes))[0]
     if found is None:
@@ -165,7 +165,7 @@ def _apply_to_real(b: Builder, word: str, *operands: Value, **attributes: Any) -
 
 
 def _four(b: Builder, x: Part, y: Part, product: Callable[[Value, Value], Value]) -> Pair:
-    """A product of complex tensors, whatever is summed in it."""
+    """Apply a bilinear function to complex tensors: four real products."""
     if isinstance(x, Value) and isinstance(y, Pair):
         return Pair(product(x, y.real), product(x, y.imaginary))
     if isinstance(x, Pair) and isinstance(y, Value):
@@ -194,12 +194,12 @@ def _summed(b: Builder, equation: str, *operands: Value) -> Value:
 
 
 def _product(b: Builder, word: str, x: Part, y: Part) -> Part:
-    """A word that multiplies and adds up."""
+    """Apply a bilinear op type (matrix product, convolution) to complex tensors."""
     return _four(b, x, y, lambda left, right: _apply_to_real(b, word, left, right))
 
 
 def _added(b: Builder, x: Pair) -> Pair:
-    """All entries of the first axis together."""
+    """Sum over the first axis."""
     return Pair(*(b(ReduceSum, part, vector(b, [0]), keepdims=0) for part in (x.real, x.imaginary)))
 
 
@@ -227,7 +227,7 @@ aten.linear(input, weight, bias=None)
 
 def _full_like(b: Builder, x: Part, value: Any, dtype: Any) -> Part:
     like = x.real if isinstance(x, Pair) else x
-    found = value if isinstance(value, complex) else complex(number(value))
+    found = value if isinstance(value, complex) else complex(scalar_of(value))
     text = str(dtype or "")
     if dtype is not None and "complex" not in text:
         return full(b, extents(b, like), found.real, dtype)

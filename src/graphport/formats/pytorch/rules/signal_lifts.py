@@ -28,7 +28,7 @@ _COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 
 @DFTView.lift(DIALECT)
 def lift_dft(b: Builder, op: DFTView) -> Value:
-    """By torch's Fourier transforms; real and imaginary parts are the last axis."""
+    """Export DFT by torch's Fourier transforms; the last axis holds real and imaginary part."""
     rank = len(b.dims(op.input))
     own = dtype_of(op.input)
     wide = own if own in _COMPLEX else DType.FLOAT32
@@ -54,7 +54,7 @@ def _axis(b: Builder, axis: Value, rank: int) -> Size:
 
 
 def _complex(b: Builder, x: Value) -> Value:
-    """Pairs of real numbers as complex numbers; a single one has the imaginary part 0."""
+    """Convert a tensor with a last axis of 2 or 1 to a complex tensor; with 1, the imaginary part is 0."""
     dims, wide = b.dims(x), dtype_of(x)
     pairs = x
     if dims[-1] == 1:
@@ -65,7 +65,7 @@ def _complex(b: Builder, x: Value) -> Value:
 
 @STFTView.lift(DIALECT)
 def lift_stft(b: Builder, op: STFTView) -> Value:
-    """Fourier transforms of overlapping frames."""
+    """Export STFT: Fourier transforms of overlapping frames."""
     own = dtype_of(op.signal)
     wide = own if own in _COMPLEX else DType.FLOAT32
     batch, _, parts = b.dims(op.signal, 3)

@@ -1,4 +1,4 @@
-"""Rules for targets of exported programs that take or give complex tensors."""
+"""Registration of import rules for op types of exported programs with complex tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphport.ops.lowering.table import Rows
 
 
 def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
-    """Register a function as the meaning of targets where complex tensors are among operands or results."""
+    """Register an import rule for op types with complex operands or results."""
 
     def register(function: Function) -> Function:
         for word in words:
@@ -25,11 +25,11 @@ def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
 
 
 ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=pairs)
-"""Rows of complex tensors."""
+"""Rule table of operators on complex tensors."""
 
 
 def _register_for_components(*words: str) -> Callable[[Function], Function]:
-    """Register the rule of a word of real tensors for both parts of complex ones."""
+    """Register a rule that applies the rule of real tensors to the real and the imaginary part."""
 
     def register(rule: Function) -> Function:
         bound = partial(apply_to_components, rule)
@@ -42,4 +42,4 @@ def _register_for_components(*words: str) -> Callable[[Function], Function]:
 
 
 ALIKE = Rows(DIALECT, register_alias=_register_for_components)
-"""Rows of words that do the same to both parts of a complex tensor."""
+"""Rule table of operators that apply to real and imaginary part separately."""

@@ -1,7 +1,7 @@
-"""TorchScript: `.pt`, `.torchscript`, `.ptl`, as `torch.jit.save` writes it, read without torch.
+"""TorchScript files (`.pt`, `.torchscript`, `.ptl`, `torch.jit.save`), read without torch.
 
-The code of the archive is evaluated partially: known numbers, strings and containers are computed, tensors become
-values of a raw graph in the dialect of PyTorch, which `.pt2` files have, too.
+The code of the archive is partially evaluated: static scalars, strings and containers are computed, and operators on
+tensors are nodes of a dialect graph in `pytorch`, the dialect of `.pt2` files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists, tuples and dictionaries of the code, and what branches change in them."""
+"""Operations on lists, tuples and dictionaries of the code; mutations are recorded for branches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 from graphport.formats.pytorch.torchscript.mutations import Growing
 from graphport.formats.pytorch.torchscript.numbers import check_length, equal
 from graphport.formats.pytorch.torchscript.refusal import refuse
-from graphport.formats.pytorch.torchscript.values import Dict, List, NamedTuple, Number, Object, Tensor, kind_of
+from graphport.formats.pytorch.torchscript.values import (
+    Dict,
+    List,
+    NamedTuple,
+    Object,
+    RuntimeScalar,
+    Tensor,
+    type_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +23,11 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.torchscript.context import Context
 
 
-def known_items(value: List) -> list[Any]:
-    """The items of a list.
+def static_items(value: List) -> list[Any]:
+    """Return the items of a list of static length.
 
     Raises:
-        RefusedError: TS0009 their number is only known when the model runs.
+        RefusedError: TS0009 the length depends on run-time values.
     """
     if value.stacked is not None:
         refuse("TS0009", "the length of a list is only known when the model runs, and its items are used one by one")
@@ -27,33 +35,33 @@ def known_items(value: List) -> list[Any]:
 
 
 def unpacked(evaluator: Context, value: Any, count: int) -> Sequence[Any]:
-    """The values that an assignment to several variables takes."""
+    """Unpack a value for an assignment to `count` variables."""
     match value:
         case tuple():
             return cast("tuple[Any, ...]", value)
         case NamedTuple():
             return value.items
         case List():
-            return known_items(value)
+            return static_items(value)
         case Tensor():
             return evaluator.operators.torch("unbind", [value], {}).items
         case _:
-            refuse("TS0011", f"{kind_of(value)} is assigned to {count} variables")
+            refuse("TS0011", f"{type_name(value)} is assigned to {count} variables")
     return None
 
 
 def _index(evaluator: Context, key: Any, length: int) -> int:
-    if isinstance(key, Number | Tensor):
-        key = evaluator.operators.to_number(key, "int")
-    if isinstance(key, Number):
+    if isinstance(key, RuntimeScalar | Tensor):
+        key = evaluator.operators.to_scalar(key, "int")
+    if isinstance(key, RuntimeScalar):
         refuse("TS0009", "an item of a list is chosen by a number that is only known when the model runs")
     if not isinstance(key, int) or not -length <= key < length:
         refuse("TS0011", f"index {key} is outside of a list of {length} items")
     return key
 
 
-def item(evaluator: Context, owner: Any, key: Any) -> Any:
-    """`owner[key]`."""
+def get_item(evaluator: Context, owner: Any, key: Any) -> Any:
+    """Evaluate `owner[key]`."""
     match owner:
         case List() if owner.stacked is not None:
             return evaluator.operators.torch("select", [owner.stacked, 0, key], {})
@@ -75,40 +83,40 @@ def item(evaluator: Context, owner: Any, key: Any) -> Any:
         case Object() if "__getitem__" in owner.type.methods:
             return evaluator.call_method(owner, "__getitem__", [key], {})
         case _:
-            refuse("TS0011", f"{kind_of(owner)} has no items")
+            refuse("TS0011", f"{type_name(owner)} has no items")
     return None
 
 
 def set_item(evaluator: Context, owner: Any, key: Any, value: Any) -> None:
-    """`owner[key] = value`."""
+    """Execute `owner[key] = value`."""
     if isinstance(owner, List):
         evaluator.mutations.touch(owner)
-        known = known_items(owner)
+        known = static_items(owner)
         known[_index(evaluator, key, len(known))] = value
     elif isinstance(owner, Dict):
-        if isinstance(key, Number | Tensor):
+        if isinstance(key, RuntimeScalar | Tensor):
             refuse("TS0009", "the key of a dictionary is only known when the model runs")
         evaluator.mutations.touch(owner)
         owner.items[key] = value
         check_length(list(owner.items))
     else:
-        refuse("TS0011", f"{kind_of(owner)} has no items to set")
+        refuse("TS0011", f"{type_name(owner)} has no items to set")
 
 
 def delete(evaluator: Context, owner: Any, key: Any) -> None:
-    """`del owner[key]`."""
+    """Execute `del owner[key]`."""
     if isinstance(owner, Dict) and key in owner.items:
         evaluator.mutations.touch(owner)
         del owner.items[key]
     elif isinstance(owner, List):
         evaluator.mutations.touch(owner)
-        del known_items(owner)[_index(evaluator, key, len(owner.items))]
+        del static_items(owner)[_index(evaluator, key, len(owner.items))]
     else:
-        refuse("TS0011", f"{kind_of(owner)} has no item {key!r} to delete")
+        refuse("TS0011", f"{type_name(owner)} has no item {key!r} to delete")
 
 
 def as_list(evaluator: Context, value: Any) -> List:
-    """A new list with the items of another container."""
+    """Create a list with the items of another container."""
     match value:
         case List():
             return List(list(value.items), value.element, value.stacked)
@@ -126,7 +134,7 @@ def as_list(evaluator: Context, value: Any) -> List:
 def _append(evaluator: Context, owner: List, value: Any) -> List:
     evaluator.mutations.touch(owner)
     if owner.stacked is not None:
-        known_items(owner)
+        static_items(owner)
     owner.items.append(value)
     check_length(owner.items)
     return owner
@@ -145,23 +153,23 @@ def _pop(evaluator: Context, owner: Any, *arguments: Any) -> Any:
         if given[0] not in owner.items and len(given) < 2:
             refuse("TS0011", f"a dictionary has no key {given[0]!r}")
         return owner.items.pop(*given)
-    items = known_items(owner)
+    items = static_items(owner)
     return items.pop(_index(evaluator, given[0] if given else -1, len(items)))
 
 
 def _insert(evaluator: Context, owner: List, place: int, value: Any) -> None:
     evaluator.mutations.touch(owner)
-    known_items(owner).insert(place, value)
+    static_items(owner).insert(place, value)
     check_length(owner.items)
 
 
 def _remove(evaluator: Context, owner: List, value: Any) -> None:
     evaluator.mutations.touch(owner)
-    known_items(owner).pop(_find_index(owner, value))
+    static_items(owner).pop(_find_index(owner, value))
 
 
 def _find_index(owner: List, value: Any) -> int:
-    for index, each in enumerate(known_items(owner)):
+    for index, each in enumerate(static_items(owner)):
         same = equal(each, value)
         if same is None:
             refuse("TS0009", "a list is searched for a value that is only known when the model runs")
@@ -203,7 +211,7 @@ def _sorted(items: Sequence[Any], *, reverse: bool = False) -> list[Any]:
 
 
 def _slice(evaluator: Context, owner: Any, start: Any = None, stop: Any = None, step: Any = 1) -> Any:
-    if any(isinstance(x, Number) for x in (start, stop, step)):
+    if any(isinstance(x, RuntimeScalar) for x in (start, stop, step)):
         refuse("TS0009", "a list is sliced by a number that is only known when the model runs")
     if isinstance(owner, str):
         return owner[start:stop:step]
@@ -219,7 +227,7 @@ def _clear(evaluator: Context, owner: Any) -> None:
 
 def _reverse(evaluator: Context, owner: List) -> None:
     evaluator.mutations.touch(owner)
-    known_items(owner).reverse()
+    static_items(owner).reverse()
 
 
 def _update(evaluator: Context, owner: Dict, other: Dict) -> None:
@@ -254,7 +262,7 @@ def _index_(_: Context, owner: Any, value: Any) -> Any:
 
 
 def _count(_: Context, owner: Any, value: Any) -> Any:
-    return sum(equal(x, value) is True for x in known_items(owner))
+    return sum(equal(x, value) is True for x in static_items(owner))
 
 
 def _sorted_(_: Context, owner: Any, *given: Any) -> Any:
@@ -311,7 +319,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "Delete": delete,
     "dict": _dict,
     "_set_item": set_item,
-    "__getitem__": item,
+    "__getitem__": get_item,
     "__contains__": _contains,
     "__contains": _contains,
 }

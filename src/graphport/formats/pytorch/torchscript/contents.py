@@ -1,4 +1,4 @@
-"""The contents of a TorchScript archive without a graph: modules, weights, methods, version record, extra files."""
+"""List the contents of a TorchScript archive: modules, weights, methods, version record, extra files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXTRA = "extra/"
 MAX_MODULES = 100_000
-"""Modules that are listed; one object may have many names."""
+"""Maximum number of listed modules; one object may have many names."""
 
 
 def contents(path: str | Path) -> Contents:
@@ -50,7 +50,7 @@ def contents(path: str | Path) -> Contents:
 
 
 def _signature(method: FunctionText) -> str:
-    """`forward(x: Tensor, n: int = …) -> Tensor`."""
+    """Format a method: `forward(x: Tensor, n: int = …) -> Tensor`."""
     parameters = (
         f"{each.name}: {each.type}" + ("" if each.default is None else " = …") for each in method.parameters[1:]
     )
@@ -58,7 +58,7 @@ def _signature(method: FunctionText) -> str:
 
 
 def _modules(root: Instance) -> Iterator[ModuleContents]:
-    """The modules in order of their paths, each object once, with the tensors that are its attributes."""
+    """Yield each module once, ordered by path, with its tensor attributes."""
     pending: list[tuple[str, Instance]] = [("", root)]
     known: set[int] = set()
     while pending and len(known) < MAX_MODULES:
@@ -83,7 +83,7 @@ def _attributes(module: Instance) -> list[tuple[str, Any]]:
 
 
 def _tensors(state: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str, TensorContents]]:
-    """The tensors in the state of a module, also in its lists and dictionaries, and in the state of packed weights."""
+    """Yield the tensors in the state of a module, in its containers, and in packed weights."""
     value = state.value if isinstance(state, Tagged) else state
     if is_tensor(value):
         raw = value.tensor if isinstance(value, QuantizedTensor) else value
@@ -102,6 +102,6 @@ def _tensors(state: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str, 
 
 
 def _class_name(qualified: str) -> str:
-    """`torch.nn.modules.conv.Conv2d` for `__torch__.torch.nn.modules.conv.___torch_mangle_3.Conv2d`."""
+    """Demangle a class: `__torch__.torch.nn.___torch_mangle_3.Conv2d` to `torch.nn.Conv2d`."""
     parts = qualified.removeprefix("__torch__.").split(".")
     return ".".join(part for part in parts if not part.startswith("___torch_mangle"))

@@ -1,4 +1,4 @@
-"""What the parts of the evaluator know of each other."""
+"""Protocols of the evaluator and its parts, which avoid import cycles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Calls(Protocol):
-    """Calls of operators; see `operators.Operators`."""
+    """Evaluation of operator calls; see `operators.Operators`."""
 
     @property
     def context(self) -> Context:
-        """The evaluator that makes the calls."""
+        """The evaluator."""
         ...
 
     @property
@@ -33,19 +33,19 @@ class Calls(Protocol):
         ...
 
     def torch(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
-        """The value of a call of `torch.name`."""
+        """Evaluate a call of `torch.name`."""
         ...
 
-    def to_number(self, value: Any, kind: Kind) -> Any:
-        """`int(value)`, `float(value)` or `bool(value)`."""
+    def to_scalar(self, value: Any, kind: Kind) -> Any:
+        """Evaluate `int(value)`, `float(value)` or `bool(value)`."""
         ...
 
-    def item(self, tensor: Tensor) -> Any:
-        """The only element of a tensor as a number."""
+    def tensor_item(self, tensor: Tensor) -> Any:
+        """Return the only element of a tensor as a scalar."""
         ...
 
     def tensor_of(self, number: Any, dtype: DType | None = None) -> Tensor:
-        """A number as a tensor of rank 0."""
+        """Convert a scalar to a tensor of rank 0."""
         ...
 
 
@@ -59,26 +59,26 @@ class Context(Protocol):
 
     @property
     def operators(self) -> Calls:
-        """Calls of operators."""
+        """Evaluation of operator calls."""
         ...
 
     @property
     def mutations(self) -> Mutations:
-        """What containers were before branches changed them."""
+        """The record of mutated containers."""
         ...
 
     def assume(self, condition: str) -> None:
-        """Record that the graph is read for inputs with this condition."""
+        """Record a condition on the inputs that the graph assumes."""
         ...
 
     def block(self, statements: Sequence[ast.stmt], variables: dict[str, Any]) -> tuple[Any] | None:
-        """Run statements; the value of a `return` among them, in a tuple."""
+        """Execute statements; return the value of a `return` statement in a tuple, else `None`."""
         ...
 
     def expression(self, node: ast.expr, variables: Mapping[str, Any]) -> Any:
-        """The value of an expression."""
+        """Evaluate an expression."""
         ...
 
     def call_method(self, owner: Any, name: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The value that a method returns."""
+        """Evaluate a method call."""
         ...

@@ -1,4 +1,4 @@
-"""Branches and loops: known conditions choose and known counts unroll; others become If and Loop of ONNX."""
+"""Branches and loops: static conditions and trip counts are evaluated; others are nodes If and Loop of ONNX."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import KEYS
 from graphport.formats.pytorch.torchscript.emptiness import holds_if_empty
-from graphport.formats.pytorch.torchscript.mutations import Growing, Mutable, contents, items_as_they_are, restore
+from graphport.formats.pytorch.torchscript.mutations import Growing, Mutable, contents, copy_items, restore
 from graphport.formats.pytorch.torchscript.refusal import RaisedError, refuse
 from graphport.formats.pytorch.torchscript.values import (
     UNINITIALIZED,
     Dict,
     List,
     NamedTuple,
-    Number,
     Object,
     Quantized,
+    RuntimeScalar,
     Tensor,
-    kind_of,
+    type_name,
 )
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.declare import OPSET
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.torchscript.context import Context
 
 MAX_TURNS = 1024
-"""Iterations of one loop of known count that is unrolled; a longer one becomes a Loop."""
+"""Maximum iterations of an unrolled loop; longer loops are Loop nodes."""
 MAX_TRIALS = 8
 _ALIAS = "aten.alias.default"
 _FOREVER = (1 << 63) - 1
@@ -43,18 +43,18 @@ Key = tuple[str, Any, Any]
 
 
 def run_if(evaluator: Context, statement: ast.If, variables: dict[str, Any]) -> tuple[Any] | None:
-    """An `if` statement."""
-    condition = evaluator.operators.to_number(evaluator.expression(statement.test, variables), "bool")
-    if not isinstance(condition, Number):
+    """Evaluate an `if` statement."""
+    condition = evaluator.operators.to_scalar(evaluator.expression(statement.test, variables), "bool")
+    if not isinstance(condition, RuntimeScalar):
         return evaluator.block(statement.body if condition else statement.orelse, variables)
     then = _branch(evaluator, statement.body, variables)
     other = _branch(evaluator, statement.orelse, variables)
     if then is None or other is None:
-        # One branch raises an exception: what the model computes is the other.
+        # One branch raises an exception, so the model is the other branch.
         return evaluator.block(statement.orelse if then is None else statement.body, variables)
     is_empty = holds_if_empty(condition.value) if _ranks_differ(then, other) else None
     if is_empty is not None:
-        # For an empty tensor the branches differ in the rank of tensors without elements.
+        # The branch for an empty tensor may return tensors of another rank, which have no elements.
         evaluator.assume(f"a tensor is not empty ({ast.unparse(statement.test)})")
         return evaluator.block(statement.orelse if is_empty else statement.body, variables)
     _join(evaluator, condition, then, other, variables)
@@ -74,16 +74,16 @@ def _ranks_differ(then: _Branch, other: _Branch) -> bool:
 
 
 def run_for(evaluator: Context, statement: ast.For, variables: dict[str, Any]) -> tuple[Any] | None:
-    """A `for` statement over `range(n)`."""
+    """Evaluate a `for` statement over `range(n)`."""
     match statement.iter:
         case ast.Call(func=ast.Name(id="range"), args=[bound]):
-            count = evaluator.operators.to_number(evaluator.expression(bound, variables), "int")
+            count = evaluator.operators.to_scalar(evaluator.expression(bound, variables), "int")
         case _:
             refuse("TS0004", "a for statement that is not over range(n)")
     if not isinstance(statement.target, ast.Name):
         refuse("TS0004", "a for statement that has no single variable")
     index = statement.target.id
-    if isinstance(count, Number) or count > MAX_TURNS:
+    if isinstance(count, RuntimeScalar) or count > MAX_TURNS:
         _Loop(evaluator, statement.body, variables, count=count, index=index).run()
         return None
     for turn in range(count):
@@ -95,10 +95,10 @@ def run_for(evaluator: Context, statement: ast.For, variables: dict[str, Any]) -
 
 
 def run_while(evaluator: Context, statement: ast.While, variables: dict[str, Any]) -> tuple[Any] | None:
-    """A `while` statement."""
+    """Evaluate a `while` statement."""
     for _ in range(MAX_TURNS):
-        condition = evaluator.operators.to_number(evaluator.expression(statement.test, variables), "bool")
-        if isinstance(condition, Number):
+        condition = evaluator.operators.to_scalar(evaluator.expression(statement.test, variables), "bool")
+        if isinstance(condition, RuntimeScalar):
             _Loop(evaluator, statement.body, variables, condition=condition, test=statement.test).run()
             return None
         if not condition:
@@ -113,14 +113,14 @@ def run_while(evaluator: Context, statement: ast.While, variables: dict[str, Any
 
 
 def _leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
-    """Tensors and numbers in a value, with their places in it."""
+    """Return the tensors and scalars in a nested value, with their paths."""
     match value:
-        case Tensor() | Number() | bool() | int() | float():
+        case Tensor() | RuntimeScalar() | bool() | int() | float():
             return [(path, value)]
         case List() | NamedTuple():
             return [
                 leaf
-                for i, x in enumerate(items_as_they_are(value) if isinstance(value, List) else value.items)
+                for i, x in enumerate(copy_items(value) if isinstance(value, List) else value.items)
                 for leaf in _leaves(x, (*path, i))
             ]
         case tuple():
@@ -134,12 +134,12 @@ def _leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
 
 
 def _mapped(value: Any, change: Callable[[Path, Any], Any], path: Path = ()) -> Any:
-    """A copy of a value with other leaves; containers are new."""
+    """Copy a nested value, and apply `change` to its leaves."""
     match value:
-        case Tensor() | Number() | bool() | int() | float():
+        case Tensor() | RuntimeScalar() | bool() | int() | float():
             return change(path, value)
         case List():
-            items = [_mapped(x, change, (*path, i)) for i, x in enumerate(items_as_they_are(value))]
+            items = [_mapped(x, change, (*path, i)) for i, x in enumerate(copy_items(value))]
             return List(items, value.element, value.stacked)
         case NamedTuple():
             return NamedTuple(value.fields, tuple([_mapped(x, change, (*path, i)) for i, x in enumerate(value.items)]))
@@ -155,7 +155,7 @@ def _mapped(value: Any, change: Callable[[Path, Any], Any], path: Path = ()) -> 
 
 
 def _as_value(held: Any) -> Any:
-    """The contents of a container as a value."""
+    """Return recorded contents of a container as a value."""
     if isinstance(held, tuple):
         items, stacked = cast("tuple[list[Any], Any]", held)
         return List(items, "", stacked)
@@ -167,21 +167,21 @@ def _as_value(held: Any) -> Any:
 
 @dataclass(slots=True)
 class _Branch:
-    """What a branch leaves behind: its graph, variables, changed containers, and tensors that it writes into."""
+    """The effects of a branch: its graph, variables, mutated containers, and tensors written in place."""
 
     graph: Graph
     variables: dict[str, Any]
     changes: dict[Mutable, tuple[Any, Any]]
     written: list[Value]
     current: dict[int, Value] = field(default_factory=dict[int, Value])
-    """The values of tensors at its end, by identity."""
+    """Values of tensors at the end of the branch, by identity."""
     roots: dict[int, list[Value]] = field(default_factory=dict[int, "list[Value]"])
-    """Tensors from outside that these show or may show, by identity."""
+    """Captured tensors that these tensors alias or may alias, by identity."""
     kept: list[Any] = field(default_factory=list[Any])
 
 
 def _branch(evaluator: Context, statements: Sequence[ast.stmt], variables: dict[str, Any]) -> _Branch | None:
-    """Run a branch in a graph of its own and undo its changes; `None` if it raises an exception."""
+    """Evaluate a branch in a new graph and undo its mutations; return `None` if it raises an exception."""
     emitter = evaluator.emitter
     found = _Branch(Graph("branch"), dict(variables), {}, [])
     saved = emitter.writes.snapshot()
@@ -193,7 +193,7 @@ def _branch(evaluator: Context, statements: Sequence[ast.stmt], variables: dict[
             found.written = emitter.writes.written_since(saved, found.graph)
             found.changes = evaluator.mutations.end()
             changed = [x for name, x in found.variables.items() if x is not variables.get(name)]
-            _settle(evaluator, found, [*changed, *(_as_value(after) for _, after in found.changes.values())])
+            _record_results(evaluator, found, [*changed, *(_as_value(after) for _, after in found.changes.values())])
             for handle in found.written:
                 found.current[id(handle)] = emitter.now(handle)
     except RaisedError:
@@ -205,8 +205,8 @@ def _branch(evaluator: Context, statements: Sequence[ast.stmt], variables: dict[
     return found
 
 
-def _settle(evaluator: Context, branch: _Branch, values: Sequence[Any]) -> None:
-    """Note the current values of all tensors that leave a branch."""
+def _record_results(evaluator: Context, branch: _Branch, values: Sequence[Any]) -> None:
+    """Record the current values of all tensors that a branch returns."""
     for value in values:
         for _, leaf in _leaves(value):
             branch.kept.append(leaf)
@@ -216,12 +216,12 @@ def _settle(evaluator: Context, branch: _Branch, values: Sequence[Any]) -> None:
 
 
 def _outer_roots(evaluator: Context, tensor: Tensor, graph: Graph) -> list[Value]:
-    """Tensors from outside of `graph` that a tensor shows or may show."""
+    """Return the tensors outside of `graph` that `tensor` aliases or may alias."""
     return [root for root in evaluator.emitter.writes.possible_roots(tensor.value) if root.graph is not graph]
 
 
 def discard(graph: Graph) -> None:
-    """Take everything out of a graph that is not used."""
+    """Detach an unused graph: clear its outputs and the operands of its nodes."""
     graph.set_outputs(())
     for node in graph:
         node.inputs = ()
@@ -230,7 +230,7 @@ def discard(graph: Graph) -> None:
 
 
 class _Joining:
-    """Results of an If: pairs of values that its branches return."""
+    """Builder of the results of an If: pairs of values from both branches."""
 
     def __init__(self, evaluator: Context, then: _Branch, other: _Branch) -> None:
         self.emitter = evaluator.emitter
@@ -241,7 +241,7 @@ class _Joining:
         """Tensors from outside that a result shows after one branch or the other."""
 
     def joined(self, a: Any, b: Any) -> Any:
-        """The value after both branches."""
+        """Merge the values of a variable after both branches."""
         if a is b:
             return a
         if a is UNINITIALIZED or b is UNINITIALIZED:
@@ -250,7 +250,7 @@ class _Joining:
         match a, b:
             case (Tensor(), Tensor()):
                 return self._tensor(a, b)
-            case ((bool() | int() | float() | Number()), (bool() | int() | float() | Number())):
+            case ((bool() | int() | float() | RuntimeScalar()), (bool() | int() | float() | RuntimeScalar())):
                 return self._merge_scalars(a, b)
             case (List(), List()) if len(a.items) == len(b.items) and a.stacked is b.stacked is None:
                 return List([self.joined(x, y) for x, y in zip(a.items, b.items, strict=True)], a.element or b.element)
@@ -266,7 +266,7 @@ class _Joining:
             case _ if type(a) is type(b) and isinstance(a, str) and a == b:
                 return a
             case _:
-                reason = f"a variable is {kind_of(a)} or {kind_of(b)}, depending on values that only a run knows"
+                reason = f"a variable is {type_name(a)} or {type_name(b)}, depending on values that only a run knows"
                 refuse("TS0009", reason)
         return None
 
@@ -280,8 +280,8 @@ class _Joining:
         return self.emitter.writes.possible_roots(tensor.value) if roots is None else roots
 
     def _one_sided(self, place: int, leaf: Any) -> Any:
-        """A value that one branch computes and the other leaves without one: there it is zeros."""
-        if not isinstance(leaf, Tensor | Number):
+        """Merge a value that only one branch computes; the other branch returns zeros."""
+        if not isinstance(leaf, Tensor | RuntimeScalar):
             return leaf
         value = self._current(place, leaf) if isinstance(leaf, Tensor) else leaf.value
         if value.graph is not self.branches[place].graph:
@@ -291,10 +291,10 @@ class _Joining:
         result = self.result(*((filler, value) if place else (value, filler)), like=value)
         if isinstance(leaf, Tensor):
             self.roots.setdefault(result, []).extend(self._roots(place, leaf))
-        return Tensor(result) if isinstance(leaf, Tensor) else Number(result, leaf.kind)
+        return Tensor(result) if isinstance(leaf, Tensor) else RuntimeScalar(result, leaf.kind)
 
     def _zeros(self, value: Value) -> Value:
-        """Zeros of the type and, as far as it is known, of the shape of a value."""
+        """Create zeros with the dtype of a value and its static dims; open dims have size 0."""
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
             refuse("TS0009", f"the type of %{value.name}, which one of two branches computes, is not known")
@@ -302,19 +302,19 @@ class _Joining:
         return self.emitter.node("aten.zeros.default", [], {"size": size, "dtype": f"torch.{fact.dtype.text}"})[0]
 
     def _merge_scalars(self, a: Any, b: Any) -> Any:
-        if not isinstance(a, Number) and type(a) is type(b) and a == b:
+        if not isinstance(a, RuntimeScalar) and type(a) is type(b) and a == b:
             return a
-        kinds = kind_of(a), kind_of(b)
+        kinds = type_name(a), type_name(b)
         if kinds[0] != kinds[1]:
             refuse("TS0009", f"a number is {kinds[0]} or {kinds[1]}, depending on values that only a run knows")
         values = [self.emitter.operand(x) for x in (a, b)]
-        return Number(self.result(*values), cast("Any", kinds[0]))
+        return RuntimeScalar(self.result(*values), cast("Any", kinds[0]))
 
     def _current(self, place: int, tensor: Tensor) -> Value:
         return self.branches[place].current.get(id(tensor), tensor.value)
 
     def result(self, a: Value, b: Value, like: Value | None = None) -> Value:
-        """The value that is `a` after one branch and `b` after the other, with joined facts or those of `like`."""
+        """Add a result of the If, `a` or `b`; its fact is that of `like`, else the union of both facts."""
         for pair, result in zip(self.pairs, self.results, strict=True):
             if pair == (a, b):
                 return result
@@ -332,13 +332,15 @@ class _Joining:
 
 
 def joined_dims(root: Graph, a: Sequence[Any], b: Sequence[Any], name: str) -> tuple[Any, ...]:
-    """Dims that are equal, and symbols for those that differ."""
+    """Merge two shapes: equal dims stay unchanged, different dims are new symbols."""
     pairs = enumerate(zip(a, b, strict=True))
     return tuple([x if x == y else root.extents.fresh(f"{name}.dim{i}", 0) for i, (x, y) in pairs])
 
 
-def _join(evaluator: Context, condition: Number, then: _Branch, other: _Branch, variables: dict[str, Any]) -> None:
-    """Make an If of two branches and set what they leave behind."""
+def _join(
+    evaluator: Context, condition: RuntimeScalar, then: _Branch, other: _Branch, variables: dict[str, Any]
+) -> None:
+    """Create an If from two branches and apply their merged effects."""
     joining = _Joining(evaluator, then, other)
     names = [name for name in then.variables if name in other.variables]
     after = {name: joining.joined(then.variables[name], other.variables[name]) for name in names}
@@ -365,7 +367,7 @@ def _join(evaluator: Context, condition: Number, then: _Branch, other: _Branch, 
 
 
 def _current_handles(evaluator: Context, handles: Sequence[Value], then: _Branch, other: _Branch) -> Sequence[Value]:
-    """Let a branch that does not write a tensor return the value that the tensor has before the If."""
+    """Return the merged tensors; a branch that does not write a tensor returns its value before the If."""
     for handle in handles:
         now = evaluator.emitter.now(handle)
         for branch in (then, other):
@@ -373,7 +375,7 @@ def _current_handles(evaluator: Context, handles: Sequence[Value], then: _Branch
     return handles
 
 
-def _emit_if(evaluator: Context, condition: Number, joining: _Joining) -> None:
+def _emit_if(evaluator: Context, condition: RuntimeScalar, joining: _Joining) -> None:
     graphs = [branch.graph for branch in joining.branches]
     for place, graph in enumerate(graphs):
         own_outputs(evaluator, graph, [pair[place] for pair in joining.pairs])
@@ -392,7 +394,7 @@ def _append(evaluator: Context, node: Node) -> None:
 
 
 def own_outputs(evaluator: Context, graph: Graph, values: Sequence[Value]) -> None:
-    """Let a body return values that it computes itself, each once."""
+    """Set the outputs of a body; captured and repeated values are returned through Identity nodes."""
     emitter = evaluator.emitter
     returned: list[Value] = []
     for value in values:
@@ -409,10 +411,10 @@ def own_outputs(evaluator: Context, graph: Graph, values: Sequence[Value]) -> No
 
 
 class _Loop:
-    """A loop whose count only a run knows.
+    """A loop with a run-time trip count.
 
-    The body is evaluated until it is clear which values it carries from iteration to iteration: variables, containers,
-    attributes and tensors that it writes into, with dims that stay the same or not.
+    The body is evaluated until the set of loop-carried values is stable: variables, containers, attributes and tensors
+    written in place, with dims that are constant or vary between iterations.
     """
 
     def __init__(
@@ -421,7 +423,7 @@ class _Loop:
         statements: Sequence[ast.stmt],
         variables: dict[str, Any],
         *,
-        condition: Number | None = None,
+        condition: RuntimeScalar | None = None,
         test: ast.expr | None = None,
         count: Any = None,
         index: str | None = None,
@@ -444,7 +446,7 @@ class _Loop:
         self.growing: dict[List, None] = {}
 
     def run(self) -> None:
-        """Find out what is carried, and make the Loop."""
+        """Find the loop-carried values, and create the Loop."""
         for key, value in self.carried.items():
             self._open_tensors(key, value)
         for _ in range(MAX_TRIALS):
@@ -460,7 +462,7 @@ class _Loop:
             if isinstance(leaf, Tensor):
                 fact = self.emitter.fact(leaf)
                 self.open[key, path] = TensorFact(fact.dtype, fact.shape)
-            elif isinstance(leaf, Number):
+            elif isinstance(leaf, RuntimeScalar):
                 self.open[key, path] = TensorFact(_DTYPES[leaf.kind], ())
 
     def _trial(self) -> _Trial:
@@ -494,7 +496,7 @@ class _Loop:
             if key[0] != "written":
                 self.emitter.writes.may_show(value, self._initial_roots(key, path))
         if self.index is not None:
-            trial.variables[self.index] = Number(trial.turn, "int")
+            trial.variables[self.index] = RuntimeScalar(trial.turn, "int")
 
     def _initial_roots(self, key: Key, path: Path) -> Sequence[Value]:
         leaf = dict(_leaves(self.carried[key]))[path]
@@ -506,7 +508,7 @@ class _Loop:
             return leaf
         value = trial.graph.add_input("carried", fact)
         trial.inputs[key, path] = value
-        return Tensor(value) if isinstance(leaf, Tensor) else Number(value, _type_name(leaf))
+        return Tensor(value) if isinstance(leaf, Tensor) else RuntimeScalar(value, _type_name(leaf))
 
     def _set(self, key: Key, value: Any, trial: _Trial) -> None:
         kind, target, name = key
@@ -525,16 +527,16 @@ class _Loop:
     def _finish(self, trial: _Trial, saved: Any) -> None:
         emitter = self.emitter
         if self.test is not None:
-            found = self.evaluator.operators.to_number(self.evaluator.expression(self.test, trial.variables), "bool")
+            found = self.evaluator.operators.to_scalar(self.evaluator.expression(self.test, trial.variables), "bool")
             trial.again = emitter.operand(found)
         trial.written = emitter.writes.written_since(saved, trial.graph)
         trial.finals = {key: self._final(key, trial) for key in self.carried}
-        trial.grown = {target: items_as_they_are(target) for target in self.growing}
+        trial.grown = {target: copy_items(target) for target in self.growing}
         trial.changes = self.evaluator.mutations.end()
         trial.is_ended = True
         trial.written_inputs = {place for place, value in trial.inputs.items() if emitter.writes.has_writes(value)}
-        _settle(self.evaluator, trial, list(trial.finals.values()))
-        _settle(self.evaluator, trial, [tuple(items) for items in trial.grown.values()])
+        _record_results(self.evaluator, trial, list(trial.finals.values()))
+        _record_results(self.evaluator, trial, [tuple(items) for items in trial.grown.values()])
 
     def _final(self, key: Key, trial: _Trial) -> Any:
         kind, target, name = key
@@ -548,11 +550,11 @@ class _Loop:
             case _:
                 return _as_value(contents(target))
 
-    # What a trial shows
+    # Loop-carried values of a trial
 
     def _is_stable(self, trial: _Trial) -> bool:
         found = [self._new_writes(trial), self._new_changes(trial)]
-        found += [self._widened(key, final, trial) for key, final in trial.finals.items()]
+        found += [self._generalize(key, final, trial) for key, final in trial.finals.items()]
         return not any(found)
 
     def _carry(self, key: Key, value: Any) -> bool:
@@ -583,8 +585,8 @@ class _Loop:
                 is_new |= self._carry(("held", target, None), _as_value(before))
         return is_new
 
-    def _widened(self, key: Key, final: Any, trial: _Trial) -> bool:
-        """Open leaves that the body changes, and dims that do not stay the same."""
+    def _generalize(self, key: Key, final: Any, trial: _Trial) -> bool:
+        """Mark mutated leaves as loop-carried and varying dims as symbolic; return whether anything changed."""
         initial, after = dict(_leaves(self.carried[key])), dict(_leaves(final))
         if initial.keys() != after.keys():
             refuse(
@@ -597,15 +599,15 @@ class _Loop:
             if place not in self.open:
                 if not _is_same_value(initial[path], leaf):
                     self._check_kind(initial[path], leaf)
-                    self.open[place] = TensorFact(_DTYPES[kind_of(leaf)], ())
+                    self.open[place] = TensorFact(_DTYPES[type_name(leaf)], ())
                     changed = True
             elif isinstance(leaf, Tensor):
                 changed |= self._joined(place, trial.current[id(leaf)].fact)
         return changed
 
     def _check_kind(self, a: Any, b: Any) -> None:
-        if kind_of(a) != kind_of(b) or kind_of(a) not in _DTYPES:
-            refuse("TS0009", f"a variable of a loop of unknown length is {kind_of(a)} first and {kind_of(b)} later")
+        if type_name(a) != type_name(b) or type_name(a) not in _DTYPES:
+            refuse("TS0009", f"a variable of a loop of unknown length is {type_name(a)} first and {type_name(b)} later")
 
     def _joined(self, place: tuple[Key, Path], fact: Any) -> bool:
         known = self.open[place]
@@ -665,7 +667,7 @@ class _Loop:
             self._collect(target, Tensor(value))
 
     def _note_views(self, trial: _Trial, place: tuple[Key, Path], result: Value, final: Any) -> None:
-        """Let a result be a view of what it was before the loop, or of what the last iteration made it."""
+        """Mark a result as a possible view of its value before the loop, or of its value in the last iteration."""
         if place[0][0] == "written":
             return
         writes, initial = self.emitter.writes, self._initial_roots(*place)
@@ -694,7 +696,7 @@ class _Loop:
                 restore(target, (value.items, value.stacked) if isinstance(value, List) else value.items)
 
     def _collect(self, target: List, items: Tensor) -> None:
-        """Let a list have the items of all iterations."""
+        """Set the items of a list to those of all iterations."""
         operators = self.evaluator.operators
         self.evaluator.mutations.touch(target)
         before: Any = target.stacked
@@ -719,7 +721,7 @@ class _Trial(_Branch):
 
 
 def _type_name(leaf: Any) -> Any:
-    return kind_of(leaf)
+    return type_name(leaf)
 
 
 def _is_same_value(a: Any, b: Any) -> bool:
@@ -727,7 +729,7 @@ def _is_same_value(a: Any, b: Any) -> bool:
 
 
 def _has_grown(before: Any, after: Any) -> bool:
-    """Whether a list has one tensor more than before, and the same items in front."""
+    """Whether the body appended exactly one tensor to a list."""
     items, longer = before[0], after[0]
     is_one = len(longer) == len(items) + 1 and isinstance(longer[-1], Tensor)
     return is_one and all(a is b for a, b in zip(items, longer, strict=False))
@@ -740,4 +742,4 @@ def _stacked_shape(value: Value, length: Any) -> tuple[Any, ...] | None:
 def _result(value: Value | None, leaf: Any) -> Any:
     if value is None:
         return leaf
-    return Tensor(value) if isinstance(leaf, Tensor) else Number(value, _type_name(leaf))
+    return Tensor(value) if isinstance(leaf, Tensor) else RuntimeScalar(value, _type_name(leaf))

@@ -1,4 +1,4 @@
-"""Graph nodes for operators of PyTorch, made one after another with their facts; writes in place become new values."""
+"""Create nodes for operators of PyTorch and infer their facts; in-place writes are functionalized."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphport.formats.pytorch.graph_passes.writes import STRIDED, Functionalize
 from graphport.formats.pytorch.rules.binding import COMPLEX, ITEM, KEYS
 from graphport.formats.pytorch.rules.overloads import VIEWS, base_of, writes_first_operand
 from graphport.formats.pytorch.torchscript.refusal import RefusedError, refuse
-from graphport.formats.pytorch.torchscript.values import Kind, Number, Tensor
+from graphport.formats.pytorch.torchscript.values import Kind, RuntimeScalar, Tensor
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 DIALECT = "pytorch"
 MAX_FOLDED = 4096
-"""Elements of a tensor that is computed while the file is read, because a size or a condition depends on it."""
+"""Maximum elements of a tensor that is folded because a size or a condition depends on it."""
 MAX_NODES = 12_000
-"""Operators of one model, loops and calls unrolled."""
+"""Maximum nodes of one model, after unrolling loops and inlining calls."""
 MAX_FOLD_STEPS = 2000
 CAST = "aten.to.dtype"
 _KINDS = {DType.INT64: "int", DType.BOOL: "bool"}
@@ -70,7 +70,7 @@ _DENSE_VIEWS = frozenset(
 
 
 class Emitter:
-    """Makes nodes at the end of the current graph."""
+    """Builder that appends nodes to the current graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.root = graph
@@ -90,7 +90,7 @@ class Emitter:
 
     @contextmanager
     def inside(self, body: Graph) -> Generator[None]:
-        """Make nodes in `body` for a while."""
+        """Append nodes to `body` inside the `with` block."""
         outer = self.graph
         self.graph.share_names(body)
         self.graph = self.writes.graph = body
@@ -102,62 +102,62 @@ class Emitter:
     # Values
 
     def name(self, stem: str) -> str:
-        """A free name below the current module."""
+        """Return an unused name prefixed by the current module."""
         return self.graph.fresh(f"{self.scope}.{stem}" if self.scope else stem)
 
     def constant(self, data: Any, dtype: DType | None = None, name: str = "constant") -> Value:
-        """A constant of a number, an array or a storage."""
+        """Create a constant from a scalar, an array or a storage."""
         storage: Storage = data if isinstance(data, StoredNumbers) else storage_of(data, dtype)
         return self.root.adopt_constant(Value(self.name(name), TensorFact.of(storage), storage=storage))
 
     def now(self, value: Value) -> Value:
-        """The value that a tensor has after all writes so far."""
+        """Return the value of a tensor after all writes so far."""
         last = self.graph.last_node
         found = self._run_write(lambda: self.writes.current(value))
         if self.graph.last_node is not last:
             self._infer_from(last)
         return found
 
-    def fact(self, tensor: Tensor | Number) -> TensorFact:
-        """The facts of a tensor at this point."""
+    def fact(self, tensor: Tensor | RuntimeScalar) -> TensorFact:
+        """Return the current fact of a tensor."""
         found = self.now(tensor.value).fact
         return found if isinstance(found, TensorFact) else UNKNOWN
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        """The shape of a tensor.
+        """Return the shape of a tensor.
 
         Raises:
-            RefusedError: TS0009 its rank is not known.
+            RefusedError: TS0009 the rank is unknown.
         """
         found = self.fact(tensor).shape
         if found is None:
             refuse("TS0009", f"the rank of %{tensor.value.name} is not known when the file is read")
         return found
 
-    def dtype(self, tensor: Tensor | Number) -> DType:
-        """The element type of a tensor.
+    def dtype(self, tensor: Tensor | RuntimeScalar) -> DType:
+        """Return the element type of a tensor.
 
         Raises:
-            RefusedError: TS0009 it is not known.
+            RefusedError: TS0009 the element type is unknown.
         """
         found = self.fact(tensor).dtype
         if found is None:
             refuse("TS0009", f"the element type of %{tensor.value.name} is not known when the file is read")
         return found
 
-    def number(self, value: Value, kind: Kind | None = None) -> Any:
-        """A number: Python's own where the facts have it."""
+    def as_scalar(self, value: Value, kind: Kind | None = None) -> Any:
+        """Return a scalar: a Python number if the fact has its element, else a graph value."""
         fact = value.fact
         if isinstance(fact, TensorFact) and fact.elements and isinstance(fact.elements[0], int):
             return bool(fact.elements[0]) if fact.dtype is DType.BOOL else fact.elements[0]
         known = kind or _KINDS.get(
             fact.dtype if isinstance(fact, TensorFact) and fact.dtype else DType.FLOAT64, "float"
         )
-        return Number(value, known)  # pyright: ignore[reportArgumentType]  one of the kinds
+        return RuntimeScalar(value, known)  # pyright: ignore[reportArgumentType]  one of the kinds
 
     def operand(self, number: Any) -> Value:
-        """A number as a graph value."""
-        return number.value if isinstance(number, Number) else self.constant(number, name="number")
+        """Return a scalar as a graph value."""
+        return number.value if isinstance(number, RuntimeScalar) else self.constant(number, name="number")
 
     # Nodes
 
@@ -168,12 +168,12 @@ class Emitter:
         attributes: dict[str, Attribute] | None = None,
         count: int = 1,
     ) -> list[Value]:
-        """The results of an operator of PyTorch; operands are name, value, and whether it is a number.
+        """Append an operator and return its results; operands are tuples of name, value, and whether it is a scalar.
 
-        Where its rule gives the first result alone, the others are left out.
+        Results that the import rule does not compute are omitted.
 
         Raises:
-            RefusedError: TS0006 there is no rule for the operator, TS0011 it does not take these operands.
+            RefusedError: TS0006 the operator has no import rule, TS0011 the rule does not support the operands.
         """
         self._nodes += 1
         if self._nodes > self._most_nodes:
@@ -194,7 +194,7 @@ class Emitter:
             origin=self.origin,
             name=results[0].name if results else "",
         )
-        self._cast_scalars_to_float32(node, [index for index, (_, _, is_number) in enumerate(operands) if is_number])
+        self._cast_scalars_to_float32(node, [index for index, (_, _, is_scalar) in enumerate(operands) if is_scalar])
         last = self.graph.last_node
         self.graph.append(node)
         if writes_first_operand(op_type) and given and given[0] is not None:
@@ -205,7 +205,7 @@ class Emitter:
         return [value for value in results if value.producer is not None]
 
     def _cast_scalars_to_float32(self, node: Node, numbers: Sequence[int]) -> None:
-        """Cast float numbers beside tensors to single precision, as PyTorch computes with them."""
+        """Cast run-time Python floats to float32 before operators on tensors, like PyTorch."""
         tensors = [v for i, v in enumerate(node.inputs) if v is not None and i not in numbers]
         dtypes = {v.fact.dtype for v in tensors if isinstance(v.fact, TensorFact)}
         if not tensors or DType.FLOAT64 in dtypes:
@@ -230,7 +230,7 @@ class Emitter:
             )
 
     def _infer_from(self, last: Node | None) -> None:
-        """Infer the facts of the nodes behind `last`."""
+        """Infer the facts of the nodes after `last`."""
         node = self.graph.first_node if last is None else last.next
         while node is not None:
             self._infer(node)
@@ -248,13 +248,13 @@ class Emitter:
         if self._is_complex(node):
             self._infer_complex(node)
             return
-        self._settle(node)
+        self._record_results(node)
         if self._is_unknown(node) and self._fold_operands(node):
-            self._settle(node)
+            self._record_results(node)
         if self._is_unknown(node) and not (len(node.outputs) > 1 and self._infer_first(node)):
             self._explain(node)
 
-    def _settle(self, node: Node) -> None:
+    def _record_results(self, node: Node) -> None:
         before = len(self.inference.findings)
         self.inference.settle(node)
         found = self.inference.findings[before:]
@@ -265,7 +265,7 @@ class Emitter:
         return bool(node.results) and all(value.fact == UNKNOWN for value in node.results)
 
     def _fold_operands(self, node: Node) -> bool:
-        """Let a node read constants in place of small tensors that depend on constants alone."""
+        """Replace small operands that depend only on constants by constants; return whether any was replaced."""
         folded_any = False
         for index, value in enumerate(node.inputs):
             if value is not None and not value.is_constant and (storage := self._fold_constant(value)) is not None:
@@ -274,7 +274,7 @@ class Emitter:
         return folded_any
 
     def _infer_first(self, node: Node) -> bool:
-        """Infer the first result alone, and drop the others if that is known."""
+        """Infer the first result only; if that succeeds, drop the remaining results."""
         rest = node.outputs[1:]
         for place in range(len(node.outputs) - 1, 0, -1):
             node.drop_output(place)
@@ -282,7 +282,7 @@ class Emitter:
         return node.output.fact != UNKNOWN or not rest
 
     def _explain(self, node: Node) -> None:
-        """Refuse an operator whose rule does not take its operands, with the rule's own reason."""
+        """Refuse an operator with the reason that its import rule reports."""
         rule = registry.lowering(DIALECT, node.word)
         if rule is None:
             return
@@ -296,7 +296,7 @@ class Emitter:
         finally:
             self.inference.required.clear()
 
-    # Complex tensors: their facts follow from those of pairs
+    # Complex tensors: facts are derived from their representation as real tensors
 
     def _is_complex(self, node: Node) -> bool:
         if registry.lowering(DIALECT, f"{COMPLEX}{node.word}") is None:
@@ -332,7 +332,7 @@ class Emitter:
     # Strides
 
     def _note_strides(self, node: Node) -> None:
-        """Mark results whose elements may not lie one after another: writes through their reshapes are doubtful."""
+        """Mark results that may not be contiguous: writes through their reshapes, views or copies, are ambiguous."""
         base = base_of(node.word)
         first = node.operand(0)
         if first is None or base in _DENSE_RESULTS:
@@ -348,13 +348,13 @@ class Emitter:
 
     # Constants
 
-    def array(self, tensor: Tensor | Number) -> np.ndarray[Any, Any] | None:
-        """The numbers of a small tensor that depends on constants alone; `None` of any other."""
+    def array(self, tensor: Tensor | RuntimeScalar) -> np.ndarray[Any, Any] | None:
+        """Return the elements of a small tensor that depends only on constants; `None` for other tensors."""
         storage = self._fold_constant(self.now(tensor.value))
         return None if storage is None else storage.numpy()
 
     def _fold_constant(self, value: Value) -> Storage | None:
-        """Compute a constant from its producers, those first that it depends on."""
+        """Compute a value that depends only on constants, in topological order."""
         pending, steps = [value], 0
         while pending:
             current = pending[-1]
@@ -409,7 +409,7 @@ class Emitter:
             self.inference.required.clear()
 
     def scalar(self, tensor: Tensor) -> Any:
-        """The only element of a tensor as a known Python number; `None` where it is not known."""
+        """Return the only element of a tensor as a Python number; `None` if it is not static."""
         found = self.array(tensor)
         return None if found is None or found.size != 1 else found.reshape(()).item()
 
@@ -448,5 +448,5 @@ def _is_small(fact: Any) -> bool:
 
 
 def item_key(name: str) -> str:
-    """The key of an item of the list that is the argument `name`."""
+    """Return the operand key of an item of the list argument `name`."""
     return f"{name}{ITEM}"

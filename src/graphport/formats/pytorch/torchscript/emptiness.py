@@ -1,4 +1,4 @@
-"""Conditions on empty tensors: `boxes.size(0) > 0`, whose branches may return tensors of different ranks."""
+"""Detect conditions that test for empty tensors, such as `boxes.size(0) > 0`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EMPTY = {("_operator.eq", 0), ("_operator.le", 0), ("_operator.lt", 1)}
 
 
 def holds_if_empty(condition: Value) -> bool | None:
-    """The value of a condition for an empty tensor, if it compares a size with 0; `None` for other conditions."""
+    """Return the value of a condition for size 0 if it compares a size with 0; `None` for other conditions."""
     node = condition.producer
     if node is None or len(node.inputs) != 1 or not _is_size(node.operand(0)):
         return None
@@ -23,7 +23,7 @@ def holds_if_empty(condition: Value) -> bool | None:
 
 
 def _is_size(value: Value | None, depth: int = 8) -> bool:
-    """Whether a number is the size of a dim, or a sum or product of sizes and counts."""
+    """Whether a scalar is a dim, or a sum or product of dims and counts."""
     node = None if value is None else value.producer
     if node is None or not depth:
         return False
@@ -33,6 +33,6 @@ def _is_size(value: Value | None, depth: int = 8) -> bool:
 
 
 def _counts(node: Node) -> bool:
-    """Whether the constant operands of a sum or product do not make it differ from 0."""
+    """Whether a sum or product is 0 if its non-constant operands are 0."""
     constants = [node.attributes[name] for name in ("a", "b") if name in node.attributes]
     return all(constant == 0 if node.word == "_operator.add" else constant != 0 for constant in constants)

@@ -1,4 +1,4 @@
-"""Partial evaluation of the code: known numbers, strings and containers are computed, tensors become graph values."""
+"""Partial evaluation of the code: static values are computed, tensors are graph values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Span
 from graphport.formats.pytorch.torchscript import containers, control_flow
 from graphport.formats.pytorch.torchscript.mutations import Mutations
-from graphport.formats.pytorch.torchscript.numbers import computed, is_number, shown
+from graphport.formats.pytorch.torchscript.numbers import computed, is_scalar, shown
 from graphport.formats.pytorch.torchscript.operators import Operators
 from graphport.formats.pytorch.torchscript.packed import packed_method
 from graphport.formats.pytorch.torchscript.refusal import RaisedError, refuse
@@ -22,12 +22,12 @@ from graphport.formats.pytorch.torchscript.values import (
     List,
     NamedTuple,
     Namespace,
-    Number,
     Object,
     Packed,
     Quantized,
+    RuntimeScalar,
     Tensor,
-    kind_of,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.torchscript.syntax import Texts
 
 MAX_STEPS = 400_000
-"""Statements and expressions that are evaluated for one model, loops and calls unrolled."""
+"""Maximum evaluated statements and expressions of one model."""
 MAX_CALL_DEPTH = 48
 _ROOT = "__torch__"
 _FLOATS = {"inf": float("inf"), "nan": float("nan"), "infj": complex(0, float("inf"))}
 
 
 class Evaluator:
-    """Evaluates functions of one archive."""
+    """Evaluator of the functions of one archive."""
 
     def __init__(self, texts: Texts, emitter: Emitter, state: State, source: Source) -> None:
         self.texts = texts
@@ -69,11 +69,11 @@ class Evaluator:
     def invoke(
         self, text: FunctionText, given: Sequence[Any], named: Mapping[str, Any], scope: Mapping[str, Any]
     ) -> Any:
-        """The value that a function returns.
+        """Evaluate a function call.
 
         Raises:
-            RaisedError: it raises an exception.
-            RefusedError: TS0008 calls are nested too deep, TS0011 it does not take these arguments.
+            RaisedError: the function raises an exception.
+            RefusedError: TS0008 the call depth exceeds the limit, TS0011 the arguments do not match the parameters.
         """
         if len(self._calls) >= MAX_CALL_DEPTH:
             refuse("TS0008", f"calls are nested more than {MAX_CALL_DEPTH} deep: {self._calls[-1]} calls {text.name}")
@@ -105,11 +105,11 @@ class Evaluator:
         return bound
 
     def call_method(self, owner: Any, name: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The value that a method returns."""
+        """Evaluate a method call."""
         if isinstance(owner, Packed):
             return packed_method(self, owner, name, given)
         if not isinstance(owner, Object):
-            refuse("TS0005", f"{kind_of(owner)} has no method {name!r}")
+            refuse("TS0005", f"{type_name(owner)} has no method {name!r}")
         method = owner.type.methods.get(name)
         if method is None:
             refuse("TS0005", f"{owner.type.name} has no method {name!r}")
@@ -118,11 +118,11 @@ class Evaluator:
     # Statements
 
     def assume(self, condition: str) -> None:
-        """Record that the graph is read for inputs with this condition."""
+        """Record a condition on the inputs that the graph assumes."""
         self.assumptions.setdefault(condition, self.last_origin)
 
     def block(self, statements: Sequence[ast.stmt], variables: dict[str, Any]) -> tuple[Any] | None:
-        """Run statements; the value of a `return` among them, in a tuple."""
+        """Execute statements; return the value of a `return` statement in a tuple, else `None`."""
         for statement in statements:
             self._record_location(statement)
             returned = self._statement(statement, variables)
@@ -172,7 +172,7 @@ class Evaluator:
         return None
 
     def _with(self, statement: ast.With, variables: dict[str, Any]) -> tuple[Any] | None:
-        """Enter and leave objects around a block."""
+        """Execute a `with` statement."""
         entered: list[Any] = []
         for item in statement.items:
             owner = self.expression(item.context_expr, variables)
@@ -206,7 +206,7 @@ class Evaluator:
             case ast.Attribute():
                 owner = self.expression(target.value, variables)
                 if not isinstance(owner, Object):
-                    refuse("TS0005", f"{kind_of(owner)} has no attribute {target.attr!r} to set")
+                    refuse("TS0005", f"{type_name(owner)} has no attribute {target.attr!r} to set")
                 self.mutations.touch(owner)
                 self.state.note_write(owner, target.attr, value)
                 owner.attributes[target.attr] = value
@@ -227,7 +227,7 @@ class Evaluator:
     # Expressions
 
     def expression(self, node: ast.expr, variables: Mapping[str, Any]) -> Any:
-        """The value of an expression."""
+        """Evaluate an expression."""
         match node:
             case ast.Name():
                 return self._name(node.id, variables)
@@ -245,14 +245,14 @@ class Evaluator:
                 pairs = zip(node.keys, node.values, strict=True)
                 return Dict({self.key(k, variables): self.expression(v, variables) for k, v in pairs})
             case ast.Subscript():
-                return containers.item(
+                return containers.get_item(
                     self, self.expression(node.value, variables), self.expression(node.slice, variables)
                 )
             case ast.UnaryOp():
                 value = self.expression(node.operand, variables)
                 return (
                     -value
-                    if is_number(value) and not isinstance(value, Number)
+                    if is_scalar(value) and not isinstance(value, RuntimeScalar)
                     else computed(self.emitter, "neg", [value])
                 )
             case _:
@@ -260,10 +260,10 @@ class Evaluator:
         return None
 
     def key(self, node: ast.expr | None, variables: Mapping[str, Any]) -> Any:
-        """The key of a dictionary, which has to be known."""
+        """Evaluate a dictionary key, which must be static."""
         value = None if node is None else self.expression(node, variables)
         if not isinstance(value, str | int | float | bool):
-            refuse("TS0009", f"a dictionary has a key that is {kind_of(value)}, not a known string or number")
+            refuse("TS0009", f"a dictionary has a key that is {type_name(value)}, not a known string or number")
         return value
 
     def _name(self, name: str, variables: Mapping[str, Any]) -> Any:
@@ -279,7 +279,7 @@ class Evaluator:
         return None
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """An attribute of an object, or a name within a namespace."""
+        """Return an attribute of an object, or a name of a namespace."""
         if isinstance(owner, Namespace):
             return self._in_namespace(owner, name)
         if isinstance(owner, ClassText) and name in owner.constants:
@@ -289,7 +289,7 @@ class Evaluator:
         if isinstance(owner, Tensor | Quantized):
             return self.operators.property(owner, name)
         if not isinstance(owner, Object):
-            refuse("TS0005", f"{kind_of(owner)} has no attribute {name!r}")
+            refuse("TS0005", f"{type_name(owner)} has no attribute {name!r}")
         if name in owner.attributes:
             return self.state.lifted(owner, name)
         constant = owner.type.constants.get(name)
@@ -330,7 +330,7 @@ class Evaluator:
         return self.apply(self.expression(function, variables), given, named)
 
     def apply(self, function: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The value of a call."""
+        """Evaluate a call."""
         match function:
             case Function():
                 return self.invoke(function.text, given, named, function.scope or {})
@@ -341,7 +341,7 @@ class Evaluator:
             case Object() if "__call__" in function.type.methods:
                 return self.call_method(function, "__call__", given, named)
             case _:
-                refuse("TS0005", f"{kind_of(function)} is not a function")
+                refuse("TS0005", f"{type_name(function)} is not a function")
         return None
 
     def _named(self, name: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -356,7 +356,7 @@ class Evaluator:
         return self.operators.call(space, own, list(given), dict(named))
 
     def _created(self, text: ClassText, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """An instance of a class of the archive."""
+        """Create an instance of a class of the archive."""
         if text.base == "NamedTuple":
             fields = tuple(text.types)
             items = [*given, *(named[field] for field in fields[len(given) :] if field in named)]
@@ -369,13 +369,13 @@ class Evaluator:
         return made
 
     def _annotated(self, value: Any, type_: str) -> Any:
-        """A value of a declared type; a tensor of one element is converted to a number of that type."""
+        """Convert a value to its declared type: a tensor of one element to a scalar, an empty list to a typed one."""
         if type_ in ("int", "float", "bool") and isinstance(value, Tensor):
-            return self.operators.to_number(value, type_)
+            return self.operators.to_scalar(value, type_)
         return _typed(value, type_)
 
     def _special(self, name: str, node: ast.Call, variables: Mapping[str, Any]) -> Any:
-        """Calls whose arguments are types or names."""
+        """Evaluate calls with types or names as arguments."""
         match name, node.args:
             case "annotate", [type_, value]:
                 return self._annotated(self.expression(value, variables), ast.unparse(type_))
@@ -398,19 +398,19 @@ class Evaluator:
 
 
 def _typed(value: Any, type_: str) -> Any:
-    """A value whose type the code declares: an empty list has none of its own."""
+    """Set the declared element type of an empty list."""
     if isinstance(value, List) and not value.element and type_.startswith("List["):
         value.element = type_[5:-1]
     return value
 
 
 def is_instance(value: Any, type_: ast.expr) -> bool:
-    """Whether a value has a type, as far as types of the code tell values apart."""
+    """Evaluate `isinstance` for a type of the code."""
     if isinstance(type_, ast.Tuple | ast.List):
         return any(is_instance(value, each) for each in type_.elts)
     name = ast.unparse(type_)
     base, _, inner = name.partition("[")
-    kind = kind_of(value)
+    kind = type_name(value)
     match base:
         case "Tensor" | "int" | "float" | "bool" | "str" | "complex" | "Device":
             return kind == base
@@ -432,7 +432,7 @@ def is_instance(value: Any, type_: ast.expr) -> bool:
 
 def _string(evaluator: Evaluator, given: Sequence[Any]) -> str:
     del evaluator
-    if isinstance(given[0], Number | Tensor):
+    if isinstance(given[0], RuntimeScalar | Tensor):
         refuse("TS0009", "the code makes a string of a number that is only known when the model runs")
     return shown(given[0])
 
@@ -442,23 +442,23 @@ def _list(evaluator: Evaluator, given: Sequence[Any]) -> Any:
 
 
 def _int(e: Evaluator, given: Any) -> Any:
-    return e.operators.to_number(given[0], "int")
+    return e.operators.to_scalar(given[0], "int")
 
 
 def _float(e: Evaluator, given: Any) -> Any:
-    return e.operators.to_number(given[0], "float")
+    return e.operators.to_scalar(given[0], "float")
 
 
 def _bool(e: Evaluator, given: Any) -> Any:
-    return e.operators.to_number(given[0], "bool")
+    return e.operators.to_scalar(given[0], "bool")
 
 
 def _print(*_: Any) -> Any:
     return None
 
 
-def _function(name: str) -> Any:
-    """A builtin that is a function of `torch`, too."""
+def _torch_function(name: str) -> Any:
+    """Return the `torch` function for a built-in function."""
 
     def call(evaluator: Evaluator, given: Sequence[Any]) -> Any:
         return evaluator.operators.call("torch", name, list(given), {})
@@ -470,9 +470,9 @@ _BUILTINS: dict[str, Any] = {
     "int": _int,
     "float": _float,
     "bool": _bool,
-    "complex": _function("Complex"),
+    "complex": _torch_function("Complex"),
     "str": _string,
     "list": _list,
     "print": _print,
-    **{name: _function(name) for name in ("len", "ord", "chr", "abs", "max", "min", "sorted", "round", "divmod")},
+    **{name: _torch_function(name) for name in ("len", "ord", "chr", "abs", "max", "min", "sorted", "round", "divmod")},
 }

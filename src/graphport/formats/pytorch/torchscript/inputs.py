@@ -1,4 +1,4 @@
-"""Inputs of a TorchScript model: names from `forward`, types and shapes from the trace, the user, or neither."""
+"""Inputs of a TorchScript model: names from `forward`, dtypes and shapes from the user or the trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphport.formats.pytorch.pt2.schema import SchemaError
 from graphport.formats.pytorch.torchscript.pickles import Tagged, Tensor, is_tensor, unpickled
 from graphport.formats.pytorch.torchscript.refusal import refuse
 from graphport.formats.pytorch.torchscript.syntax import ClassText
-from graphport.formats.pytorch.torchscript.values import Dict, List, NamedTuple, Number
+from graphport.formats.pytorch.torchscript.values import Dict, List, NamedTuple, RuntimeScalar
 from graphport.formats.pytorch.torchscript.values import Tensor as TensorValue
 from graphport.ops.bind import bind_inputs
 
@@ -30,7 +30,7 @@ _ITEM = re.compile(r"^(?P<name>.+?)\.(?P<item>[^.]+)(?:\.|$)")
 
 
 def traced_inputs(container: Container) -> list[Any] | None:
-    """The example inputs of a trace, tensors without numbers; `None` if the archive has none that can be read."""
+    """Return the example inputs of a trace without their elements; `None` if the archive has no readable ones."""
     if "traced_inputs.pkl" not in container:
         return None
     try:
@@ -54,7 +54,7 @@ def _untagged(value: Any) -> Any:
 
 
 class InputReader:
-    """Makes the inputs of a graph and the arguments that `forward` gets."""
+    """Builder of the graph inputs and the arguments of `forward`."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class InputReader:
         self._missing: list[str] = []
 
     def arguments(self, forward: FunctionText) -> list[Any]:
-        """The arguments of `forward`, without the module.
+        """Return the arguments of `forward`, without the module.
 
         Raises:
-            RefusedError: TS0007 the shapes of inputs are not known, TS0009 an argument is no input that a graph has.
-            DiagnosticError: SHAPE0003 a shape that is given does not fit.
+            RefusedError: TS0007 the shape of an input is unknown, TS0009 an argument's type cannot be a graph input.
+            DiagnosticError: SHAPE0003 a shape of the user does not match the model.
         """
         parameters = forward.parameters[1:]
         given = self._traced if self._traced is not None and len(self._traced) <= len(parameters) else None
@@ -103,7 +103,7 @@ class InputReader:
             refuse("TS0007", message, help=f"give the element type and shape of each: {example}")
 
     def _check_unknown(self, forward: FunctionText) -> None:
-        """Every input has an element type and a rank, and every name that the user gives is an input."""
+        """Check that every input has a dtype and a rank, and that every name of the user is an input."""
         for value in self._graph.inputs:
             if value.dtype is None or value.shape is None:
                 self._missing.append(value.name)
@@ -138,7 +138,7 @@ class InputReader:
         if isinstance(example, Tensor):
             fact = TensorFact(example.storage.dtype, example.sizes)
         if name in self._shapes:
-            # The shape of the trace is an example: what the user gives wins.
+            # The shape of the trace is an example; a shape of the user takes precedence.
             fact = TensorFact(None if _has_type(self._shapes[name]) else fact.dtype, None)
         elif not isinstance(example, Tensor):
             self._missing.append(name)
@@ -156,7 +156,7 @@ class InputReader:
         return None if parameter.default is None else self._evaluator.expression(parameter.default, {})
 
     def _scalar_input(self, parameter: Parameter | None, type_: str, name: str, example: Any) -> Any:
-        """A number: given by the user, of the trace, its default, or an input."""
+        """Return a scalar argument: of the user, of the trace, its default, or a graph input."""
         if name not in self._shapes:
             if isinstance(example, bool | int | float):
                 return example
@@ -171,10 +171,10 @@ class InputReader:
             self.fixed.append(name)
             return bool(literal) if type_ == "bool" else int(literal) if type_ == "int" else float(literal)
         value = self._graph.add_input(name, TensorFact(_SCALARS[type_], None))
-        return Number(value, cast("Any", "float" if type_ == "number" else type_))
+        return RuntimeScalar(value, cast("Any", "float" if type_ == "number" else type_))
 
     def _container_keys(self, name: str, example: Any) -> list[str]:
-        """The names of the items of a list or dictionary that the user or the trace has."""
+        """Return the item names of a list or dictionary input, from the user or the trace."""
         prefix = f"{name}."
         found = [key[len(prefix) :].split(".")[0] for key in self._shapes if key.startswith(prefix)]
         if found:
@@ -237,7 +237,7 @@ def _at(example: Any, index: int) -> Any:
 
 
 def _types(inner: str) -> list[str]:
-    """The types in `Tuple[…]` or `Dict[…]`."""
+    """Split the types in `Tuple[…]` or `Dict[…]`."""
     parsed = ast.parse(f"X[{inner}]", mode="eval").body
     chosen = parsed.slice if isinstance(parsed, ast.Subscript) else parsed
     items = chosen.elts if isinstance(chosen, ast.Tuple) else [chosen]
@@ -245,7 +245,7 @@ def _types(inner: str) -> list[str]:
 
 
 def _literal(text: int | str) -> float | int | None:
-    """The number that is given in place of a shape."""
+    """Parse a scalar that the user states instead of a shape."""
     if isinstance(text, int):
         return text
     try:

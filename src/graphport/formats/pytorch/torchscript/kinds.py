@@ -1,6 +1,6 @@
-"""Kinds of files of PyTorch that are no TorchScript archives, and how to get a model from them.
+"""Identify PyTorch files other than TorchScript archives, and report how to export a model from them.
 
-A pickle is looked through by a machine that can neither import nor call: its names and keys say what kind it is.
+A pickle is identified by its global names and keys, which a machine collects that cannot import or call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.pt2.container import Container
 
 LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
-"""How files of torch.save before 1.6 begin."""
+"""First bytes of files of torch.save before 1.6."""
 _MAX_PICKLE = 1 << 26
 _EXPORT = (
     "in Python, with the class of the network: model.load_state_dict(…); "
@@ -36,10 +36,10 @@ _MOBILE = b"PTMF"
 
 
 def refuse_other_kinds(file: MappedFile, source: Source) -> None:
-    """Refuse files of PyTorch that are no zip archive; `formats.recognition` has named those of other programs.
+    """Refuse PyTorch files that are not zip archives; `formats.recognition` reports files of other programs.
 
     Raises:
-        DiagnosticError: TS0001 what it is, and what to do.
+        DiagnosticError: TS0001 with the kind of the file and a remedy.
     """
     head = file.view(0, min(file.size, 512)).tobytes()
     found = _describe_file(head, file)
@@ -61,10 +61,10 @@ def _describe_file(head: bytes, file: MappedFile) -> tuple[str, str] | None:
 
 
 def refuse_other_archives(container: Container) -> None:
-    """Refuse archives that are no TorchScript.
+    """Refuse zip archives that are not TorchScript.
 
     Raises:
-        RefusedError: TS0001 what it is, and what to do.
+        RefusedError: TS0001 with the kind of the file and a remedy.
     """
     members = container.members
     has_code = bool(container.below("code/"))
@@ -128,14 +128,14 @@ _TRAINING_KEYS = frozenset(
 
 
 class _Unknown:
-    """An object that the pickle would make by running code: its class and what is known of it."""
+    """An object whose creation would require running code, represented by its class name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-class _Looking(Machine):
-    """A machine that keeps the names it meets, and makes nothing of them."""
+class _NameCollector(Machine):
+    """Pickle machine that collects global names without interpreting them."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -143,7 +143,7 @@ class _Looking(Machine):
 
     @property
     def at(self) -> int:
-        """The position behind the last opcode."""
+        """The position after the last opcode."""
         return self._at
 
     def resolve(self, text: str) -> Any:
@@ -176,7 +176,7 @@ class _Looking(Machine):
         given = cast("tuple[Any, ...]", arguments) if isinstance(arguments, tuple) else ()
         self.push(self.call(name.text, given) if isinstance(name, Name) else _Unknown("object"))
 
-    def new(self) -> None:
+    def new_object(self) -> None:
         self.pop()
         name = self.pop()
         self.push(_Unknown(name.text if isinstance(name, Name) else "object"))
@@ -184,7 +184,7 @@ class _Looking(Machine):
     def built(self) -> None:
         self.pop()
 
-    def items(self, pairs: list[Any]) -> None:
+    def set_items(self, pairs: list[Any]) -> None:
         target = self.top()
         if isinstance(target, dict):
             known = [(k, v) for k, v in zip(pairs[::2], pairs[1::2], strict=False) if isinstance(k, str | int | float)]
@@ -207,26 +207,26 @@ class _Looking(Machine):
         self.push(value)
 
     def skip(self, count: int) -> None:
-        self.take(count)
+        self.read_bytes(count)
 
     def drop(self) -> None:
         self.pop()
 
     def new_with_names(self) -> None:
         self.pop()
-        self.new()
+        self.new_object()
 
     def steps(self) -> dict[bytes, Callable[[Any], None]]:
         return super().steps() | _MORE_STEPS
 
 
-def _bytes(form: str) -> Callable[[_Looking], None]:
-    return lambda m: m.push(m.take(m.unpack(form)))
+def _bytes(form: str) -> Callable[[_NameCollector], None]:
+    return lambda m: m.push(m.read_bytes(m.unpack(form)))
 
 
 _MORE_STEPS: dict[bytes, Callable[[Any], None]] = {
     b"\x80": lambda m: m.skip(1),
-    b"\x81": lambda m: m.new(),
+    b"\x81": lambda m: m.new_object(),
     b"\x92": lambda m: m.new_with_names(),
     b"\x93": lambda m: m.stack_global(),
     b"\x94": lambda m: m.remember(m.count_memo()),
@@ -234,7 +234,7 @@ _MORE_STEPS: dict[bytes, Callable[[Any], None]] = {
     b"\x8f": lambda m: m.push(_Unknown("set")),
     b"\x90": lambda m: m.skip_mark(),
     b"\x91": lambda m: m.replace_mark(_Unknown("frozenset")),
-    b"\x8b": lambda m: m.push(int.from_bytes(m.take(m.unpack("<I")), "little", signed=True)),
+    b"\x8b": lambda m: m.push(int.from_bytes(m.read_bytes(m.unpack("<I")), "little", signed=True)),
     b"C": _bytes("<B"),
     b"B": _bytes("<I"),
     b"\x8e": _bytes("<Q"),
@@ -255,15 +255,15 @@ _FAULTS = (SchemaError, struct.error, IndexError, TypeError, ValueError, KeyErro
 
 
 def _pickle_kind(data: bytes, *, is_legacy: bool) -> tuple[str, str]:
-    """What a pickle of torch.save holds, and what to do."""
+    """Return the kind of a pickle of torch.save, and a remedy."""
     names: list[str] = []
     try:
         at = 0
         for _ in range(3 if is_legacy else 0):
-            header = _Looking(data[at:])
+            header = _NameCollector(data[at:])
             header.run()
             at += header.at
-        machine = _Looking(data[at:])
+        machine = _NameCollector(data[at:])
         names = machine.names
         root = machine.run()
     except _FAULTS:

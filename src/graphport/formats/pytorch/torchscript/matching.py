@@ -1,4 +1,4 @@
-"""Overloads: the code names an operator, and its arguments choose the schema, as torch's schema matcher does."""
+"""Overload resolution: select the schema of an operator by the arguments, like torch's schema matcher."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphport.formats.pytorch.torchscript.values import (
     Device,
     List,
     NamedTuple,
-    Number,
     Quantized,
+    RuntimeScalar,
     Tensor,
-    kind_of,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _LIST = re.compile(r"(.+)\[(\d*)\]")
 
 
 def match(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Schema, dict[str, Any]] | None:
-    """The first overload that takes the arguments, without conversions if there is one, and the arguments by name."""
+    """Return the first overload that accepts the arguments, preferably without conversions, and the bound arguments."""
     for convert in (False, True):
         for schema in schemas(name):
             bound = _bound(schema, given, named, convert=convert)
@@ -34,8 +34,8 @@ def match(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Sc
 
 
 def described(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """A call by the types of its arguments."""
-    shown = [kind_of(x) for x in given] + [f"{key}={kind_of(x)}" for key, x in named.items()]
+    """Format a call with the types of its arguments."""
+    shown = [type_name(x) for x in given] + [f"{key}={type_name(x)}" for key, x in named.items()]
     return f"{name}({', '.join(shown)})"
 
 
@@ -68,7 +68,7 @@ def _accepts(type_: str, value: Any, *, convert: bool) -> bool:
 
 
 def _accepts_item(type_: str, value: Any, *, convert: bool) -> bool:
-    kind = kind_of(value)
+    kind = type_name(value)
     match type_:
         case "Tensor":
             return kind == "Tensor"
@@ -100,7 +100,11 @@ def _accepts_list(item: str, size: str, value: Any, *, convert: bool) -> bool:
                 item == "t" or (value.element.lower() == item.lower()) or (item == "SymInt" and value.element == "int")
             )
         return all(_accepts(item, each, convert=convert) for each in items)
-    return bool(size) and _accepts_item(item, value, convert=convert) and isinstance(value, bool | int | float | Number)
+    return (
+        bool(size)
+        and _accepts_item(item, value, convert=convert)
+        and isinstance(value, bool | int | float | RuntimeScalar)
+    )
 
 
 def is_tensor(value: Any) -> bool:
@@ -109,7 +113,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def has_tensor(values: Sequence[Any]) -> bool:
-    """Whether a tensor is among values, or in a list among them."""
+    """Whether a value is a tensor or a list with a tensor."""
     return any(
         is_tensor(value)
         or (isinstance(value, List) and (value.stacked is not None or has_tensor(value.items)))

@@ -1,17 +1,17 @@
-"""What branches and loops change in containers and objects, recorded so that it can be undone."""
+"""Undo log of mutations of containers and objects in branches and loops."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from graphport.formats.pytorch.torchscript.refusal import refuse
-from graphport.formats.pytorch.torchscript.values import Dict, List, Object, births
+from graphport.formats.pytorch.torchscript.values import Dict, List, Object, next_serial
 
 Mutable = List | Dict | Object
 
 
 class Growing(list[Any]):
-    """The items of a list inside of a loop of unknown length: they can be appended to, and not read."""
+    """Items of a list in a loop with a run-time trip count; append is the only supported operation."""
 
     def _refuse(self, *_: Any) -> Any:
         refuse("TS0009", "a loop of unknown length reads the list that it appends to")
@@ -20,23 +20,23 @@ class Growing(list[Any]):
 
 
 class Mutations:
-    """What containers and objects were before branches changed them: one record for each open branch."""
+    """Contents of containers and objects before their mutation, one record for each active branch."""
 
     def __init__(self) -> None:
         self._records: list[tuple[int, dict[Mutable, Any]]] = []
 
     def begin(self) -> None:
-        """Start to record changes."""
-        self._records.append((births(), {}))
+        """Start a record."""
+        self._records.append((next_serial(), {}))
 
     def touch(self, target: Mutable) -> None:
-        """Record a container or object that is about to change."""
+        """Record the contents of a container or object before a mutation."""
         for since, record in self._records:
-            if target.born < since and target not in record:
+            if target.serial < since and target not in record:
                 record[target] = contents(target)
 
     def end(self) -> dict[Mutable, tuple[Any, Any]]:
-        """Undo the changes since `begin`: contents before and after, by container."""
+        """Undo the mutations since `begin`; return the contents before and after by container."""
         _, record = self._records.pop()
         found = {target: (before, contents(target)) for target, before in record.items()}
         for target, before in record.items():
@@ -44,16 +44,16 @@ class Mutations:
         return found
 
 
-def items_as_they_are(target: List) -> list[Any]:
-    """A copy of the items of a list, of one that grows in a loop too."""
+def copy_items(target: List) -> list[Any]:
+    """Copy the items of a list, including a `Growing` one."""
     return list[Any].copy(target.items)
 
 
 def contents(target: Mutable) -> Any:
-    """A copy of what a container or object holds."""
+    """Copy the contents of a container or object."""
     match target:
         case List():
-            return (items_as_they_are(target), target.stacked)
+            return (copy_items(target), target.stacked)
         case Dict():
             return dict(target.items)
         case Object():
@@ -61,7 +61,7 @@ def contents(target: Mutable) -> Any:
 
 
 def restore(target: Mutable, held: Any) -> None:
-    """Let a container or object hold `held`, which `contents` gave."""
+    """Set the contents of a container or object to `held`, a result of `contents`."""
     match target:
         case List():
             target.items, target.stacked = held

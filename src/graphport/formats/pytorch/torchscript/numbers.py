@@ -1,4 +1,4 @@
-"""Functions of the code on numbers, strings and containers: known ones are computed, others become graph nodes."""
+"""Functions on scalars, strings and containers: computed for static arguments, graph nodes for others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphport.formats.pytorch.torchscript.values import (
     Dict,
     List,
     NamedTuple,
-    Number,
+    RuntimeScalar,
     Tensor,
-    kind_of,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ def _round(x: Any, digits: int | None = None) -> Any:
 
 
 def _minimum(*given: Any) -> Any:
-    """The least number; a float if any of them is one."""
+    """Return the minimum; a float if an argument is a float."""
     return min(map(float, given)) if any(isinstance(x, float) for x in given) else min(given)
 
 
 def _maximum(*given: Any) -> Any:
-    """The greatest number; a float if any of them is one."""
+    """Return the maximum; a float if an argument is a float."""
     return max(map(float, given)) if any(isinstance(x, float) for x in given) else max(given)
 
 
 def _float_function(name: str) -> Callable[..., float]:
-    """A function of floats; outside of its domain it returns NaN or infinity, as in C."""
+    """Return a math function that returns NaN or infinity outside of its domain, as in C."""
 
     def compute(*given: Any) -> float:
         try:
@@ -85,13 +85,13 @@ def _percent(text: str, *values: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as `str` prints it in TorchScript."""
+    """Format a value like `str` in TorchScript."""
     match value:
         case List():
             return f"[{', '.join(shown(x) for x in value.items)}]"
         case tuple():
             return f"({', '.join(shown(x) for x in cast('tuple[Any, ...]', value))})"
-        case Tensor() | Number():
+        case Tensor() | RuntimeScalar():
             return "?"
         case _:
             return str(value)
@@ -221,19 +221,19 @@ _ON_STRINGS = frozenset(
 _FUNCTIONS_OF_LISTS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "sum": sum, "any": any, "all": all}
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a number, known or open."""
-    return isinstance(value, bool | int | float | complex | Number)
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a scalar, static or not."""
+    return isinstance(value, bool | int | float | complex | RuntimeScalar)
 
 
 def computed(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
-    """A function of numbers and strings; `NotImplemented` if it is none of those.
+    """Evaluate a function on scalars and strings; return `NotImplemented` for other functions.
 
     Raises:
-        RefusedError: TS0008 the result is too large, TS0011 the function does not take these values.
+        RefusedError: TS0008 the result is too large, TS0011 the arguments are not supported.
     """
-    if all(is_number(x) for x in given) and given:
-        if any(isinstance(x, Number) for x in given):
+    if all(is_scalar(x) for x in given) and given:
+        if any(isinstance(x, RuntimeScalar) for x in given):
             return _symbolic(emitter, name, given)
         return _constant(name, given)
     if given and isinstance(given[0], str):
@@ -263,12 +263,12 @@ def _constant(name: str, given: Sequence[Any]) -> Any:
 
 
 def _symbolic(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
-    """A number that only a run knows."""
+    """Emit a function of run-time scalars as nodes."""
     if name in ("__range_length", "__derive_index"):
         return _of_range(emitter, name, given)
     if name == "Bool":
-        return given[0] if kind_of(given[0]) == "bool" else _symbolic(emitter, "ne", [given[0], 0])
-    if name in ("floor", "ceil", "Int") and kind_of(given[0]) == "int":
+        return given[0] if type_name(given[0]) == "bool" else _symbolic(emitter, "ne", [given[0], 0])
+    if name in ("floor", "ceil", "Int") and type_name(given[0]) == "int":
         return given[0]
     if name == "__is__":
         return NotImplemented
@@ -282,17 +282,17 @@ def _symbolic(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     operands: list[tuple[str, Any, bool]] = []
     attributes: dict[str, Any] = {}
     for key, value in zip(("a", "b"), given, strict=False):
-        if isinstance(value, Number):
+        if isinstance(value, RuntimeScalar):
             operands.append((key, value.value, True))
         else:
             attributes[key] = value
-    kinds = {kind_of(x) for x in given}
+    kinds = {type_name(x) for x in given}
     kind: Any = (
         "bool" if name in _COMPARISONS else "float" if "float" in kinds or name in _FLOATS_OF_INTEGERS else "int"
     )
     if name in ("Int", *_ROUNDED):
         kind = "int"
-    found = emitter.number(emitter.node(op_type, operands, attributes)[0], kind)
+    found = emitter.as_scalar(emitter.node(op_type, operands, attributes)[0], kind)
     return float(found) if kind == "float" and isinstance(found, int) and not isinstance(found, bool) else found
 
 
@@ -311,9 +311,9 @@ def _of_range(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
 
 
 def _reduce_scalars(emitter: Emitter, name: str, items: Sequence[Any]) -> Any:
-    if not all(is_number(x) for x in items):
+    if not all(is_scalar(x) for x in items):
         return NotImplemented
-    if any(isinstance(x, Number) for x in items):
+    if any(isinstance(x, RuntimeScalar) for x in items):
         function = {"min": "min", "max": "max", "sum": "add"}.get(name)
         if function is None:
             return NotImplemented
@@ -342,7 +342,7 @@ def _of_string(name: str, given: Sequence[Any]) -> Any:
             case "split":
                 found = List(list(text.split(*given[1:])), "str")
             case "join":
-                found = text.join(items_of(given[1]) or ())
+                found = text.join(static_items_or_none(given[1]) or ())
             case "ord":
                 found = ord(text)
             case _ if name in _ON_STRINGS:
@@ -359,8 +359,8 @@ def _of_string(name: str, given: Sequence[Any]) -> Any:
 # ── containers ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def items_of(value: Any) -> Sequence[Any] | None:
-    """The items of a list or tuple whose length is known."""
+def static_items_or_none(value: Any) -> Sequence[Any] | None:
+    """Return the items of a list or tuple of static length."""
     match value:
         case List() if value.stacked is None:
             return value.items
@@ -373,10 +373,10 @@ def items_of(value: Any) -> Sequence[Any] | None:
 
 
 def equal(a: Any, b: Any) -> bool | None:
-    """Whether two known values are equal; `None` if that depends on tensors or open numbers."""
-    if isinstance(a, Tensor | Number) or isinstance(b, Tensor | Number):
+    """Whether two values are equal; `None` if that depends on tensors or run-time scalars."""
+    if isinstance(a, Tensor | RuntimeScalar) or isinstance(b, Tensor | RuntimeScalar):
         return None
-    first, second = items_of(a), items_of(b)
+    first, second = static_items_or_none(a), static_items_or_none(b)
     if first is not None and second is not None:
         if len(first) != len(second):
             return False
@@ -388,6 +388,6 @@ def equal(a: Any, b: Any) -> bool | None:
 
 
 def check_length(items: Sequence[Any]) -> None:
-    """Refuse a container that grows beyond what a network needs."""
+    """Refuse a container that exceeds the length limit."""
     if len(items) > MAX_ITEMS:
         refuse("TS0008", f"the code makes a list of more than {MAX_ITEMS} items")

@@ -1,4 +1,4 @@
-"""Operators that the code calls: tensor operators become nodes, the rest is computed."""
+"""Evaluate operator calls: tensor operators are nodes, other operators are computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphport.formats.pytorch.schemas import Argument, Schema, schemas
 from graphport.formats.pytorch.torchscript import containers, quantized, upgraders
 from graphport.formats.pytorch.torchscript.emit import CAST, item_key
 from graphport.formats.pytorch.torchscript.matching import described, has_tensor, match
-from graphport.formats.pytorch.torchscript.numbers import computed, equal, is_number, items_of
+from graphport.formats.pytorch.torchscript.numbers import computed, equal, is_scalar, static_items_or_none
 from graphport.formats.pytorch.torchscript.refusal import refuse
 from graphport.formats.pytorch.torchscript.values import (
     UNINITIALIZED,
@@ -22,11 +22,11 @@ from graphport.formats.pytorch.torchscript.values import (
     Future,
     Kind,
     List,
-    Number,
     Object,
     Quantized,
+    RuntimeScalar,
     Tensor,
-    kind_of,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ DTYPES = (
     ),
     *(None, DType.FLOAT8E5M2, DType.FLOAT8E4M3FN, None, None),
 )
-"""Element types by PyTorch's numbers."""
+"""Element types by PyTorch's ScalarType code."""
 MEMORY_FORMATS = {0: "contiguous", 1: "preserve", 2: "channels_last", 3: "channels_last_3d"}
 _RANDOM = frozenset(
     {
@@ -84,11 +84,11 @@ _PROMOTING = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "multiply", "subtract", "greater", "less", "greater_equal"),
     }
 )
-"""Operators that promote element types; numbers in place of tensors count less there."""
+"""Operators with type promotion, in which scalars have lower priority than tensors."""
 
 
 class Operators:
-    """Calls of operators; `context` makes the calls that they make in turn."""
+    """Evaluation of operator calls; `context` evaluates nested calls."""
 
     def __init__(self, context: Context, version: int) -> None:
         self.context = context
@@ -96,11 +96,11 @@ class Operators:
         self.version = version
 
     def call(self, space: str, name: str, given: list[Any], named: dict[str, Any]) -> Any:
-        """The value of a call of `space.name`.
+        """Evaluate a call of `space.name`.
 
         Raises:
-            RefusedError: TS0006 there is no such operator, or no rule for it, TS0009 it needs a value that is unknown,
-                TS0011 it does not take these arguments.
+            RefusedError: TS0006 the operator is unknown or has no import rule, TS0009 an argument must be static,
+                TS0011 the arguments do not match the operator.
         """
         if any(x is UNINITIALIZED for x in given):
             refuse("TS0011", f"{name} reads a variable that has no value")
@@ -116,7 +116,7 @@ class Operators:
         return self.torch(name, given, named)
 
     def torch(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
-        """The value of a call of `torch.name`."""
+        """Evaluate a call of `torch.name`."""
         special = _SPECIAL.get(name)
         if special is not None:
             return special(self, *given, **named)
@@ -124,7 +124,7 @@ class Operators:
             found = self._of_container(name, given)
             if found is not NotImplemented:
                 return found
-        if name in ("add", "mul") and given and items_of(given[0]) is not None:
+        if name in ("add", "mul") and given and static_items_or_none(given[0]) is not None:
             return _joined(name, given)
         if not named and not has_tensor(given):
             found = self._without_tensors(name, given)
@@ -140,7 +140,7 @@ class Operators:
         return containers.METHODS[name](self.context, *given)
 
     def _without_tensors(self, name: str, given: list[Any]) -> Any:
-        if name in ("eq", "ne") and not all(is_number(x) for x in given):
+        if name in ("eq", "ne") and not all(is_scalar(x) for x in given):
             same = equal(*given)
             if same is None:
                 return self._open_equal(name, given)
@@ -150,17 +150,17 @@ class Operators:
         return computed(self.emitter, name, given)
 
     def _open_equal(self, name: str, given: list[Any]) -> Any:
-        """Compare lists whose items are open numbers."""
+        """Compare lists of run-time scalars."""
         found: Any = True
-        for a, b in zip(items_of(given[0]) or (), items_of(given[1]) or (), strict=True):
-            same = computed(self.emitter, "eq", [a, b]) if is_number(a) and is_number(b) else equal(a, b)
+        for a, b in zip(static_items_or_none(given[0]) or (), static_items_or_none(given[1]) or (), strict=True):
+            same = computed(self.emitter, "eq", [a, b]) if is_scalar(a) and is_scalar(b) else equal(a, b)
             found = same if found is True else computed(self.emitter, "__and__", [found, same])
         return found if name == "eq" else computed(self.emitter, "__not__", [found])
 
     # Tensor operators
 
     def on_tensors(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
-        """The results of a tensor operator."""
+        """Emit a tensor operator and return its results."""
         if not schemas(name):
             refuse("TS0006", f"aten::{name} is no operator that is known for {described(name, given, named)}")
         upgraded = upgraders.upgraded(self, name, given, named)
@@ -205,7 +205,7 @@ class Operators:
         return _results(schema, [Tensor(value) for value in values])
 
     def _literals(self, schema: Schema, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """Constants of rank 0 that count as numbers in type promotion, beside a tensor that does not."""
+        """Return the tensor arguments that are scalars in type promotion, if another argument is a real tensor."""
         if schema.name.rstrip("_") not in _PROMOTING and schema.name not in _PROMOTING:
             return {}
         tensors = {name: x for name, x in bound.items() if isinstance(x, Tensor)}
@@ -229,7 +229,7 @@ class Operators:
         elif "[" in type_:
             self._bind_scalars(name, type_, value, operands, attributes)
         elif type_ == "ScalarType":
-            attributes[name] = dtype_name(self.to_number(value, "int"))
+            attributes[name] = dtype_name(self.to_scalar(value, "int"))
         elif type_ == "MemoryFormat":
             attributes[name] = MEMORY_FORMATS.get(value, str(value))
         elif type_ in ("Layout", "Device", "Generator") or isinstance(value, Device):
@@ -248,8 +248,10 @@ class Operators:
         attributes: dict[str, Attribute],
     ) -> None:
         if isinstance(value, Tensor):
-            value = self.item(value) if type_ in ("Scalar", "number") else self.to_number(value, _scalar_type(type_))
-        if isinstance(value, Number):
+            value = (
+                self.tensor_item(value) if type_ in ("Scalar", "number") else self.to_scalar(value, _scalar_type(type_))
+            )
+        if isinstance(value, RuntimeScalar):
             operands.append((name, value.value, True))
         else:
             attributes[name] = float(value) if type_ == "float" and isinstance(value, int) else value
@@ -262,13 +264,13 @@ class Operators:
         operands: list[tuple[str, Value | None, bool]],
         attributes: dict[str, Attribute],
     ) -> None:
-        """A list of numbers: an attribute if all are known."""
+        """Bind a list of scalars: as an attribute if all are static, else as operands."""
         item, _, size = type_.partition("[")
-        items = items_of(value)
+        items = static_items_or_none(value)
         if items is None:
             items = [value] * int(size.rstrip("]") or 1)
-        known = [self.to_number(x, _scalar_type(item)) if isinstance(x, Tensor) else x for x in items]
-        if not any(isinstance(x, Number) for x in known):
+        known = [self.to_scalar(x, _scalar_type(item)) if isinstance(x, Tensor) else x for x in items]
+        if not any(isinstance(x, RuntimeScalar) for x in known):
             attributes[name] = tuple(known)
             return
         operands += [(item_key(name), self.emitter.operand(x), True) for x in known]
@@ -286,7 +288,7 @@ class Operators:
         operands += [(item_key(name), None if x is None else x.value, False) for x in items]
 
     def _count(self, schema: Schema, bound: Mapping[str, Any]) -> int:
-        """How many results an operator has."""
+        """Return the number of results of an operator."""
         if not any("[]" in each for each in schema.returns):
             return len(schema.returns)
         counted = _COUNTS.get(schema.name)
@@ -296,23 +298,23 @@ class Operators:
 
     # Numbers and tensors
 
-    def to_number(self, value: Any, kind: Kind) -> Any:
-        """`int(value)`, `float(value)` or `bool(value)`."""
+    def to_scalar(self, value: Any, kind: Kind) -> Any:
+        """Evaluate `int(value)`, `float(value)` or `bool(value)`."""
         if isinstance(value, Quantized):
             value = quantized.dequantized(self, value)
         if isinstance(value, Tensor):
-            value = self.item(value)
-        if isinstance(value, Number):
+            value = self.tensor_item(value)
+        if isinstance(value, RuntimeScalar):
             if value.kind == kind:
                 return value
             return computed(self.emitter, {"int": "Int", "float": "Float", "bool": "Bool"}[kind], [value])
         try:
             return {"int": int, "float": float, "bool": bool}[kind](value)
         except (TypeError, ValueError, OverflowError) as error:
-            refuse("TS0011", f"{kind}({kind_of(value)}): {error}")
+            refuse("TS0011", f"{kind}({type_name(value)}): {error}")
 
-    def item(self, tensor: Tensor) -> Any:
-        """The only element of a tensor as a number."""
+    def tensor_item(self, tensor: Tensor) -> Any:
+        """Return the only element of a tensor as a scalar."""
         known = self.emitter.scalar(tensor)
         if known is not None:
             return known
@@ -324,32 +326,32 @@ class Operators:
         value = self.emitter.now(value)
         dtype = self.emitter.dtype(tensor)
         if dtype is DType.BOOL or dtype is DType.INT64:
-            return self.emitter.number(value)
+            return self.emitter.as_scalar(value)
         wide = DType.FLOAT64 if dtype.is_floating else DType.INT64
-        return self.emitter.number(self.emitter.node(CAST, [("self", value, False)], {"dtype": dtype_name(wide)})[0])
+        return self.emitter.as_scalar(self.emitter.node(CAST, [("self", value, False)], {"dtype": dtype_name(wide)})[0])
 
     def tensor_of(self, number: Any, dtype: DType | None = None) -> Tensor:
-        """A number as a tensor of rank 0.
+        """Convert a scalar to a tensor of rank 0.
 
         Raises:
-            DiagnosticError: TS0011 it is not a number.
+            DiagnosticError: TS0011 `number` is not a scalar.
         """
-        if isinstance(number, Number):
+        if isinstance(number, RuntimeScalar):
             tensor = Tensor(number.value)
             return tensor if dtype is None else self.cast(tensor, dtype)
         if not isinstance(number, bool | int | float):
-            refuse("TS0011", f"{kind_of(number)} is used as a number")
+            refuse("TS0011", f"{type_name(number)} is used as a number")
         own = DType.BOOL if isinstance(number, bool) else DType.INT64 if isinstance(number, int) else DType.FLOAT64
         return Tensor(self.emitter.constant(number, dtype or own, "number"))
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """A tensor in another element type; the same tensor if it has that."""
+        """Cast a tensor; return it unchanged if it has the element type."""
         if self.emitter.fact(tensor).dtype is dtype:
             return tensor
         return Tensor(self.emitter.node(CAST, [("self", tensor.value, False)], {"dtype": dtype_name(dtype)})[0])
 
     def property(self, tensor: Any, name: str) -> Any:
-        """An attribute of a tensor in the code."""
+        """Evaluate an attribute of a tensor."""
         return self._prim(name, [tensor], {})
 
     def _prim(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
@@ -372,7 +374,7 @@ class Operators:
 
 
 def dtype_name(dtype: int | DType | Any) -> str:
-    """PyTorch's name of an element type that is given by its number."""
+    """Return PyTorch's name of an element type or of a ScalarType code."""
     found = dtype
     if isinstance(dtype, int):
         found = DTYPES[dtype] if 0 <= dtype < len(DTYPES) else None
@@ -393,7 +395,7 @@ def _is_default(argument: Argument, value: Any) -> bool:
 def _flat(values: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for value in values:
-        found += items_of(value) or () if isinstance(value, List | tuple) else [value]
+        found += static_items_or_none(value) or () if isinstance(value, List | tuple) else [value]
     return found
 
 
@@ -406,9 +408,9 @@ def _results(schema: Schema, tensors: list[Tensor]) -> Any:
 
 
 def _joined(name: str, given: list[Any]) -> Any:
-    items = list(items_of(given[0]) or ())
+    items = list(static_items_or_none(given[0]) or ())
     if name == "add":
-        items += list(items_of(given[1]) or ())
+        items += list(static_items_or_none(given[1]) or ())
     else:
         count = given[1]
         if not isinstance(count, int):
@@ -418,8 +420,8 @@ def _joined(name: str, given: list[Any]) -> Any:
     return tuple(items) if isinstance(given[0], tuple) else List(items, getattr(given[0], "element", ""))
 
 
-def _always(value: Any) -> Callable[..., Any]:
-    """A function that has one value, whatever it is given."""
+def _constant_function(value: Any) -> Callable[..., Any]:
+    """Return a function with the constant result `value`."""
 
     def answer(ops: Operators, *given: Any, **named: Any) -> Any:
         del ops, given, named
@@ -429,7 +431,7 @@ def _always(value: Any) -> Callable[..., Any]:
 
 
 def _return_first_argument(ops: Operators, value: Any, *given: Any, **named: Any) -> Any:
-    """The first argument."""
+    """Return the first argument."""
     del ops, given, named
     return value
 
@@ -453,7 +455,7 @@ def _extent(ops: Operators, tensor: Tensor, axis: int) -> Any:
     if not isinstance(dim, Symbolic):
         return int(dim)
     value = ops.emitter.node("aten.sym_size.int", [("self", tensor.value, False)], {"dim": axis})[0]
-    return ops.emitter.number(value, "int")
+    return ops.emitter.as_scalar(value, "int")
 
 
 def _numel(ops: Operators, tensor: Tensor) -> Any:
@@ -468,7 +470,7 @@ def _of_tensor(tensor: Any) -> Tensor:
 
 
 def _to(ops: Operators, tensor: Any, *given: Any, **named: Any) -> Any:
-    """`to` and its six overloads: only the element type matters."""
+    """Evaluate the overloads of `to`; only the element type has an effect."""
     if isinstance(tensor, Quantized):
         return tensor
     found = match("to", [tensor, *given], named)
@@ -492,16 +494,16 @@ def _detach(ops: Operators, tensor: Any) -> Any:
 
 
 def _tensor(ops: Operators, data: Any, **named: Any) -> Tensor:
-    """`torch.tensor` of numbers and nested lists."""
+    """Evaluate `torch.tensor` on scalars and nested lists."""
     dtype = named.get("dtype")
     wanted = None if dtype is None else DType.of(dtype_name(dtype).removeprefix("torch."))
     if isinstance(data, Tensor):
         return data if wanted is None else ops.cast(data, wanted)
     flat, shape = _nested(data)
-    numbers = [ops.item(x) if isinstance(x, Tensor) else x for x in flat]
-    kinds = {kind_of(x) for x in numbers}
+    numbers = [ops.tensor_item(x) if isinstance(x, Tensor) else x for x in flat]
+    kinds = {type_name(x) for x in numbers}
     own = DType.FLOAT32 if "float" in kinds or not kinds else DType.INT64 if "int" in kinds else DType.BOOL
-    if not any(isinstance(x, Number) for x in numbers):
+    if not any(isinstance(x, RuntimeScalar) for x in numbers):
         array = np.array(numbers, (wanted or own).numpy).reshape(shape)
         return Tensor(ops.emitter.constant(array, wanted or own, "tensor"))
     parts = [ops.tensor_of(x, wanted or own) for x in numbers]
@@ -512,7 +514,7 @@ def _tensor(ops: Operators, data: Any, **named: Any) -> Tensor:
 
 
 def _nested(data: Any) -> tuple[list[Any], tuple[int, ...]]:
-    items = items_of(data)
+    items = static_items_or_none(data)
     if items is None:
         return [data], ()
     parts = [_nested(x) for x in items]
@@ -534,7 +536,7 @@ def _nested_values(ops: Operators, value: Any) -> Any:
 
 
 def _stack_like(ops: Operators, name: str, tensors: Any, dim: Any, named: dict[str, Any]) -> Any:
-    """`stack` and `cat` of a list that a loop of unknown length made."""
+    """Evaluate `stack` and `cat` of a list that a loop with a run-time trip count filled."""
     stacked = tensors.stacked
     rank = len(ops.emitter.shape(stacked))
     axis = dim % (rank if name == "stack" else rank - 1)
@@ -566,13 +568,13 @@ def _is_complex(ops: Operators, tensor: Tensor) -> bool:
 def _is(ops: Operators, a: Any, b: Any) -> Any:
     del ops
     if isinstance(a, Object) and a.type.base == "Enum" and a is b:
-        # PyTorch makes an object of each mention of a member, and `is` compares these.
+        # PyTorch creates a new object at each use of an enum member, and `is` compares identities.
         refuse("TS0009", f"the code compares members of {a.type.name} with `is`", help="compare them with ==")
     return a is b or (isinstance(a, bool | int | str) and type(a) is type(b) and a == b)
 
 
 def _stride(ops: Operators, tensor: Tensor, dim: Any = None) -> Any:
-    """Strides of a tensor whose elements lie one after another."""
+    """Return the strides of a contiguous tensor."""
     sizes = _size(ops, tensor).items
     found: list[Any] = [1]
     for size in reversed(sizes[1:]):
@@ -590,14 +592,14 @@ def _dimension(ops: Operators, tensor: Any) -> int:
 
 def _to_scalar(kind: Kind) -> Callable[..., Any]:
     def convert(ops: Operators, value: Any, *rest: Any) -> Any:
-        return ops.to_number(value, kind)
+        return ops.to_scalar(value, kind)
 
     return convert
 
 
 def _not(ops: Operators, value: Any) -> Any:
     if isinstance(value, Tensor):
-        value = ops.to_number(value, "bool")
+        value = ops.to_scalar(value, "bool")
     return computed(ops.emitter, "__not__", [value])
 
 
@@ -623,10 +625,10 @@ def _no_result_type(ops: Operators, *given: Any) -> Any:
 
 
 def _split(name: str) -> Callable[..., Any]:
-    """Splitting; a single part is the whole tensor, whatever its size."""
+    """Return the function of a split operator; a single chunk is the tensor itself."""
 
     def split(ops: Operators, tensor: Any, sizes: Any, *given: Any, **named: Any) -> Any:
-        if isinstance(sizes, List) and len(items_of(sizes) or ()) == 1 and isinstance(tensor, Tensor):
+        if isinstance(sizes, List) and len(static_items_or_none(sizes) or ()) == 1 and isinstance(tensor, Tensor):
             return List([_detach(ops, tensor)], "Tensor")
         if isinstance(tensor, str):
             return computed(ops.emitter, name, [tensor, sizes, *given])
@@ -650,11 +652,11 @@ def _device(ops: Operators, name: Any = "cpu", *rest: Any) -> Device:
 
 
 def _tensor_item(ops: Operators, x: Any) -> Any:
-    return ops.item(x)
+    return ops.tensor_item(x)
 
 
 def _scalarimplicit(ops: Operators, x: Any) -> Any:
-    return ops.item(x) if isinstance(x, Tensor) else x
+    return ops.tensor_item(x) if isinstance(x, Tensor) else x
 
 
 def _is_signed(ops: Operators, x: Any) -> Any:
@@ -692,9 +694,9 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "_unwrap_optional": _unwrapped,
     "unchecked_unwrap_optional": _unwrapped,
     "wait": _nested_values,
-    "warn": _always(None),
-    "manual_seed": _always(None),
-    "_assert_async": _always(None),
+    "warn": _constant_function(None),
+    "manual_seed": _constant_function(None),
+    "_assert_async": _constant_function(None),
     "stack": _joining("stack"),
     "cat": _joining("cat"),
     "concat": _joining("cat"),
@@ -705,18 +707,18 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "dequantize": quantized.dequantized,
     "is_complex": _is_complex,
     "is_signed": _is_signed,
-    "is_grad_enabled": _always(False),
-    "is_autocast_enabled": _always(False),
-    "is_autocast_cpu_enabled": _always(False),
-    "set_grad_enabled": _always(None),
-    "is_scripting": _always(True),
-    "_get_tracing_state": _always(False),
-    "has_torch_function": _always(False),
-    "is_contiguous": _always(True),
-    "is_pinned": _always(False),
+    "is_grad_enabled": _constant_function(False),
+    "is_autocast_enabled": _constant_function(False),
+    "is_autocast_cpu_enabled": _constant_function(False),
+    "set_grad_enabled": _constant_function(None),
+    "is_scripting": _constant_function(True),
+    "_get_tracing_state": _constant_function(False),
+    "has_torch_function": _constant_function(False),
+    "is_contiguous": _constant_function(True),
+    "is_pinned": _constant_function(False),
     "stride": _stride,
     "device": _device,
-    "get_device": _always(-1),
+    "get_device": _constant_function(-1),
     "__is__": _is,
     "__isnot__": _isnot,
     "__not__": _not,
@@ -801,21 +803,21 @@ _PRIM: Mapping[str, Callable[..., Any]] = {
     "NumToTensor": _numtotensor,
     "dtype": _dtype_number,
     "device": _device_,
-    "layout": _always(0),
-    "requires_grad": _always(False),
-    "is_cuda": _always(False),
-    "is_cpu": _always(True),
-    "is_mkldnn": _always(False),
-    "is_sparse": _always(False),
-    "is_nested": _always(False),
-    "is_meta": _always(False),
-    "is_mps": _always(False),
-    "is_xpu": _always(False),
-    "is_vulkan": _always(False),
-    "is_ipu": _always(False),
-    "is_xla": _always(False),
+    "layout": _constant_function(0),
+    "requires_grad": _constant_function(False),
+    "is_cuda": _constant_function(False),
+    "is_cpu": _constant_function(True),
+    "is_mkldnn": _constant_function(False),
+    "is_sparse": _constant_function(False),
+    "is_nested": _constant_function(False),
+    "is_meta": _constant_function(False),
+    "is_mps": _constant_function(False),
+    "is_xpu": _constant_function(False),
+    "is_vulkan": _constant_function(False),
+    "is_ipu": _constant_function(False),
+    "is_xla": _constant_function(False),
     "is_quantized": _is_quantized,
-    "grad": _always(None),
+    "grad": _constant_function(None),
     "data": _return_first_argument,
     "shape": _size,
     "ndim": _dimension,
@@ -826,19 +828,19 @@ _PRIM: Mapping[str, Callable[..., Any]] = {
     "H": _h,
     "real": _real_component,
     "imag": _imag,
-    "name": _always(""),
+    "name": _constant_function(""),
     "tolist": _no_list,
     "unchecked_unwrap_optional": _unwrapped,
     "unchecked_cast": _return_first_argument,
     "min": _min,
     "max": _max,
     "abs": _abs,
-    "Print": _always(None),
+    "Print": _constant_function(None),
     "EnumValue": _enum_attribute("value"),
     "EnumName": _enum_attribute("name"),
-    "AutogradZero": _always(None),
-    "index": _always(0),
-    "type": _always("cpu"),
+    "AutogradZero": _constant_function(None),
+    "index": _constant_function(0),
+    "type": _constant_function("cpu"),
     "awaitable_wait": _nested_values,
 }
 _TORCHVISION: Mapping[str, tuple[tuple[str, ...], int]] = {
@@ -875,7 +877,7 @@ def _along(ops: Operators, bound: Mapping[str, Any], axis: Any = None) -> int:
 
 def _split_count(ops: Operators, bound: Mapping[str, Any]) -> int:
     size = bound.get("split_size", bound.get("split_sizes"))
-    items = items_of(size)
+    items = static_items_or_none(size)
     if items is not None:
         return len(items)
     if not isinstance(size, int) or size <= 0:
@@ -893,7 +895,7 @@ def _chunk_count(ops: Operators, bound: Mapping[str, Any]) -> int:
 
 def _tensor_split_count(ops: Operators, bound: Mapping[str, Any]) -> int:
     given = next((bound[k] for k in ("indices", "sections", "tensor_indices_or_sections") if k in bound), None)
-    items = items_of(given)
+    items = static_items_or_none(given)
     if items is not None:
         return len(items) + 1
     if not isinstance(given, int):

@@ -1,4 +1,4 @@
-"""Objects of C++ classes that quantized modules keep their weights in."""
+"""Packed weights of quantized modules: objects of C++ classes (`torch.classes.quantized`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _CONVOLUTION = "quantized.Conv{}dPackedParamsBase"
 
 
 def convolution_class(rank: int) -> str:
-    """The class of packed convolution weights."""
+    """Return the C++ class of packed convolution weights."""
     return _CONVOLUTION.format(rank)
 
 
 def packed(name: str, state: Any) -> Packed:
-    """An object of a C++ class from the state that its pickle has.
+    """Create a C++ object from its pickled state.
 
     Raises:
-        RefusedError: TS0006 the class is not known.
+        RefusedError: TS0006 the class is unknown.
     """
     items: Any = state.items if isinstance(state, List) else state
     count = len(cast("tuple[Any, ...]", items)) if isinstance(items, tuple) else 0
@@ -48,7 +48,7 @@ def packed(name: str, state: Any) -> Packed:
 
 
 def _cell(kind: Any, tensors: Any, numbers: Any, flags: Any, layers: Any) -> dict[str, Any]:
-    """The two linear layers of a recurrent cell, and whether inputs are quantized to 7 bits."""
+    """Return the two linear layers of a recurrent cell, and whether inputs are quantized to 7 bits."""
     del tensors, numbers
     if kind not in ("quantized_dynamic", "quantized_fp16"):
         refuse("TS0006", f"recurrent weights of the kind {kind} are not read")
@@ -59,17 +59,17 @@ def _cell(kind: Any, tensors: Any, numbers: Any, flags: Any, layers: Any) -> dic
 
 
 def weights_of(evaluator: Context, owner: Packed) -> dict[str, Any]:
-    """The weights and arguments of a packed convolution or linear layer by name."""
+    """Return the weights and arguments of a packed convolution or linear layer by name."""
     if "raw" in owner.state and owner.name.startswith("quantized.Conv"):
         owner.state = _convolution(evaluator, owner)
     return owner.state
 
 
 def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
-    """The arguments and weights of a packed convolution.
+    """Return the arguments and weights of a packed convolution.
 
-    Version 2 has a tensor of arguments and the weight in one list and the optional bias in another; version 3 has the
-    arguments as integers, and a list of an absent tensor, the weight and the optional bias.
+    State of version 2: a list of an argument tensor and the weight, and a list of the optional bias. Version 3: a list
+    of integer arguments, and a list of an absent tensor, the weight and the optional bias.
     """
     version, required, optional = owner.state["raw"]
     match str(version), required.items, optional.items:
@@ -98,7 +98,7 @@ def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
 
 
 def packed_method(evaluator: Context, owner: Packed, name: str, given: Sequence[Any]) -> Any:
-    """The value of a method of a packed object."""
+    """Evaluate a method of a packed object."""
     del given
     state = weights_of(evaluator, owner)
     match name:

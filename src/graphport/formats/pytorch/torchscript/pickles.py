@@ -1,4 +1,4 @@
-"""The pickles of a TorchScript archive: objects of its classes, tensors and containers. Nothing is called."""
+"""Read the pickles of a TorchScript archive: objects of its classes, tensors and containers. No code is executed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FAULTS = (struct.error, IndexError, TypeError, ValueError, KeyError, AttributeE
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """An object of a class of the archive: `state` is its attributes, or what its `__getstate__` returned."""
+    """An object of a class of the archive; `state` is its attributes or the result of `__getstate__`."""
 
     type: str
     state: Any = None
@@ -47,13 +47,13 @@ class Instance:
 
     @property
     def attributes(self) -> dict[str, Any] | None:
-        """The attributes; `None` where its state is something else."""
+        """The attributes; `None` if the state is not a dictionary."""
         state = self.state
         return cast("dict[str, Any]", state) if isinstance(state, dict) else None
 
 
 class QuantizedTensor(NamedTuple):
-    """A tensor of integers with `("per_tensor", scale, zero_point)` or `("per_channel", scales, zero_points, axis)`."""
+    """A quantized tensor with `("per_tensor", scale, zero_point)` or `("per_channel", scales, zero_points, axis)`."""
 
     tensor: Tensor
     parameters: tuple[Any, ...]
@@ -61,7 +61,7 @@ class QuantizedTensor(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A member of an enumeration of the archive, by its value."""
+    """An enum member, identified by its value."""
 
     type: str
     value: Any
@@ -69,17 +69,17 @@ class Member:
 
 @dataclass(eq=False, slots=True)
 class Tagged:
-    """A list or dictionary whose type the pickle declares, such as `List[Any]`."""
+    """A list or dictionary with a declared type, for example `List[Any]`."""
 
     value: Any
     type: str = field(default="")
 
 
 def unpickled(data: bytes) -> Any:
-    """The value of a pickle.
+    """Return the value of a pickle.
 
     Raises:
-        SchemaError: it is damaged, or needs a name that no TorchScript archive has.
+        SchemaError: the pickle is corrupt, or contains a global name that TorchScript does not use.
     """
     try:
         return _Machine(data).run()
@@ -90,7 +90,7 @@ def unpickled(data: bytes) -> Any:
 
 
 class _Machine(Machine):
-    """The stack machine for tensors, with objects and lists."""
+    """Pickle machine for tensors, objects and containers."""
 
     def resolve(self, text: str) -> Any:
         if text in _NAMES or text.startswith(CLASSES):
@@ -114,15 +114,15 @@ class _Machine(Machine):
                 return super().call(name, arguments)
 
     def reduce_call(self, name: str, given: Any) -> Any:
-        """A member of an enumeration for a class with a value; the result of a call otherwise."""
+        """Return an enum member for a class with one argument, else the result of an accepted call."""
         if not name.startswith(CLASSES):
             return super().reduce_call(name, given)
         if not isinstance(given, bool | int | float | str):
             fail(f"the pickle makes a member of {name} from something else than its value")
         return Member(name, given)
 
-    def new(self) -> None:
-        """NEWOBJ: an object without a state yet."""
+    def new_object(self) -> None:
+        """NEWOBJ: create an object without a state."""
         arguments, name = self.pop(), self.pop()
         if arguments != () or not isinstance(name, Name) or not name.text.startswith(CLASSES):
             fail("the pickle makes an object that is of no class of the archive")
@@ -139,7 +139,7 @@ class _Machine(Machine):
             fail("the pickle sets the state of something that is no object")
 
     def extend(self, items: list[Any]) -> None:
-        """APPEND, APPENDS: items of the list on the stack."""
+        """APPEND, APPENDS: append items to the list on top of the stack."""
         target = self.top()
         if not isinstance(target, list):
             fail("the pickle appends to something that is no list")
@@ -150,7 +150,7 @@ class _Machine(Machine):
 
 
 _MORE_STEPS: dict[bytes, Callable[[Any], None]] = {
-    b"\x81": lambda m: m.new(),
+    b"\x81": lambda m: m.new_object(),
     b"e": lambda m: m.extend(m.since_mark()),
     b"a": lambda m: m.extend([m.pop()]),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.formats.pytorch.torchscript import packed
-from graphport.formats.pytorch.torchscript.numbers import items_of
+from graphport.formats.pytorch.torchscript.numbers import static_items_or_none
 from graphport.formats.pytorch.torchscript.refusal import refuse
 from graphport.formats.pytorch.torchscript.values import List, Packed, Quantized, Tensor
 
@@ -25,7 +25,7 @@ _FIXED = {
 
 
 def quantized(ops: Calls, x: Tensor, scale: Any, zero_point: Any, dtype: int, axis: int | None = None) -> Quantized:
-    """A tensor quantized with a scale and zero point."""
+    """Quantize a tensor."""
     if dtype not in _TYPES:
         refuse("TS0006", f"there is no rule for tensors quantized to PyTorch's element type {dtype}")
     name, low, high = _TYPES[dtype]
@@ -47,18 +47,18 @@ def quantized(ops: Calls, x: Tensor, scale: Any, zero_point: Any, dtype: int, ax
 
 
 def quantize_per_tensor(ops: Calls, x: Tensor, scale: Any, zero_point: Any, dtype: int) -> Quantized:
-    """`torch.quantize_per_tensor` with numbers or tensors of one element."""
-    numbers = ops.to_number(scale, "float"), ops.to_number(zero_point, "int")
+    """Evaluate `torch.quantize_per_tensor`; qparams are scalars or tensors of one element."""
+    numbers = ops.to_scalar(scale, "float"), ops.to_scalar(zero_point, "int")
     return quantized(ops, x, *numbers, dtype)
 
 
 def quantize_per_channel(ops: Calls, x: Tensor, scales: Any, zero_points: Any, axis: int, dtype: int) -> Quantized:
-    """`torch.quantize_per_channel`."""
+    """Evaluate `torch.quantize_per_channel`."""
     return quantized(ops, x, scales, zero_points, dtype, axis)
 
 
 def dequantized(ops: Calls, x: Any) -> Any:
-    """A quantized tensor as floats; any other value as it is."""
+    """Dequantize a quantized tensor; return other values unchanged."""
     if isinstance(x, List):
         return List([dequantized(ops, each) for each in x.items], x.element)
     if not isinstance(x, Quantized):
@@ -81,7 +81,7 @@ def dequantized(ops: Calls, x: Any) -> Any:
 
 
 def on_quantized(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Any:
-    """An operator of PyTorch on quantized tensors: most keep the scale and zero point of the first."""
+    """Evaluate an ATen operator on quantized tensors; most results have the qparams of the first operand."""
     special = _ON_QUANTIZED.get(name)
     if special is not None:
         return special(ops, *given, **named)
@@ -108,7 +108,7 @@ def _requantize(ops: Calls, value: Any, scale: Any, zero_point: Any, dtype: int)
 
 
 def _flat(values: list[Any]) -> list[Any]:
-    return [x for value in values for x in (items_of(value) or [value])]
+    return [x for value in values for x in (static_items_or_none(value) or [value])]
 
 
 def _int_repr(ops: Calls, x: Quantized) -> Tensor:
@@ -163,7 +163,7 @@ def _linear(ops: Calls, x: Any, weights: Packed, scale: Any, zero_point: Any, *,
 
 
 def _linear_dynamic(ops: Calls, x: Any, weights: Packed, reduce_range: Any = False, *, relu: bool = False) -> Any:
-    """The input is quantized by its own smallest and largest numbers, to 7 bits where `reduce_range` says so."""
+    """Linear layer with dynamic quantization of the input by its minimum and maximum, to 7 bits if `reduce_range`."""
     state = packed.weights_of(ops.context, weights)
     low = ops.torch("clamp", [ops.torch("min", [x], {}), None, 0], {})
     high = ops.torch("clamp", [ops.torch("max", [x], {}), 0], {})
@@ -217,7 +217,7 @@ def _gru_step(ops: Calls, gates: Any, state: tuple[Any, ...], cell: Packed) -> t
 def _direction(
     ops: Calls, x: Any, state: tuple[Any, ...], cell: Packed, step: Callable[..., Any], *, is_reverse: bool
 ) -> tuple[list[Any], tuple[Any, ...]]:
-    """The outputs of all steps in the order of time, and the last state; inputs of all steps are quantized at once."""
+    """One direction of a recurrent layer: return all outputs and the last state. The whole input shares its qparams."""
     gates = ops.torch("unbind", [_layer(ops, x, cell, "input"), 0], {}).items
     found: list[Any] = []
     for each in reversed(gates) if is_reverse else gates:
@@ -253,7 +253,7 @@ def _recurrent(
 
 
 def lstm(ops: Calls, x: Any, hx: Any, cells: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
-    """`aten::quantized_lstm` on tensors: biases, layers, dropout, train, bidirectional, batch first."""
+    """Evaluate `aten::quantized_lstm`; `given`: has_biases, num_layers, dropout, train, bidirectional, batch_first."""
     del named
     if not isinstance(hx, List):
         refuse("TS0006", "aten::quantized_lstm of packed sequences is not read")
@@ -262,7 +262,7 @@ def lstm(ops: Calls, x: Any, hx: Any, cells: Any, *given: Any, **named: Any) -> 
 
 
 def gru(ops: Calls, x: Any, hx: Any, cells: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
-    """`aten::quantized_gru` on tensors."""
+    """Evaluate `aten::quantized_gru`."""
     del named
     if not isinstance(cells, List):
         refuse("TS0006", "aten::quantized_gru of packed sequences is not read")
@@ -271,7 +271,7 @@ def gru(ops: Calls, x: Any, hx: Any, cells: Any, *given: Any, **named: Any) -> t
 
 
 def _rows(ops: Calls, weights: Packed) -> Any:
-    """The numbers of an embedding table, each row with a scale and a zero point of its own."""
+    """Dequantize an embedding table with per-row scales and zero points."""
     weight = weights.state["weight"]
     codes = ops.torch("to", [weight.codes, 6], {})
     scale, zero = (
@@ -306,7 +306,7 @@ def _embedding(ops: Calls, weights: Packed, indices: Any, pruned: Any = False) -
 
 
 def _linear_float16(ops: Calls, x: Any, weights: Packed, *, relu: bool = False) -> Any:
-    """Weights are rounded to float16."""
+    """Linear layer with weights rounded to float16."""
     state = packed.weights_of(ops.context, weights)
     y = ops.torch("linear", [x, ops.torch("to", [state["weight"], 6], {}), state["bias"]], {})
     return _with_relu(ops, y, relu=relu)
@@ -347,7 +347,7 @@ def _binary(name: str, *, relu: bool = False) -> Callable[..., Any]:
 
 
 def _unary(name: str, *extra: Any) -> Callable[..., Any]:
-    """An operator on one tensor whose last arguments are scale and zero point."""
+    """Return the function of a unary operator whose last arguments are scale and zero point."""
 
     def compute(ops: Calls, x: Quantized, *given: Any) -> Any:
         *rest, scale, zero_point = given
@@ -358,10 +358,10 @@ def _unary(name: str, *extra: Any) -> Callable[..., Any]:
 
 
 def _scalar(name: str, *, relu: bool = False) -> Callable[..., Any]:
-    """An operator with a number: the scale changes with it, the codes do not."""
+    """Return the function of an operator with a scalar, which changes the qparams instead of the codes."""
 
     def compute(ops: Calls, x: Quantized, number: Any) -> Any:
-        number = ops.to_number(number, "float")
+        number = ops.to_scalar(number, "float")
         if not isinstance(number, float) or isinstance(x.scale, Tensor):
             refuse("TS0009", f"quantized::{name}_scalar of a number that only a run knows")
         scale, zero = _after_scalar(name, x, number)
@@ -372,7 +372,7 @@ def _scalar(name: str, *, relu: bool = False) -> Callable[..., Any]:
 
 
 def _after_scalar(name: str, x: Quantized, number: float) -> tuple[float, int]:
-    """Scale and zero point that PyTorch gives the result."""
+    """Return the qparams of PyTorch's result for a scalar operand."""
     _, low, high = _TYPES[x.dtype]
     if name == "mul":
         if number > 0:
@@ -430,7 +430,7 @@ def _convolution_prepack(rank: int, *, transposed: bool = False) -> Callable[...
             rest_ = list(rest)
         dilation, groups = rest_
         lists = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
-        state: dict[str, Any] = {key: tuple(items_of(value) or ()) for key, value in lists.items()}
+        state: dict[str, Any] = {key: tuple(static_items_or_none(value) or ()) for key, value in lists.items()}
         if rank == 1:
             fill = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
             state = {key: (fill[key], *value) if len(value) == 1 else value for key, value in state.items()}
@@ -560,10 +560,10 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
 
 
 def call(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Any:
-    """A call of `ops.quantized.name`.
+    """Evaluate a call of `ops.quantized.name`.
 
     Raises:
-        RefusedError: TS0006 there is no rule for it.
+        RefusedError: TS0006 the operator is not supported.
     """
     function = _CALLS.get(name.removesuffix("_out"))
     if function is None:

@@ -1,4 +1,4 @@
-"""TorchScript files as raw graphs in the dialect of PyTorch."""
+"""Read TorchScript files as dialect graphs of `pytorch`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from graphport.formats.pytorch.torchscript.quantized import dequantized
 from graphport.formats.pytorch.torchscript.refusal import RaisedError, RefusedError, refuse
 from graphport.formats.pytorch.torchscript.state import State
 from graphport.formats.pytorch.torchscript.syntax import Texts
-from graphport.formats.pytorch.torchscript.values import Dict, List, NamedTuple, Number, Quantized, Tensor, kind_of
+from graphport.formats.pytorch.torchscript.values import (
+    Dict,
+    List,
+    NamedTuple,
+    Quantized,
+    RuntimeScalar,
+    Tensor,
+    type_name,
+)
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 
@@ -26,21 +34,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 VERSION = "torchscript.version"
-"""The note of a graph that has the version record."""
+"""Note of a graph: the version record."""
 MUTATED, STATES = "pt2.mutated", "pt2.states"
 FIXED = "inputs.fixed"
-"""The note of a graph that names the arguments whose values the user gives, which are no inputs of it."""
+"""Note of a graph: the arguments that the user fixed to a value, which are not graph inputs."""
 _ALIAS = "aten.alias.default"
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """The version record of the file."""
+    """Return the version record of the file."""
     found = graph.notes.get(VERSION) if graph.has_notes else None
     return dict(cast("dict[str, str]", found)) if isinstance(found, dict) else {}
 
 
 class _Archive(Container):
-    """The archive, whose faults say how to write it anew."""
+    """A zip container whose errors recommend `torch.jit.save`."""
 
     def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
         return super().fault(code, message, help or "torch.jit.save writes TorchScript files")
@@ -49,16 +57,16 @@ class _Archive(Container):
 def read(
     path: str | Path, *, shapes: Mapping[str, Sequence[int | str]] | None = None, states: bool = False
 ) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a scripted or traced module, and warnings.
+    """Read the dialect graph of a scripted or traced module, and warnings.
 
     Args:
         path: the file.
-        shapes: element types and shapes of inputs by name; those that the file has are examples.
-        states: whether attributes that the module changes become inputs and outputs.
+        shapes: element types and shapes of inputs by name; they override the examples of a trace.
+        states: convert attributes that the module mutates to inputs and outputs.
 
     Raises:
-        DiagnosticError: PT0001 to PT0005 what is wrong with the archive, TS0001 it is another kind of file of PyTorch,
-            TS0002 to TS0011 what is wrong with the module, or what a graph cannot say.
+        DiagnosticError: PT0001 to PT0005 errors of the archive, TS0001 another kind of PyTorch file, TS0002 to TS0011
+            errors of the module, and features that a graph cannot represent.
     """
     source = Source(str(path))
     try:
@@ -71,7 +79,7 @@ def read(
 
 
 def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a file that is in memory; see `read`."""
+    """Read the dialect graph of a file in memory; see `read`."""
     return _read(_Archive(Bytes(data), Source("TorchScript module")), "main", {}, states=states)
 
 
@@ -99,7 +107,7 @@ def _read(
 
 
 class _ModuleReader:
-    """Reads one module."""
+    """Reader of one module."""
 
     def __init__(
         self,
@@ -122,11 +130,11 @@ class _ModuleReader:
 
     @property
     def origin(self) -> Span | None:
-        """The statement that is evaluated."""
+        """Return the location of the current statement."""
         return self._evaluator.last_origin
 
     def graph(self) -> Graph:
-        """The graph of `forward` for the inputs."""
+        """Build the graph of `forward`."""
         module = self._state.module
         forward = module.type.methods.get("forward")
         if forward is None:
@@ -172,13 +180,13 @@ class _ModuleReader:
         for name, value in found:
             self._return(self._emitter.now(self._as_value(value)), name, named)
         if not self._made.outputs:
-            refuse("TS0009", f"forward returns {kind_of(result)}, and no tensor")
+            refuse("TS0009", f"forward returns {type_name(result)}, and no tensor")
 
     def _as_value(self, leaf: Any) -> Value:
-        """A tensor or number of the answer as a graph value; quantized ones as floats."""
+        """Return a tensor or scalar of the result as a graph value; quantized tensors are dequantized."""
         operators = self._evaluator.operators
         found = dequantized(operators, leaf)
-        return (found if isinstance(found, Tensor | Number) else operators.tensor_of(found)).value
+        return (found if isinstance(found, Tensor | RuntimeScalar) else operators.tensor_of(found)).value
 
     def _return(self, value: Value, name: str, named: set[Value]) -> None:
         made = self._made
@@ -205,14 +213,14 @@ class _ModuleReader:
             self._made.notes[STATES] = True
 
     def _forget_unused(self) -> None:
-        """Drop constants that nothing reads."""
+        """Remove unused constants."""
         for value in list(self._made.constants):
             if not value.uses and value not in self._kept:
                 self._made.remove_constant(value)
 
 
 def _refuse_changed_shapes(states: Sequence[tuple[Value, Value]]) -> None:
-    """Refuse states that one run leaves with another shape: the next run would be of another model.
+    """Refuse states whose shape changes between runs, because the next run would need another input shape.
 
     Raises:
         RefusedError: TS0009.
@@ -226,12 +234,12 @@ def _refuse_changed_shapes(states: Sequence[tuple[Value, Value]]) -> None:
 
 
 def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The tensors and numbers of an answer in order, with names."""
+    """Yield the tensors and scalars of a nested result in order, with names."""
     below = f"{name}." if name else ""
     match value:
         case None | str() | bool():
-            return  # flags and names that no input changes
-        case Tensor() | Number() | Quantized() | int() | float():
+            return  # booleans and strings do not depend on the inputs
+        case Tensor() | RuntimeScalar() | Quantized() | int() | float():
             yield name or "output", value
         case List() if value.stacked is not None:
             refuse("TS0009", "forward returns a list whose length only a run knows")
@@ -248,4 +256,4 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             for key, item in value.items.items():
                 yield from _flattened(item, f"{below}{key}")
         case _:
-            refuse("TS0009", f"forward returns {kind_of(value)}, which is no tensor")
+            refuse("TS0009", f"forward returns {type_name(value)}, which is no tensor")

@@ -1,4 +1,4 @@
-"""Recognize TorchScript archives and other files that torch.save and its relatives write, which get a message."""
+"""Recognize TorchScript archives, and other PyTorch files, for which the reader reports a remedy."""
 
 from __future__ import annotations
 

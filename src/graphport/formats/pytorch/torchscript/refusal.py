@@ -1,4 +1,4 @@
-"""Reasons why a TorchScript file cannot be read; the reader adds the place in the code."""
+"""Exceptions for unsupported TorchScript files; the reader adds the location in the code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Never
 
 
 class RefusedError(Exception):
-    """A reason with the code of its diagnostic and a remedy."""
+    """The file is not supported: diagnostic code, message and remedy."""
 
     def __init__(self, code: str, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -16,11 +16,11 @@ class RefusedError(Exception):
 
 
 class RaisedError(Exception):
-    """The code raises an exception."""
+    """The TorchScript code raises an exception."""
 
 
 def refuse(code: str, message: str, *, help: str | None = None) -> Never:
-    """Refuse the file.
+    """Raise a `RefusedError`.
 
     Raises:
         RefusedError: always.

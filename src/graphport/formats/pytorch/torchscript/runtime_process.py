@@ -1,4 +1,4 @@
-"""PyTorch on a TorchScript file."""
+"""Run a TorchScript file with PyTorch in a proof process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Module:
-    """A scripted or traced module in PyTorch; only modules whose arguments are tensors run as they are."""
+    """A loaded module; only modules whose arguments are all tensors are supported."""
 
     def __init__(self, path: str, settings: Settings) -> None:
         if settings.threads:
@@ -32,7 +32,7 @@ class _Module:
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
-            # Each run begins with the attributes that the file has.
+            # Each run starts with the attributes of the file.
             module = runtime.jit.load(self._path, map_location="cpu").eval()
             with runtime.no_grad():
                 names = [port.name for port in self.inputs]
@@ -43,7 +43,7 @@ class _Module:
 
 
 def _outputs(kind: Any, name: str = "output") -> list[str]:
-    """The names of the tensors and numbers of an answer of this type."""
+    """Return the names of the tensors and scalars in a result of this type."""
     match str(kind.kind()):
         case "TupleType":
             return [leaf for i, each in enumerate(kind.elements()) for leaf in _outputs(each, f"{name}.{i}")]
@@ -55,7 +55,7 @@ def _outputs(kind: Any, name: str = "output") -> list[str]:
 
 
 def _leaves(answer: Any) -> list[Any]:
-    """Tensors and numbers of an answer in order."""
+    """Return the tensors and scalars of a nested result in order."""
     if isinstance(answer, dict):
         return [leaf for value in cast("dict[Any, Any]", answer).values() for leaf in _leaves(value)]
     if isinstance(answer, list | tuple):

@@ -1,4 +1,4 @@
-"""The root object of an archive: modules, attributes and weights, made into values when the code first reads them."""
+"""Modules, attributes and weights of an archive, converted to evaluator values on first access."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 MAX_DEPTH = 200
-"""Containers and modules within each other."""
+"""Maximum nesting of containers and modules."""
 NEWEST_VERSION = 10
 _SWAPPED = b"big"
 
 
 class State:
-    """Attributes and constants of one archive."""
+    """Modules, attributes and constants of one archive."""
 
     def __init__(self, container: Container, texts: Texts) -> None:
         self.container = container
@@ -90,7 +90,7 @@ class State:
     # Values
 
     def lifted(self, owner: Object, name: str) -> Any:
-        """An attribute as a value of the evaluator."""
+        """Return an attribute as a value of the evaluator."""
         raw = owner.attributes[name]
         if not isinstance(raw, Instance | Member | Tagged | dict | list | tuple) and not is_tensor(raw):
             return raw
@@ -99,7 +99,7 @@ class State:
         return found
 
     def constant(self, name: str) -> Any:
-        """`CONSTANTS.c0` and so on; a tensor of rank 0 among them stands for a number in type promotion."""
+        """Return `CONSTANTS.c0` and so on; a constant of rank 0 is a scalar in type promotion."""
         index = int(name[1:]) if name[:1] == "c" and name[1:].isdecimal() else -1
         if not 0 <= index < len(self._constants):
             refuse("TS0005", f"the code reads CONSTANTS.{name}, and the archive has {len(self._constants)} constants")
@@ -113,10 +113,10 @@ class State:
         return found
 
     def lift(self, raw: Any, path: str, depth: int = 0, folder: str = "data") -> Any:
-        """A value of a pickle as a value of the evaluator; one object stays one object.
+        """Convert a value of a pickle to a value of the evaluator; object identity is preserved.
 
         Raises:
-            RefusedError: TS0003 it is damaged, TS0005 the archive has no such class.
+            RefusedError: TS0003 the pickle is corrupt, TS0005 a class is missing in the archive.
         """
         if depth > MAX_DEPTH:
             refuse("TS0003", f"objects are nested more than {MAX_DEPTH} deep")
@@ -170,7 +170,7 @@ class State:
             refuse("TS0003", f"the state of {path or 'the root'} is a {type(raw.state).__name__}, not attributes")
 
     def _member(self, raw: Member, path: str) -> Object:
-        """The member of an enumeration that has the value."""
+        """Return the enum member with the pickled value."""
         owner, evaluator = self.texts.find(raw.type), self.evaluator
         if not isinstance(owner, ClassText) or evaluator is None:
             refuse("TS0005", f"the archive has no class {raw.type}, which {path} is of")
@@ -182,7 +182,7 @@ class State:
         return Object(owner, {})
 
     def enumerated(self, owner: ClassText, name: str, value: Any) -> Object:
-        """A member of an enumeration."""
+        """Return an enum member by name and value."""
         key = owner.name, name
         if key not in self._members:
             self._members[key] = Object(owner, {"name": name, "value": value})
@@ -206,10 +206,10 @@ class State:
         return value
 
     def storage(self, raw: Pickled, path: str, folder: str = "data") -> Storage:
-        """The numbers of a tensor: a view of the file.
+        """Return the elements of a tensor as a view of the file.
 
         Raises:
-            RefusedError: TS0003 its sizes do not agree with the bytes of its storage.
+            RefusedError: TS0003 the sizes exceed the storage.
         """
         key = raw.storage.key
         if not key.isalnum():
@@ -230,7 +230,7 @@ class State:
             refuse("TS0003", f"{path}: {error}")
 
     def _nibbles(self, raw: Pickled, path: str, placed: tuple[MappedFile | Bytes, int, int]) -> Storage:
-        """Two elements in a byte, the low half first, in order."""
+        """Return 4-bit elements, two per byte, low nibble first."""
         file, start, length = placed
         layout = Layout(DType.UINT8, raw.sizes, raw.strides, raw.offset)
         if not layout.is_contiguous or raw.offset or prod(raw.sizes) > 2 * length:
@@ -241,7 +241,7 @@ class State:
     def _swapped(
         self, placed: tuple[MappedFile | Bytes, int, int], raw: Pickled
     ) -> tuple[MappedFile | Bytes, int, int]:
-        """Bytes of a file that a big-endian machine wrote, with the low byte first."""
+        """Return the elements of a big-endian file in little-endian order."""
         width = raw.storage.dtype.bits // 8
         if not self._is_swapped or width < 2:
             return placed
@@ -265,7 +265,7 @@ class State:
     # Attributes that the code sets
 
     def note_write(self, owner: Object, name: str, value: Any) -> None:
-        """Note that the code sets a tensor attribute of a module of the file."""
+        """Record an assignment to a tensor attribute of a module."""
         if not isinstance(value, Tensor) or name not in owner.attributes or (owner, name) in self.written:
             return
         before = self.lifted(owner, name)
@@ -273,7 +273,7 @@ class State:
             self.written[owner, name] = before.value
 
     def changed(self) -> list[tuple[Value, Tensor]]:
-        """Weights whose attributes are other tensors after the run, with those."""
+        """Return the weights whose attributes were reassigned, with the new tensors."""
         found: list[tuple[Value, Tensor]] = []
         for (owner, name), before in self.written.items():
             after = owner.attributes[name]
@@ -282,7 +282,7 @@ class State:
         return found
 
     def set_names(self) -> set[str]:
-        """Names of the attributes that any method sets, apart from those that restore a state."""
+        """Return the names of attributes that methods other than `__setstate__` and `__init__` assign."""
         found: set[str] = set()
         for member in self.texts.members():
             for text in self.texts.definitions(member).values():
@@ -305,10 +305,10 @@ def _targets(body: tuple[ast.stmt, ...]) -> Iterator[str]:
 
 
 def _version(container: Container) -> int:
-    """The version record, which selects the meaning of operators that have changed.
+    """Return the version record, which selects the semantics of changed operators.
 
     Raises:
-        RefusedError: TS0002 it is newer than the versions that are known, or none.
+        RefusedError: TS0002 the version is not a number, or newer than the supported ones.
     """
     member = "version" if "version" in container else ".data/version"
     text = container.read(member).strip() if member in container else b"3"
@@ -325,7 +325,7 @@ def _version(container: Container) -> int:
 
 
 def _paths(root: Instance) -> dict[int, str]:
-    """Where the modules of a pickle stand below the root, by identity; the first place of one that is used twice."""
+    """Return the first path of each module below the root, by identity."""
     found: dict[int, str] = {id(root): ""}
     pending = [root]
     while pending:

@@ -1,4 +1,4 @@
-"""The code texts of an archive, parsed within bounds into classes and functions. Nothing is executed."""
+"""Parse the source texts of an archive to classes and functions within limits. No code is executed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.pt2.container import Container
 
 MAX_TEXT_BYTES = 1 << 25
-"""Bytes of one text; a network of 10,000 layers has about 2 MB."""
+"""Maximum bytes of one source text; a network of 10,000 layers has about 2 MB."""
 MAX_NESTING = 100
 MAX_DIGITS = 400
-"""Digits of one number: torch writes floats in full, of up to 309 digits before the point."""
+"""Maximum digits of a literal; torch writes floats without exponent, with up to 309 digits before the point."""
 
 _CODE = "code/"
 _STRINGS = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
@@ -34,7 +34,7 @@ _ALLOWED = (
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function: `default` is a literal, `None` where there is none."""
+    """A parameter of a function; `default` is a literal or `None`."""
 
     name: str
     type: str
@@ -65,7 +65,7 @@ class ClassText:
 
 
 class Texts:
-    """Classes and functions by their qualified names (`__torch__.net.M`); a text is parsed when it is first needed."""
+    """Classes and functions by qualified name (`__torch__.net.M`); texts are parsed on demand."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
@@ -73,10 +73,10 @@ class Texts:
         self._found: dict[str, ClassText | FunctionText | None] = {}
 
     def find(self, name: str) -> ClassText | FunctionText | None:
-        """The class or function of this qualified name; `None` if the archive has none.
+        """Return the class or function with this qualified name; `None` if the archive does not have it.
 
         Raises:
-            RefusedError: TS0004 its text cannot be parsed.
+            RefusedError: TS0004 the text cannot be parsed.
         """
         if name not in self._found:
             space, _, own = name.rpartition(".")
@@ -85,11 +85,11 @@ class Texts:
         return self._found[name]
 
     def members(self) -> list[str]:
-        """The names of all texts."""
+        """Return the members that are source texts."""
         return [name for name in self._container.below(_CODE) if name.endswith(".py")]
 
     def definitions(self, member: str) -> Mapping[str, ClassText | FunctionText]:
-        """The classes and functions of one text."""
+        """Return the classes and functions of one text."""
         if member not in self._parsed:
             self._parsed[member] = _definitions(_tree(self._container, member), member)
         return self._parsed[member]
@@ -165,7 +165,7 @@ def _class(node: ast.ClassDef, space: str, member: str) -> ClassText:
 
 
 def function_of(node: ast.FunctionDef, member: str, name: str) -> FunctionText:
-    """A function definition; decorators and variadic parameters are refused."""
+    """Convert a function definition; decorators and variadic parameters are refused."""
     given = node.args
     if node.decorator_list or given.vararg or given.kwarg or given.posonlyargs:
         refuse("TS0004", f"{member}:{node.lineno}: {node.name} has parameters that TorchScript does not write")

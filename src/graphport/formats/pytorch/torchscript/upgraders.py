@@ -1,10 +1,10 @@
-"""Operators whose meaning changed: files of older versions keep the old one (PyTorch's operator upgraders)."""
+"""Operator upgraders: convert calls in older files to the current operators with the old semantics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.formats.pytorch.torchscript.values import Number, Tensor
+from graphport.formats.pytorch.torchscript.values import RuntimeScalar, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,18 +17,18 @@ Call = tuple[str, list[Any], dict[str, Any]]
 def _is_integer(ops: Calls, value: Any) -> bool:
     if isinstance(value, Tensor):
         return not ops.emitter.dtype(value).is_floating
-    return isinstance(value, int) or (isinstance(value, Number) and value.kind != "float")
+    return isinstance(value, int) or (isinstance(value, RuntimeScalar) and value.kind != "float")
 
 
 def _div(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """Division of integers truncated before version 4."""
+    """Before version 4, `div` of integers truncated."""
     if len(given) == 2 and not named and all(_is_integer(ops, x) for x in given):
         return name, given, {"rounding_mode": "trunc"}
     return None
 
 
 def _full(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """An integer fill value made floats before version 5."""
+    """Before version 5, `full` with an integer fill value returned floats."""
     del ops
     if named.get("dtype") is None and len(given) == 2 and isinstance(given[1], int):
         return name, given, named | {"dtype": 6}
@@ -36,7 +36,7 @@ def _full(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Cal
 
 
 def _spaced(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """Without a number of steps there were 100."""
+    """Older versions default to 100 elements."""
     del ops
     if len(given) == 2:
         return name, [*given, 100], named
@@ -56,6 +56,6 @@ _UPGRADERS: Mapping[str, tuple[int, Callable[..., Call | None]]] = {
 
 
 def upgraded(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """The call in today's terms, where the file's version gives it another meaning."""
+    """Return the current equivalent of a call whose semantics changed since the file's version."""
     until, upgrade = _UPGRADERS.get(name, (0, None))
     return None if upgrade is None or ops.version >= until else upgrade(ops, name, given, named)

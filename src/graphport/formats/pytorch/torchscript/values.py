@@ -1,4 +1,4 @@
-"""Values of the partial evaluator: known numbers and strings are Python's own, tensors and others graph values."""
+"""Values of the partial evaluator; static scalars and strings are Python objects."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Kind = Literal["int", "float", "bool"]
 
 @dataclass(eq=False, slots=True)
 class Tensor:
-    """A tensor; two variables that share one `Tensor` share its storage.
+    """A tensor; variables with the same `Tensor` object share its storage.
 
-    `literal` is the Python number that the tensor stands for in type promotion: set for constants of rank 0.
+    `literal` is the Python number that replaces the tensor in type promotion; it is set for constants of rank 0.
     """
 
     value: Value
@@ -29,8 +29,8 @@ class Tensor:
 
 
 @dataclass(eq=False, slots=True)
-class Number:
-    """A number that is not known before the model runs: a graph value of rank 0."""
+class RuntimeScalar:
+    """A run-time scalar: a graph value of rank 0."""
 
     value: Value
     kind: Kind
@@ -38,16 +38,16 @@ class Number:
 
 @dataclass(eq=False, slots=True)
 class List:
-    """A list; `element` is the type of its items as the code declares it, empty if it does not.
+    """A list; `element` is the declared type of its items, empty if the code does not declare one.
 
-    `stacked` are the items, stacked on axis 0, of a list to which a loop of unknown length appends a tensor each time.
+    `stacked` are the items, stacked on axis 0, of a list that a loop with a run-time trip count appends to.
     """
 
     items: list[Any] = field(default_factory=list[Any])
     element: str = ""
     stacked: Tensor | None = None
-    born: int = field(default_factory=_BIRTHS.__next__)
-    """When it was created: branches undo changes of what is older than they are."""
+    serial: int = field(default_factory=_BIRTHS.__next__)
+    """Serial number: a branch undoes mutations of containers that are older than the branch."""
 
 
 @dataclass(eq=False, slots=True)
@@ -55,12 +55,12 @@ class Dict:
     """A dictionary in insertion order."""
 
     items: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    born: int = field(default_factory=_BIRTHS.__next__)
+    serial: int = field(default_factory=_BIRTHS.__next__)
 
 
 @dataclass(eq=False, slots=True)
 class NamedTuple:
-    """A tuple with names."""
+    """A tuple with field names."""
 
     fields: tuple[str, ...]
     items: tuple[Any, ...]
@@ -73,13 +73,13 @@ class Object:
     type: ClassText
     attributes: dict[str, Any]
     path: str = ""
-    """Where it stands below the root module."""
-    born: int = field(default_factory=_BIRTHS.__next__)
+    """The path below the root module."""
+    serial: int = field(default_factory=_BIRTHS.__next__)
 
 
 @dataclass(eq=False, slots=True)
 class Packed:
-    """An object of a C++ class (`torch.classes`): its name and the tensors and numbers of its state."""
+    """An object of a C++ class (`torch.classes`): class name, and tensors and scalars of its state."""
 
     name: str
     state: Any
@@ -87,19 +87,19 @@ class Packed:
 
 @dataclass(eq=False, slots=True)
 class Quantized:
-    """A tensor of integers with scale and zero point; per channel where `axis` is given."""
+    """A quantized tensor: codes, scale and zero point; per channel if `axis` is set."""
 
     codes: Tensor
     scale: Any
     zero_point: Any
     axis: int | None
     dtype: int
-    """PyTorch's number of the element type: 12 qint8, 13 quint8, 14 qint32."""
+    """PyTorch's ScalarType code: 12 qint8, 13 quint8, 14 qint32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the code, or one that a statement defines within another; `scope` has the variables around it."""
+    """A function or a nested function; `scope` contains the enclosing variables."""
 
     text: FunctionText
     scope: Mapping[str, Any] | None = None
@@ -107,21 +107,21 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A dotted name that is no value yet: `torch.nn`, `ops.prim`."""
+    """A prefix of a dotted name: `torch.nn`, `ops.prim`."""
 
     name: str
 
 
 @dataclass(eq=False, slots=True)
 class Future:
-    """A call that runs apart: its result."""
+    """The result of an asynchronous call (`torch.jit.fork`)."""
 
     result: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, which no graph depends on."""
+    """A device; graphs do not depend on it."""
 
     name: str
 
@@ -132,22 +132,22 @@ class _Uninitialized:
 
 
 UNINITIALIZED = _Uninitialized()
-"""A variable of a branch that is not taken."""
+"""The value of a variable in a branch that is not executed."""
 
 
-def births() -> int:
-    """A number between those of all containers that there are and those to come."""
+def next_serial() -> int:
+    """Return the next serial number: greater than those of all containers so far."""
     return next(_BIRTHS)
 
 
-def kind_of(value: Any) -> str:
-    """The type of a value, as messages name it."""
+def type_name(value: Any) -> str:
+    """Return the type of a value for messages."""
     match value:
         case None:
             return "None"
         case bool() | int() | float() | str() | complex():
             return type(value).__name__
-        case Number():
+        case RuntimeScalar():
             return value.kind
         case Tensor() | Quantized():
             return "Tensor"

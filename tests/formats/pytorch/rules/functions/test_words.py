@@ -286,7 +286,11 @@ def test_rules_of_exported_programs_take_operands_in_the_order_of_pytorch():
         for name, rule in BY_POSITION.items()
         if ("pnnx", LEFT + name) not in LOWERINGS
     }
-    bound = {name: rule.takes for name, rule in shared.items() if hasattr(rule, "takes") and not rule.takes.is_variadic}
+    bound = {
+        name: rule.parameters
+        for name, rule in shared.items()
+        if hasattr(rule, "parameters") and not rule.parameters.is_variadic
+    }
     for name, rule in bound.items():
         # The first operand has three names that nobody confuses.
         own = rule.names[1:]

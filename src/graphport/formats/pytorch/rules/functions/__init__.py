@@ -1,4 +1,4 @@
-"""Words of PNNX: modules and functions of PyTorch by their Python names."""
+"""Import and export rules of PNNX op types: modules and functions of PyTorch by their Python names."""
 
 from graphport.ops.declare import Dialect
 

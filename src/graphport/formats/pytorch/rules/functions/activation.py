@@ -6,7 +6,16 @@ from typing import Any
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, axis_of, called, emits, length, named_dtype, number, vector
+from graphport.formats.pytorch.rules.binding import (
+    DIALECT,
+    axis_of,
+    called,
+    emits,
+    length,
+    named_dtype,
+    scalar_of,
+    vector,
+)
 from graphport.formats.pytorch.rules.functions.arithmetic_lifts import NAMES, expressed
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -71,7 +80,7 @@ nn.RReLU, F.rrelu(input, lower=0.125, upper=1 / 3) -> Where(Greater(input, 0), i
 
 @emits("nn.PReLU", "F.prelu", "aten::prelu", ignores=("num_parameters",))
 def prelu(b: Builder, input: Value, weight: Value) -> Value:
-    """A slope for each channel, or one for all."""
+    """PReLU with per-channel slopes, or a single slope."""
     slopes = b.dims(weight)
     rank = len(b.dims(input))
     if len(slopes) != 1 or slopes[0] == 1 or rank < 2:
@@ -89,11 +98,11 @@ def prelu(b: Builder, input: Value, weight: Value) -> Value:
 def _implicit_axis(b: Builder, dim: Any, x: Value) -> int:
     """Return the axis; by default the first for tensors of rank 0, 1 and 3, else the second."""
     rank = len(b.dims(x))
-    return axis_of(number(dim), rank) if dim is not None else (0 if rank in (0, 1, 3) else 1)
+    return axis_of(scalar_of(dim), rank) if dim is not None else (0 if rank in (0, 1, 3) else 1)
 
 
 def _converted(b: Builder, x: Value, dtype: Any) -> Value:
-    # A boolean selects whether float16 is widened.
+    # A boolean argument is `half_to_float`, not a dtype.
     wanted = None if isinstance(dtype, bool) else named_dtype(dtype)
     return x if wanted is None else cast(b, x, wanted)
 
@@ -111,7 +120,7 @@ nn.LogSoftmax, F.log_softmax, torch.log_softmax, aten::log_softmax, aten::_log_s
 
 @emits("torch.clamp", "aten::clamp", "torch.clip", "aten::clip", "Tensor.clamp")
 def clamp(b: Builder, input: Value, min: Any = None, max: Any = None) -> Value:
-    """Clamp to the lower bound, then to the upper bound, which wins if they cross."""
+    """min(max(x, lower), upper): the upper bound has priority if the bounds cross."""
     x, *bounds = promoted(b, input, *(bound for bound in (min, max) if bound is not None))
     low = bounds.pop(0) if min is not None else None
     high = bounds.pop(0) if max is not None else None
@@ -167,7 +176,7 @@ def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float =
 
 @PRelu.lift(DIALECT)
 def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
-    """One slope, or one for each channel."""
+    """Export PRelu with a single slope or per-channel slopes."""
     dims, slopes = b.dims(x), b.dims(slope)
     aligned = (1,) * (len(dims) - len(slopes)) + slopes
     is_wide = len(dims) >= 2 and len(slopes) <= len(dims)
@@ -178,7 +187,7 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 
 @Hardmax.lift(DIALECT)
 def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
-    """The first of the largest, one among as many as there are."""
+    """Export Hardmax as a one-hot encoding of the first maximum."""
     dims = b.dims(input)
     place = axis % max(len(dims), 1)
     if not dims or not isinstance(dims[place], int):
@@ -199,4 +208,4 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
 
 
 def _bound(bound: Value) -> Value | float | int:
-    return number(bound) if bound.storage is not None and bound.storage.count == 1 else bound
+    return scalar_of(bound) if bound.storage is not None and bound.storage.count == 1 else bound

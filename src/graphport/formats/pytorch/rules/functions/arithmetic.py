@@ -1,4 +1,4 @@
-"""Element-wise functions of PyTorch, its comparisons, and the expressions of PNNX."""
+"""Element-wise functions of PyTorch, and PNNX expressions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphport.expression.functions import ARITIES, NUMPY_FUNCTIONS, SIGNATURES
 from graphport.expression.parse import parse
 from graphport.expression.scalars import apply_to_scalars
 from graphport.expression.syntax import Call, List, Literal, Node, Reference, postorder
-from graphport.formats.pytorch.rules.binding import DIALECT, Scalar, Tensor, emits, number, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, Scalar, Tensor, emits, scalar_of, vector
 from graphport.formats.pytorch.rules.promotion import DEFAULT, cast, common, computed, kernel, promoted
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
@@ -42,7 +42,7 @@ def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
 
 
 def _evaluated(b: Builder, tree: Node, operands: Sequence[Value]) -> Any:
-    """Return a number, a tensor, or a list of them."""
+    """Evaluate a tree; return a number, a tensor, or a list of both."""
     done: list[Any] = []
     for node in postorder(tree):
         taken = done[len(done) - len(node.arguments) :] if node.arguments else []
@@ -87,7 +87,7 @@ def _size(b: Builder, x: Any, axis: Any = None) -> Any:
     dims = b.dims(x)
     if axis is None:
         return [_size(b, x, place) for place in range(len(dims))]
-    place = int(number(axis)) % max(len(dims), 1)
+    place = int(scalar_of(axis)) % max(len(dims), 1)
     known = dims[place]
     return known if isinstance(known, int) else b(Squeeze, b(Shape, x, start=place, end=place + 1), vector(b, [0]))
 
@@ -219,7 +219,7 @@ def hypot(b: Builder, input: Value, other: Value) -> Value:
 
 
 def _has_sign(b: Builder, x: Value) -> Value:
-    """Whether it is below 0 or the negative zero, whose reciprocal is."""
+    """Whether the sign bit is set: x < 0, or 1 / x < 0 for the negative zero."""
     zero = b.like(x, 0)
     if not dtype_of(x).is_floating:
         return b(Less, x, zero)
@@ -254,7 +254,7 @@ torch.positive, aten::positive, torch.clone, Tensor.clone, aten::clone, Tensor.d
 
 @emits("torch.lerp", "aten::lerp")
 def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
-    """lerp: computed from the nearer end, as in PyTorch."""
+    """lerp, computed from `input` for weights below 0.5, else from `end`, like PyTorch."""
     gap = b(Sub, end, input)
     near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _scale_by_complement(b, gap, weight))
     if not isinstance(weight, Value):
@@ -283,8 +283,8 @@ def nan_to_num(b: Builder, input: Value, nan: Any = None, posinf: Any = None, ne
     if not dtype.is_floating:
         return input
     limits = np.finfo(dtype.numpy)
-    high = float(limits.max) if posinf is None else number(posinf)
-    low = float(limits.min) if neginf is None else number(neginf)
-    y = b(Where, b(IsNaN, input), b.like(input, number(nan) or 0.0), input)
+    high = float(limits.max) if posinf is None else scalar_of(posinf)
+    low = float(limits.min) if neginf is None else scalar_of(neginf)
+    y = b(Where, b(IsNaN, input), b.like(input, scalar_of(nan) or 0.0), input)
     y = b(Where, b(IsInf, y, detect_negative=0), b.like(input, high), y)
     return b(Where, b(IsInf, y, detect_positive=0), b.like(input, low), y)

@@ -22,7 +22,7 @@ _REFERENCE = re.compile(r"@(\d+)")
 
 
 def emitted(b: Builder, function: str, *operands: Value, dtype: DType | None = None) -> Value:
-    """A function of the expression language on tensors of one element type."""
+    """Emit a function of the expression language on tensors of one element type."""
     references = ",".join(f"@{index}" for index in range(len(operands)))
     return expressed(b, f"{function}({references})", *operands, dtype=dtype)
 
@@ -48,7 +48,7 @@ def _chained(b: Builder, name: str, *operands: Value) -> Value | None:
 
 @Div.lift(DIALECT)
 def lift_div(b: Builder, x: Value, y: Value) -> Value:
-    """Export Div: integer division in PyTorch is real unless a rounding mode is given."""
+    """Export Div: integers need a rounding mode, because PyTorch's division of integers returns floats."""
     if dtype_of(x).is_floating:
         return emitted(b, "div", x, y)
     return called(b, "torch.div", input=x, other=y, rounding_mode="trunc")
@@ -56,7 +56,7 @@ def lift_div(b: Builder, x: Value, y: Value) -> Value:
 
 @Pow.lift(DIALECT)
 def lift_pow(b: Builder, x: Value, y: Value) -> Value | None:
-    """The result has the type of the base, which PyTorch gives it where both are of one kind and no wider than it."""
+    """Export Pow; the result has the type of the base, which PyTorch promotes unless the exponent's type fits."""
     base, exponent = dtype_of(x), dtype_of(y)
     if base is exponent:
         return emitted(b, "pow", x, y)

@@ -55,7 +55,7 @@ torch.bitwise_xor, aten::bitwise_xor, aten::__xor__(input, other) -> computed("x
 
 
 def _never(b: Builder, x: Value) -> Value:
-    """A number is always equal to itself."""
+    """Return false for every element: x != x, for element types without NaN."""
     return b(Not, b(Equal, x, x))
 
 

@@ -1,4 +1,4 @@
-"""Element types of PyTorch."""
+"""Casts of PyTorch."""
 
 from __future__ import annotations
 

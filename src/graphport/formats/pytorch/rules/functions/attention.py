@@ -17,7 +17,7 @@ from graphport.formats.pytorch.rules.binding import (
     constant_elements,
     emits,
     length,
-    number,
+    scalar_of,
     vector,
 )
 from graphport.formats.pytorch.rules.functions.reshape_parts import repeat_interleave
@@ -40,7 +40,7 @@ Answer = Value | tuple[Value, ...]
 
 
 def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | None, *, may_hide: bool = False) -> Value:
-    """How much each query attends to each key; with `may_hide`, one that sees none attends to nothing."""
+    """softmax(scale * Q Kᵀ + mask); with `may_hide`, rows of queries without an unmasked key are zeros."""
     scores = b(MatMul, b(Mul, query, b.like(query, scale)), transpose(b, key, -1, -2))
     if mask is None:
         return b(Softmax, scores)
@@ -54,7 +54,7 @@ def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | No
 
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
-    """Which keys each query sees: those up to its own place."""
+    """Causal mask: query i attends to keys 0 to i."""
     rows, columns = (b.dims(x, at_least=2)[-2] for x in (query, key))
     if isinstance(rows, Symbolic) or isinstance(columns, Symbolic):
         own, others = (b(Unsqueeze, _positions(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
@@ -82,14 +82,14 @@ def scaled_dot_product_attention(
     scale: Any = None,
     enable_gqa: Any = False,
 ) -> Value:
-    if number(dropout_p):
+    if scalar_of(dropout_p):
         message = "attention with dropout (dropout_p > 0)"
         raise UnsupportedError(message)
-    if number(enable_gqa):
+    if scalar_of(enable_gqa):
         heads = length(b.dims(query), len(b.dims(query)) - 3)
         key, value = (_repeat_heads(b, x, heads) for x in (key, value))
-    factor = 1 / sqrt(length(b.dims(query), len(b.dims(query)) - 1)) if scale is None else float(number(scale))
-    mask = _causal(b, query, key) if number(is_causal) else attn_mask
+    factor = 1 / sqrt(length(b.dims(query), len(b.dims(query)) - 1)) if scale is None else float(scalar_of(scale))
+    mask = _causal(b, query, key) if scalar_of(is_causal) else attn_mask
     may_hide = attn_mask is not None and _may_hide_a_query(attn_mask)
     return b(MatMul, _scores(b, query, key, factor, mask, may_hide=may_hide), value)
 
@@ -104,7 +104,7 @@ def _may_hide_a_query(mask: Value) -> bool:
 
 
 def _repeat_heads(b: Builder, x: Value, heads: int) -> Value:
-    """One copy for each query head of its group."""
+    """Repeat key or value heads for the query heads of their group (grouped-query attention)."""
     axis = len(b.dims(x)) - 3
     times = heads // length(b.dims(x), axis)
     return x if times == 1 else repeat_interleave(b, x, times, axis)
@@ -130,9 +130,9 @@ def multihead_attention(
     input: Value | None = None,
     **weights: Value,
 ) -> Answer:
-    """Projections, attention in each head, and the projection of all heads together.
+    """Multi-head attention: input projections, scaled dot-product attention, output projection.
 
-    One operand, the `input`, is query, key and value; of two, the second is key and value.
+    A single operand `input` is query, key and value; of two operands, the second is key and value.
     """
     del embed_dim, need_weights
     query = input if query is None else query
@@ -140,30 +140,30 @@ def multihead_attention(
         message = "the query is missing"
         raise ShapeError(message)
     if attn_mask is not None and dtype_of(query) is DType.BOOL and dtype_of(attn_mask) is not DType.BOOL:
-        # pnnx calls the query the mask where the mask is logical: no query is.
+        # pnnx swaps the names of a boolean mask and the query; a query is never boolean.
         query, attn_mask = attn_mask, query
     if attn_mask is None and key is not None and dtype_of(query) is DType.BOOL and dtype_of(key) is not DType.BOOL:
-        # In unnamed form pnnx writes a boolean mask as the first operand.
+        # pnnx writes a boolean mask as the first unnamed operand.
         query, key, value, attn_mask = key, value, None, query
     if key is None:
         key = query
     if value is None:
         value = key
-    heads = int(number(num_heads))
+    heads = int(scalar_of(num_heads))
     is_alone = len(b.dims(query)) == 2
-    is_first = bool(number(batch_first)) and not is_alone
+    is_first = bool(scalar_of(batch_first)) and not is_alone
     operands = [b(Unsqueeze, x, vector(b, [0])) if is_alone else x for x in (query, key, value)]
     operands = [x if is_first or is_alone else b(Transpose, x, perm=(1, 0, 2)) for x in operands]
     attn_mask, key_padding_mask = _masks_by_shape(b, operands[0], operands[1], attn_mask, key_padding_mask)
     projected = _projected(b, operands, weights)
-    has_more = "bias_k" in weights or bool(number(add_zero_attn))
+    has_more = "bias_k" in weights or bool(scalar_of(add_zero_attn))
     if has_more and (attn_mask is not None or key_padding_mask is not None):
         message = "a mask together with add_bias_kv or add_zero_attn"
         raise UnsupportedError(message)
     if "bias_k" in weights:
         added = (weights["bias_k"], weights["bias_v"])
         projected[1:] = [_lengthened(b, x, more) for x, more in zip(projected[1:], added, strict=True)]
-    if number(add_zero_attn):
+    if scalar_of(add_zero_attn):
         projected[1:] = [_lengthened(b, x, b.like(x, np.zeros((1, 1, 1)))) for x in projected[1:]]
     q, k, v = (_headed(b, x, heads) for x in projected)
     size = length(b.dims(q), 3)
@@ -176,7 +176,7 @@ def multihead_attention(
         y = b(Transpose, y, perm=(1, 0, 2))
     if b.count == 1:
         return y
-    seen = b(ReduceMean, scores, vector(b, [1]), keepdims=0) if number(average_attn_weights) else scores
+    seen = b(ReduceMean, scores, vector(b, [1]), keepdims=0) if scalar_of(average_attn_weights) else scores
     return y, b(Squeeze, seen, vector(b, [0])) if is_alone else seen
 
 
@@ -216,7 +216,7 @@ def _may_be(one: Dim, other: Dim) -> bool:
 
 
 def _masks(b: Builder, query: Value, mask: Value | None, padding: Value | None, heads: int) -> Value | None:
-    """Return the number added to the scores."""
+    """Return the additive mask of the scores."""
     attn_mask = _mask(b, mask, heads)
     if padding is None:
         return attn_mask
@@ -250,12 +250,12 @@ def _linear(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
 
 
 def _headed(b: Builder, x: Value, heads: int) -> Value:
-    """[batch, length, heads * size] as [batch, heads, length, size]."""
+    """Reshape [batch, length, heads * size] to [batch, heads, length, size]."""
     return b(Transpose, b(Reshape, x, vector(b, [0, 0, heads, -1])), perm=(0, 2, 1, 3))
 
 
 def _mask(b: Builder, mask: Value | None, heads: int) -> Value | None:
-    """A mask for each head of each item, or for all; where a logical one is true, nothing is seen."""
+    """Reshape a mask to broadcast over batch and heads; true elements of a boolean mask are excluded."""
     if mask is None:
         return None
     if dtype_of(mask) is DType.BOOL:
@@ -269,7 +269,7 @@ def _fast_masks(mask: Value | None, mask_type: Any) -> dict[str, Value]:
     """Return the mask of the fast path by type: attention mask (0), key padding mask (1), or combined (2)."""
     if mask is None:
         return {}
-    kind = None if mask_type is None else number(mask_type)
+    kind = None if mask_type is None else scalar_of(mask_type)
     if kind not in (0, 1):
         message = f"unsupported mask_type {kind} of an encoder layer, expected 0 or 1"
         raise UnsupportedError(message)
@@ -293,7 +293,7 @@ def native_multi_head_attention(
     average_attn_weights: Any = True,
     mask_type: Any = None,
 ) -> Any:
-    """`MultiheadAttention` on its fast path: batch first, one matrix for all three projections."""
+    """The fast path of `MultiheadAttention`: batch first, one packed matrix for the three projections."""
     del embed_dim, need_weights
     weights = {
         "in_proj_weight": qkv_weight,
@@ -332,8 +332,8 @@ def transformer_encoder_layer(
 ) -> Value:
     """Transformer encoder layer: attention and feed-forward with residuals, pre- or post-normalization."""
     masks = _fast_masks(mask, mask_type)
-    epsilon = float(number(eps))
-    is_before = bool(number(norm_first))
+    epsilon = float(scalar_of(eps))
+    is_before = bool(scalar_of(norm_first))
     weights = {
         "in_proj_weight": qkv_weight,
         "in_proj_bias": qkv_bias,
@@ -342,21 +342,21 @@ def transformer_encoder_layer(
     }
     del embed_dim
 
-    def first(x: Value) -> Value:
+    def normalize_1(x: Value) -> Value:
         return b(LayerNormalization, x, norm_weight_1, norm_bias_1, epsilon=epsilon)
 
-    def second(x: Value) -> Value:
+    def normalize_2(x: Value) -> Value:
         return b(LayerNormalization, x, norm_weight_2, norm_bias_2, epsilon=epsilon)
 
     seen = multihead_attention(
-        b, first(src) if is_before else src, num_heads=num_heads, batch_first=True, **masks, **weights
+        b, normalize_1(src) if is_before else src, num_heads=num_heads, batch_first=True, **masks, **weights
     )
     x = b(Add, src, seen if isinstance(seen, Value) else seen[0])
-    x = x if is_before else first(x)
-    hidden = _linear(b, second(x) if is_before else x, ffn_weight_1, ffn_bias_1)
-    active = b(Gelu, hidden) if number(use_gelu) else b(Relu, hidden)
+    x = x if is_before else normalize_1(x)
+    hidden = _linear(b, normalize_2(x) if is_before else x, ffn_weight_1, ffn_bias_1)
+    active = b(Gelu, hidden) if scalar_of(use_gelu) else b(Relu, hidden)
     y = b(Add, x, _linear(b, active, ffn_weight_2, ffn_bias_2))
-    return y if is_before else second(y)
+    return y if is_before else normalize_2(y)
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Lengths that a model of PNNX computes: expressions of the lengths of tensors."""
+"""Symbolic sizes as PNNX expressions of tensor sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def elements_of(value: Value) -> tuple[Dim, ...] | None:
 def computed_list(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[int, ...] | Value | None:
     """Return integers, or an expression of the sizes of `near` and of model inputs, as an argument.
 
-    Returns `None` if an element is no such expression.
+    Returns `None` if an element cannot be expressed.
     """
     if all(isinstance(number, int) for number in numbers):
         return tuple(number for number in numbers if isinstance(number, int))
@@ -41,7 +41,7 @@ def computed_list(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[int
 
 
 def computed_number(b: Builder, number: Dim, *near: Value) -> int | Value | None:
-    """One number as an argument."""
+    """Return one size as an argument; see `computed_list`."""
     if isinstance(number, int):
         return number
     found = _texts(b, [number], near)

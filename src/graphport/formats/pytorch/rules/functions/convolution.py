@@ -15,7 +15,7 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     integers,
     length,
-    number,
+    scalar_of,
     vector,
     weight_of,
 )
@@ -42,14 +42,14 @@ def _op_types(name: str, *, functional: str) -> list[str]:
 
 
 def batched(b: Builder, x: Value, rank: int) -> tuple[Value, bool]:
-    """`x` with a batch axis of 1 if it has none, and whether it was put there."""
+    """Add a batch axis of size 1 if `x` has none; return `x`, and whether the axis was added."""
     if len(b.dims(x)) != rank - 1:
         return x, False
     return b(Unsqueeze, x, vector(b, [0])), True
 
 
 def unbatched(b: Builder, y: Value, *, is_added: bool) -> Value:
-    """`y` without the batch axis that was put there."""
+    """Remove the batch axis that `batched` added."""
     return b(Squeeze, y, vector(b, [0])) if is_added else y
 
 
@@ -78,7 +78,7 @@ def conv(
         x, pairs = padded(b, x, pairs, padding_mode), [(0, 0)] * count
     if dtype_of(x).is_integer:
         y = integer_convolution(
-            b, x, weight, bias, strides=strides, dilations=dilations, pads=pairs, groups=int(number(groups))
+            b, x, weight, bias, strides=strides, dilations=dilations, pads=pairs, groups=int(scalar_of(groups))
         )
         return unbatched(b, y, is_added=is_added)
     y = b(
@@ -95,7 +95,7 @@ def conv(
 
 
 def _group(groups: Any) -> int | None:
-    return None if number(groups) == 1 else int(number(groups))
+    return None if scalar_of(groups) == 1 else int(scalar_of(groups))
 
 
 def _unless(numbers: tuple[int, ...], default: int) -> tuple[int, ...] | None:
@@ -135,7 +135,7 @@ def conv_transpose(
     if all(more < step for more, step in zip(extra, strides, strict=True)):
         attributes |= {"pads": _unless(pads * 2, 0), "output_padding": _unless(extra, 0)}
         return unbatched(b, b(ConvTranspose, x, weight, bias, **attributes), is_added=is_added)
-    # Runtimes refuse an output_padding that is a step or longer: it cuts off less, or adds what only the bias reaches.
+    # Runtimes refuse output_padding >= stride; it is replaced by less cropping or by elements equal to the bias.
     ends = tuple(max(p - more, 0) for p, more in zip(pads, extra, strict=True))
     y = b(ConvTranspose, x, weight, pads=(*pads, *ends), **attributes)
     y = padded(b, y, [(0, max(more - p, 0)) for p, more in zip(pads, extra, strict=True)])
@@ -162,7 +162,7 @@ def convolution(
     allow_tf32: Any = None,
 ) -> Value:
     del benchmark, deterministic, cudnn_enabled, allow_tf32
-    if number(transposed):
+    if scalar_of(transposed):
         return conv_transpose(b, input, weight, bias, stride, padding, output_padding, groups, dilation)
     return conv(b, input, weight, bias, stride, padding, dilation, groups)
 
@@ -171,7 +171,7 @@ def convolution(
 def convolution_mode(
     b: Builder, input: Value, weight: Value, bias: Value | None, stride: Any, padding: str, dilation: Any, groups: Any
 ) -> Value:
-    """A convolution whose padding is `"same"` or `"valid"`."""
+    """Convolution with padding `"same"` or `"valid"`."""
     return conv(b, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -209,7 +209,7 @@ def deform_conv(
 
 @emits("nn.Unfold", "F.unfold", "aten::im2col")
 def unfold(b: Builder, input: Value, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Value:
-    """Windows as columns: convolved by kernels that have a single 1 each."""
+    """unfold (im2col) as a convolution with one-hot kernels."""
     height, width = integers(kernel_size, 2)
     x, is_added = batched(b, input, 4)
     channels = length(b.dims(x), 1)
@@ -295,7 +295,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     if not 1 <= count <= 3:
         return None
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
-    # The cropping does not depend on the size, unless the output shape is given.
+    # The cropping depends on the size only if the output shape is set.
     is_open = [isinstance(dim, Symbolic) and not op.output_shape for dim in dims[2:]]
     lengths = [_ANY_LENGTH if each else length(dims, axis) for axis, each in enumerate(is_open, 2)]
     geometry = transposed_window(lengths, kernel, **window_options(op))

@@ -18,7 +18,7 @@ from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Reshape, Shape
 
 _WIDE = 32
-"""Width from which MatMul supports integers; narrower results are wrapped at the end, as in PyTorch."""
+"""Minimum integer width of MatMul in bits; narrower results are computed in it and wrapped, like in PyTorch."""
 
 
 def integer_convolution(
@@ -32,7 +32,7 @@ def integer_convolution(
     pads: Sequence[tuple[int, int]],
     groups: int,
 ) -> Value:
-    """A convolution of a batch, exact in the element type of its operands."""
+    """Convolution of a batch in integer arithmetic modulo 2^bits."""
     own, count = dtype_of(x), len(strides)
     if own.bits < _WIDE:
         x, weight = (cast(b, each, DType.INT32) for each in (x, weight))

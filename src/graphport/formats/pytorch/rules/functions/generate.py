@@ -18,7 +18,7 @@ from graphport.formats.pytorch.rules.binding import (
     called,
     emits,
     named_dtype,
-    number,
+    scalar_of,
     vector,
 )
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, computed_number, elements_of
@@ -42,7 +42,7 @@ def _dtype(given: Any, default: DType) -> DType:
 
 
 def fill(b: Builder, shape: Value, value: Scalar, dtype: DType) -> Value:
-    """`value` in every place of `shape`."""
+    """Fill `shape` with `value`."""
     return b(ConstantOfShape, shape, value=storage_of([value], dtype))
 
 
@@ -99,7 +99,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
 
 
 def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
-    """A bound as a tensor of rank 0."""
+    """Convert a bound to a tensor of rank 0."""
     if not isinstance(bound, Value):
         return b.constant(bound, dtype)
     x = bound if not b.dims(bound) else b(Reshape, bound, vector(b, []))
@@ -107,7 +107,7 @@ def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
 
 
 def _constant_or_value(bound: Any) -> Any:
-    return number(bound) if isinstance(bound, Value) and bound.storage is not None else bound
+    return scalar_of(bound) if isinstance(bound, Value) and bound.storage is not None else bound
 
 
 @emits("aten::arange")
@@ -128,8 +128,13 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
     wanted = _dtype(dtype, _REAL)
     count = _constant_or_value(steps)
     if isinstance(count, Value):
-        return _emit_linspace(b, float(number(start)), float(number(end)), _of_type(b, count, DType.INT64), wanted)
-    return b.constant(np.linspace(number(start), number(end), reserve(int(number(steps)))).astype(wanted.numpy), wanted)
+        return _emit_linspace(
+            b, float(scalar_of(start)), float(scalar_of(end)), _of_type(b, count, DType.INT64), wanted
+        )
+    return b.constant(
+        np.linspace(scalar_of(start), scalar_of(end), reserve(int(scalar_of(steps)))).astype(wanted.numpy),
+        wanted,
+    )
 
 
 def _emit_linspace(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
@@ -145,15 +150,15 @@ def _emit_linspace(b: Builder, start: float, end: float, count: Value, dtype: DT
 @emits("torch.eye", ignores=_IGNORED)
 def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
-    rows = int(number(n))
-    bounded(rows * (rows if m is None else int(number(m))))
-    reserve(rows, rows if m is None else int(number(m)))
-    return b.constant(np.eye(rows, rows if m is None else int(number(m))).astype(wanted.numpy), wanted)
+    rows = int(scalar_of(n))
+    bounded(rows * (rows if m is None else int(scalar_of(m))))
+    reserve(rows, rows if m is None else int(scalar_of(m)))
+    return b.constant(np.eye(rows, rows if m is None else int(scalar_of(m))).astype(wanted.numpy), wanted)
 
 
 @emits("torch.scalar_tensor", "torch.tensor", "aten::scalar_tensor", ignores=_IGNORED)
 def scalar_tensor(b: Builder, s: Any = None, data: Any = None, dtype: Any = None) -> Value:
-    value = number(s if s is not None else data)
+    value = scalar_of(s if s is not None else data)
     wanted = _dtype(dtype, _typed(value))
     return b.constant(value, wanted)
 
@@ -163,7 +168,7 @@ def scalar_tensor(b: Builder, s: Any = None, data: Any = None, dtype: Any = None
 
 @Constant.lift(DIALECT)
 def lift_constant(b: Builder, **value: Any) -> Value | None:
-    """An attribute of the model."""
+    """Export Constant as `pnnx.Attribute`."""
     if "sparse_value" in value:
         return None
     return b.constant(constant_value(value))
@@ -178,7 +183,7 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Va
     number_ = 0.0 if value is None else value.numpy().reshape(-1)[0].item()
     dtype = _REAL if value is None else value.dtype
     if dtype is DType.FLOAT64 and isfinite(number_) and float(np.float32(number_)) != number_:
-        # Parameters have the digits of float32.
+        # .param files contain float32 precision only.
         if isinstance(size, Value) or prod(size) > MOST_AT_ONCE:
             return None
         return b.constant(np.full(size, number_))

@@ -69,7 +69,7 @@ def _computed(
 
 
 def _slice_bound(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, index: int) -> Any:
-    """A place as a number, as an expression of lengths, or as the tensor of one number that it is computed as."""
+    """Return a slice bound as a number, as an expression of sizes, or as a tensor of one element."""
     stated = None if known is None else computed_number(b, known[index], data)
     if isinstance(stated, int):
         return min(stated, END) if stated >= 0 else stated

@@ -1,4 +1,4 @@
-"""Sums, means and maxima over bags of rows of a table, in both of PyTorch's dialects."""
+"""EmbeddingBag in both dialects of PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import emits, number, vector
+from graphport.formats.pytorch.rules.binding import emits, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -36,28 +36,28 @@ def embedding_bag(
     include_last_offset: Any = False,
     padding_idx: Any = None,
 ) -> Any:
-    """Rows of a table, added up, averaged, or their largest entries, for each bag that begins at an offset."""
+    """Sum, mean or maximum of the table rows in each bag; `offsets` are the starts of the bags."""
     del scale_grad_by_freq, sparse
     if any(b.wants(place) for place in range(1, b.count)):
         message = "the results 1 to 3 of embedding_bag, which only the backward pass needs, are used"
         raise UnsupportedError(message)
     begins = cast(b, offsets, DType.INT64)
-    if number(include_last_offset):
+    if scalar_of(include_last_offset):
         begins = sliced(b, begins, 0, 0, -1)
     one = b.constant(1, DType.INT64)
     positions = b(Range, b.constant(0, DType.INT64), b(Size, indices), one)
     column = b(Unsqueeze, begins, vector(b, [1]))
-    # Row i has a 1 where a position belongs to bag i: it is not before its offset, and before the next one's.
+    # Membership matrix [bags, positions]: offset of the bag <= position < offset of the next bag.
     started = cast(b, b(GreaterOrEqual, positions, column), DType.INT64)
     owner = b(Sub, b(ReduceSum, started, vector(b, [0]), keepdims=0), one)
     numbers = b(Range, b.constant(0, DType.INT64), b(Size, begins), one)
     belongs = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), owner)
-    if padding_idx is not None and int(number(padding_idx)) >= 0:
-        belongs = b(And, belongs, b(Not, b(Equal, indices, b.like(indices, int(number(padding_idx))))))
+    if padding_idx is not None and int(scalar_of(padding_idx)) >= 0:
+        belongs = b(And, belongs, b(Not, b(Equal, indices, b.like(indices, int(scalar_of(padding_idx))))))
     rows = b(Gather, weight, indices)
     if per_sample_weights is not None:
         rows = b(Mul, rows, b(Unsqueeze, per_sample_weights, vector(b, [1])))
-    y = _pooled(b, rows, belongs, int(number(mode)))
+    y = _pooled(b, rows, belongs, int(scalar_of(mode)))
     return y if b.count == 1 else (y, *[None] * (b.count - 1))
 
 

@@ -15,7 +15,7 @@ from graphport.core.sequences import is_sequence
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import List, Literal, Reference, postorder
-from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, is_none, sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -113,7 +113,7 @@ def _masked(b: Builder, x: Value, axis: int, mask: Value) -> Value:
 
 
 def _joined(b: Builder, chosen: Sequence[Value]) -> Value:
-    """Places of several axes as one tensor of tuples, after broadcasting them."""
+    """Broadcast the index tensors of several axes and stack them on a last axis (GatherND indices)."""
     dims = broadcast(*(b.dims(item) for item in chosen))
     wide = chosen
     if any(b.dims(item) != dims for item in chosen):
@@ -143,10 +143,10 @@ def index_put(
 ) -> Value:
     del unsafe
     if not isinstance(values, Value):
-        values = b.like(input, number(values))
+        values = b.like(input, scalar_of(values))
     found = _indices(b, indices, ())
     chosen = [item for item in found if item is not None]
-    reduction = "add" if number(accumulate) else None
+    reduction = "add" if scalar_of(accumulate) else None
     if any(item is None for item in found[: len(chosen)]):
         axes = [axis for axis, item in enumerate(found) if item is not None]
         return _scatter_with_trailing_axes(b, input, axes, chosen, values, reduction)
@@ -165,7 +165,7 @@ def index_put(
 def _scatter_with_trailing_axes(
     b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value], values: Value, reduction: str | None
 ) -> Value:
-    """Write entries by index; unindexed axes are moved last meanwhile."""
+    """Write elements by index with ScatterND; unindexed axes are moved last and back."""
     rest = [axis for axis in range(len(b.dims(x))) if axis not in axes]
     order = [*axes, *rest]
     index_tuples = _joined(b, [_counted(b, item) for item in chosen])
@@ -182,7 +182,7 @@ def _scatter_with_trailing_axes(
 
 
 def _counted(b: Builder, index: Value) -> Value:
-    """Places along one axis, also of a mask."""
+    """Return indices along one axis; a mask is converted to the indices of its true elements."""
     if dtype_of(index) is not DType.BOOL:
         return index
     if len(b.dims(index)) != 1:
@@ -200,7 +200,7 @@ def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
 
 
 def column_of(b: Builder, index: Value, place: int, source: Value) -> Value:
-    """For each entry of `source` its place along an axis."""
+    """Return the index along an axis for each element of `source` (ScatterElements indices)."""
     shape = b(Shape, source)
     rank = len(b.dims(source))
     column = b(Reshape, index, vector(b, [-1 if axis == place else 1 for axis in range(rank)]))
@@ -208,10 +208,10 @@ def column_of(b: Builder, index: Value, place: int, source: Value) -> Value:
 
 
 def _filler(b: Builder, x: Value, index: Value, place: int, value: Any) -> Value:
-    """A number in every place of an index along an axis."""
+    """Broadcast a scalar to the shape of an index along an axis."""
     count = length(b.dims(index), 0)
     shape = [length(b.dims(x), axis) if axis != place else count for axis in range(len(b.dims(x)))]
-    return b(Expand, b.like(x, number(value)), vector(b, shape))
+    return b(Expand, b.like(x, scalar_of(value)), vector(b, shape))
 
 
 PNNX.having(column=column_of, cut=_cut, filler=_filler).lower("""
@@ -236,8 +236,8 @@ torch.index_fill, aten::index_fill, aten::index_fill_(input, dim, index, value)
 def take_along_dim(b: Builder, input: Value, indices: Value, dim: Any = None) -> Value:
     if dim is None:
         return b(Gather, b(Reshape, input, vector(b, [-1])), b(Reshape, indices, vector(b, [-1])))
-    axis = axis_of(int(number(dim)), len(b.dims(input)))
-    # All axes but that one broadcast.
+    axis = axis_of(int(scalar_of(dim)), len(b.dims(input)))
+    # All other axes broadcast.
     wanted = broadcast(*(_with_one(b.dims(x), axis) for x in (input, indices)))
     input, indices = (_as_long(b, x, other, axis, wanted) for x, other in ((input, indices), (indices, input)))
     return b(GatherElements, input, indices, axis=axis)
@@ -248,7 +248,7 @@ def _with_one(dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
 
 
 def _as_long(b: Builder, x: Value, other: Value, axis: int, wanted: Sequence[Dim]) -> Value:
-    """`x` with the lengths that both have together, but for its own along `axis`."""
+    """Broadcast `x` to the shape of both tensors, except along `axis`."""
     if _with_one(b.dims(x), axis) == tuple(wanted):
         return x
     is_own = b.constant(np.arange(len(wanted)) == axis)
@@ -270,7 +270,7 @@ def _updates(b: Builder, x: Value, index: Value, src: Any) -> Value:
 def scatter(
     b: Builder, input: Value, dim: Any, index: Value, src: Any = None, reduce: Any = None, value: Any = None
 ) -> Value:
-    axis = axis_of(number(dim), len(b.dims(input)))
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
     modes = {None: None, "add": "add", "multiply": "mul"}
     if reduce not in modes:
         message = f"unsupported: reduce={reduce}"
@@ -284,11 +284,11 @@ def scatter_reduce(
     b: Builder, input: Value, dim: Any, index: Value, src: Value, reduce: str, include_self: Any = True
 ) -> Value:
     modes = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-    axis = axis_of(number(dim), len(b.dims(input)))
-    if reduce == "mean" and number(include_self) and dtype_of(input).is_floating:
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
+    if reduce == "mean" and scalar_of(include_self) and dtype_of(input).is_floating:
         total = scatter(b, input, axis, index, src, "add")
         return b(Div, total, scatter(b, b(Expand, b.like(input, 1), b(Shape, input)), axis, index, 1.0, "add"))
-    if reduce not in modes or not number(include_self):
+    if reduce not in modes or not scalar_of(include_self):
         message = f"unsupported: reduce={reduce}, include_self={include_self}"
         raise UnsupportedError(message)
     return b(ScatterElements, input, index, _updates(b, input, index, src), axis=axis, reduction=modes[reduce])
@@ -300,9 +300,9 @@ def slice_scatter(
 ) -> Value:
     """Concatenate the parts before and after the slice with `src` between them."""
     dims = b.dims(input)
-    axis = axis_of(number(dim), len(dims))
+    axis = axis_of(scalar_of(dim), len(dims))
     extent = length(dims, axis)
-    first, last, by = slice(number(start), _finite(number(end)), number(step)).indices(extent)
+    first, last, by = slice(scalar_of(start), _finite(scalar_of(end)), scalar_of(step)).indices(extent)
     if by == 1:
         parts = [sliced(b, input, axis, 0, first), src, sliced(b, input, axis, max(first, last), None)]
         kept = [p for p, n in zip(parts, (first, 1, extent - max(first, last)), strict=True) if n]
@@ -338,11 +338,13 @@ def slice_copy(
     if dims is None and dim is None:
         return b(Expand, src, b(Shape, input))
     if dims is None and not is_none(select):
-        return _assigned(b, input, src, [number(dim)], [None, None, None, [select]])
+        return _assigned(b, input, src, [scalar_of(dim)], [None, None, None, [select]])
     rank = len(b.dims(input))
     if dims is None:
-        axis = axis_of(number(dim), rank)
-        first, last, by = slice(number(start), _finite(number(end)), number(step)).indices(length(b.dims(input), axis))
+        axis = axis_of(scalar_of(dim), rank)
+        first, last, by = slice(scalar_of(start), _finite(scalar_of(end)), scalar_of(step)).indices(
+            length(b.dims(input), axis)
+        )
         shape = [length(b.dims(input), a) for a in range(rank)]
         shape[axis] = len(range(first, last, by))
         return slice_scatter(b, input, b(Expand, src, vector(b, shape)), dim, start, end, step)
@@ -370,6 +372,6 @@ def _assigned(b: Builder, x: Value, src: Value, dims: Sequence[int], given: Sequ
 
 @emits("torch.select_scatter", "aten::select_scatter")
 def select_scatter(b: Builder, input: Value, src: Value, dim: Any, index: Any) -> Value:
-    axis = axis_of(number(dim), len(b.dims(input)))
-    place = int(number(index)) % length(b.dims(input), axis)
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
+    place = int(scalar_of(index)) % length(b.dims(input), axis)
     return slice_scatter(b, input, b(Unsqueeze, src, vector(b, [axis])), axis, place, place + 1)

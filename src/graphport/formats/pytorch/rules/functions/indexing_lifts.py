@@ -30,7 +30,7 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
 
 @NonZero.lift(DIALECT)
 def lift_nonzero(b: Builder, x: Value) -> Value | None:
-    """Places in rows there, in columns here."""
+    """Export NonZero: the transpose of PyTorch's result."""
     if not b.dims(x):
         return None
     rows = called(b, "torch.nonzero", TensorFact(DType.INT64, None), input=x)
@@ -39,7 +39,7 @@ def lift_nonzero(b: Builder, x: Value) -> Value | None:
 
 @Unique.lift(DIALECT)
 def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Value | None:
-    """All values in order."""
+    """Export Unique with sorted values and without further results."""
     if b.count > 1 or axis is not None or not sorted:
         return None
     return called(b, "torch.unique", input=x, sorted=True)
@@ -114,7 +114,7 @@ def _listed(b: Builder, columns: Sequence[Value]) -> Value:
 
 @OneHot.lift(DIALECT)
 def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value | None:
-    """Where the place along the new axis is the index, counted from the front or from the end."""
+    """Export OneHot: compare the range of the new axis with the normalized indices."""
     known, count = weight_of(values), weight_of(depth)
     if known is None or count is None or known.dtype.kind not in "bif":
         return None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import Answer
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -51,12 +51,12 @@ Tensor.item, aten::item(input)
 
 @emits("torch.diagonal_scatter", "aten::diagonal_scatter")
 def diagonal_scatter(b: Builder, input: Value, src: Value, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Value:
-    """Of a matrix."""
-    if len(b.dims(input)) != 2 or (axis_of(number(dim1), 2), axis_of(number(dim2), 2)) != (0, 1):
+    """Write `src` to a diagonal of a matrix."""
+    if len(b.dims(input)) != 2 or (axis_of(scalar_of(dim1), 2), axis_of(scalar_of(dim2), 2)) != (0, 1):
         message = "diagonal_scatter of a tensor whose rank is not 2, or of swapped axes"
         raise UnsupportedError(message)
     rows, columns = (length(b.dims(input), axis) for axis in (0, 1))
-    k = int(number(offset))
+    k = int(scalar_of(offset))
     row, column = max(-k, 0), max(k, 0)
     count = max(min(rows - row, columns - column), 0)
     indices = np.arange(bounded(count), dtype=np.int64)
@@ -102,7 +102,7 @@ def _shift(b: Builder, diagonal: Any) -> Value:
     """Return the offset of a diagonal, possibly computed at run time."""
     if isinstance(diagonal, Value) and constant_numbers(diagonal) is None:
         return as_int64(b, diagonal)
-    return b.constant(int(number(diagonal)), DType.INT64)
+    return b.constant(int(scalar_of(diagonal)), DType.INT64)
 
 
 PNNX.having(shift=_shift).lower("""
@@ -114,7 +114,7 @@ torch.triu, aten::triu(input, diagonal: any = 0) -> Trilu(input, shift(diagonal)
 @emits("torch.diagonal", "aten::diagonal")
 def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Value:
     rank = len(b.dims(input))
-    i, j, k = axis_of(number(dim1), rank), axis_of(number(dim2), rank), int(number(offset))
+    i, j, k = axis_of(scalar_of(dim1), rank), axis_of(scalar_of(dim2), rank), int(scalar_of(offset))
     x = moved(b, input, [*(a for a in range(rank) if a not in (i, j)), i, j])
     flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), vector(b, [-1]), axis=0))
     if any(not isinstance(n, int) for n in b.dims(x)[-2:]):
@@ -140,16 +140,16 @@ def _diagonal_indices(b: Builder, x: Value, k: int) -> Value:
 
 @emits("torch.diag", "aten::diag")
 def diag(b: Builder, input: Value, diagonal: Any = 0) -> Value:
-    k = int(number(diagonal))
+    k = int(scalar_of(diagonal))
     return diag_embed(b, input, k) if len(b.dims(input)) == 1 else diagonal_of(b, input, k)
 
 
 @emits("torch.diag_embed", "aten::diag_embed")
 def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Value:
-    """Zeros around the last axis on a diagonal."""
-    dims, k = b.dims(input), int(number(offset))
+    """Embed the last axis as a diagonal of a zero matrix."""
+    dims, k = b.dims(input), int(scalar_of(offset))
     rank = len(dims) + 1
-    plane_axes = axis_of(number(dim1), rank), axis_of(number(dim2), rank)
+    plane_axes = axis_of(scalar_of(dim1), rank), axis_of(scalar_of(dim2), rank)
     if plane_axes[0] == plane_axes[1]:
         message = f"dim1 and dim2 are equal: axis {plane_axes[0]}"
         raise ShapeError(message)
@@ -169,7 +169,7 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
 
 
 def _with_zeros_around(b: Builder, x: Value, k: int) -> Value:
-    """Put the last axis on a diagonal of the last two: pad the rows, flatten and cut them."""
+    """Embed the last axis as the diagonal `k` of a matrix: pad each element to a row, flatten, crop and reshape."""
     rank = len(b.dims(x))
     pads = [0] * (rank - 1) + [max(-k, 0)] + [0] * (rank - 1) + [max(k, 0)]
     rows = b(Pad, x, vector(b, pads), b.like(x, 0)) if k else x

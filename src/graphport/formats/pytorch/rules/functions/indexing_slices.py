@@ -1,4 +1,4 @@
-"""Slices of PyTorch: runs of entries along axes."""
+"""Slices of PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import Scalar, axis_of, bounded, emits, integers, length, number, vector
+from graphport.formats.pytorch.rules.binding import (
+    Scalar,
+    axis_of,
+    bounded,
+    emits,
+    integers,
+    length,
+    scalar_of,
+    vector,
+)
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, moved
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
@@ -21,11 +30,11 @@ from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsquee
 
 Answer = Value | tuple[Value, ...]
 END = 2**31 - 1
-"""Marks a slice without end, and an axis without selection."""
+"""Sentinel of a slice without end, and of an axis without a selected index."""
 
 
 def sliced(b: Builder, x: Value, axis: int, start: Any, end: Any, step: Any = 1) -> Value:
-    """Entries along one axis; `None` is an open end."""
+    """Slice one axis; an `end` of `None` is the end of the axis."""
     bounds = [lengths(b, 0 if start is None else start), lengths(b, 2**63 - 1 if _is_unbounded_end(end) else end)]
     if start in (None, 0) and _is_unbounded_end(end) and step in (None, 1):
         return x
@@ -54,7 +63,7 @@ def slice_(
     """Slice one or several axes; a selected index removes its axis."""
     rank = len(b.dims(input))
     if dims is None:
-        return sliced(b, input, axis_of(number(dim) or 0, rank), _bound(start), _bound(end), _bound(step))
+        return sliced(b, input, axis_of(scalar_of(dim) or 0, rank), _bound(start), _bound(end), _bound(step))
     axes = [axis_of(axis, rank) for axis in integers(dims)]
     columns: list[list[Any] | None] = [
         _column(b, each, len(axes)) for each in (starts, start, ends, end, steps, step, selects, select)
@@ -76,7 +85,7 @@ def is_none(place: Any) -> bool:
 
 
 def _bound(value: Any) -> Any:
-    return number(value) if isinstance(value, Value) and value.storage is not None else value
+    return scalar_of(value) if isinstance(value, Value) and value.storage is not None else value
 
 
 def _column(b: Builder, given: Any, count: int) -> list[Any] | None:
@@ -94,13 +103,13 @@ def _column(b: Builder, given: Any, count: int) -> list[Any] | None:
 
 @emits("Tensor.select", "torch.select", "aten::select")
 def select(b: Builder, input: Value | Scalar, dim: Any, index: Any) -> Value:
-    # A tensor of one entry is written as a number.
+    # PNNX writes a tensor of one element as a number.
     x = (
         input
         if isinstance(input, Value)
         else b.constant(np.array([input], np.float32 if isinstance(input, float) else None))
     )
-    return _selected(b, x, axis_of(number(dim), len(b.dims(x))), index)
+    return _selected(b, x, axis_of(scalar_of(dim), len(b.dims(x))), index)
 
 
 def _selected(b: Builder, x: Value, axis: int, place: Any) -> Value:
@@ -113,9 +122,9 @@ def _selected(b: Builder, x: Value, axis: int, place: Any) -> Value:
 
 @emits("torch.narrow", "aten::narrow")
 def narrow(b: Builder, input: Value, dim: Any, start: Any, length: Any) -> Value:
-    axis = axis_of(number(dim), len(b.dims(input)))
-    begin = int(number(start))
-    return sliced(b, input, axis, begin, begin + int(number(length)))
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
+    begin = int(scalar_of(start))
+    return sliced(b, input, axis, begin, begin + int(scalar_of(length)))
 
 
 @emits("torch.flip", "aten::flip")
@@ -157,7 +166,7 @@ def rot90(b: Builder, input: Value, k: Any = 1, dims: Any = (0, 1)) -> Value:
     i, j = (axis_of(axis, rank) for axis in integers(dims))
     order = list(range(rank))
     order[i], order[j] = order[j], order[i]
-    match int(number(k)) % 4:
+    match int(scalar_of(k)) % 4:
         case 0:
             return input
         case 1:
@@ -170,10 +179,10 @@ def rot90(b: Builder, input: Value, k: Any = 1, dims: Any = (0, 1)) -> Value:
 
 @emits("aten::unfold", "Tensor.unfold")
 def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Value:
-    """Windows along an axis, in a new last axis."""
+    """Sliding windows along an axis, in a new last axis."""
     dims = b.dims(input)
-    axis = axis_of(number(dimension), len(dims))
-    width, by = int(number(size)), int(number(step))
+    axis = axis_of(scalar_of(dimension), len(dims))
+    width, by = int(scalar_of(size)), int(scalar_of(step))
     bounded(width)
     if not dims:
         return b(Reshape, input, vector(b, [1])) if width else sliced(b, b(Reshape, input, vector(b, [1])), 0, 0, 0)

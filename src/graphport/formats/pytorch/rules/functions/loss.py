@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, length, number, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
@@ -30,7 +30,7 @@ _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 def _reduction(given: Any) -> str:
     """Return the reduction mode of a number or name."""
-    found = str(given) if isinstance(given, str) else _REDUCTIONS.get(int(number(given)), "")
+    found = str(given) if isinstance(given, str) else _REDUCTIONS.get(int(scalar_of(given)), "")
     if found not in _REDUCTIONS.values():
         message = f"unsupported reduction {given}"
         raise UnsupportedError(message)
@@ -48,7 +48,7 @@ def _reduced(b: Builder, loss: Value, reduction: Any) -> Value:
 
 
 def _per_item(b: Builder, loss: Value) -> Value:
-    """The sum, divided by how many the batch has."""
+    """Sum divided by the batch size."""
     count = b(Reshape, b(Shape, loss, end=1), vector(b, []))
     return b(Div, b(ReduceSum, loss, keepdims=0), b(Cast, count, to=dtype_of(loss)))
 
@@ -102,7 +102,7 @@ def nll_loss(
     b: Builder, input: Value, target: Value, weight: Any = None, reduction: Any = 1, ignore_index: Any = -100
 ) -> Value:
     given = weight if isinstance(weight, Value) else None
-    ignored = int(number(ignore_index))
+    ignored = int(scalar_of(ignore_index))
     return b(NegativeLogLikelihoodLoss, input, target, given, ignore_index=ignored, reduction=_reduction(reduction))
 
 
@@ -117,7 +117,7 @@ def cross_entropy(
     label_smoothing: Any = 0.0,
 ) -> Value:
     """Cross entropy of class indices or class probabilities."""
-    smoothing = float(number(label_smoothing))
+    smoothing = float(scalar_of(label_smoothing))
     axis = 1 if len(b.dims(input)) > 1 else 0
     logarithm = b(LogSoftmax, input, axis=axis)
     if not dtype_of(target).is_floating:
@@ -146,7 +146,7 @@ def _smoothed(b: Builder, logarithm: Value, target: Value, weight: Any, reductio
         message = "label smoothing together with class weights, or without a batch"
         raise UnsupportedError(message)
     loss = b(Neg, b(ReduceSum, logarithm, vector(b, [1]), keepdims=0))
-    counts = b(Not, b(Equal, target, b.like(target, int(number(ignore_index)))))
+    counts = b(Not, b(Equal, target, b.like(target, int(scalar_of(ignore_index)))))
     kept = b(Where, counts, loss, b.like(loss, 0))
     match _reduction(reduction):
         case "none":
@@ -163,13 +163,13 @@ def multi_margin_loss(
     b: Builder, input: Value, target: Value, p: Any = 1, margin: Any = 1.0, weight: Any = None, reduction: Any = 1
 ) -> Value:
     """Multi-class margin loss: the mean of max(0, margin - x[target] + x[i]) ** p over the other classes."""
-    power = int(number(p))
+    power = int(scalar_of(p))
     if power not in (1, 2) or len(b.dims(input)) != 2:
         message = f"multi_margin_loss with p={power} and rank {len(b.dims(input))}, expected p=1 or 2 and rank 2"
         raise UnsupportedError(message)
     column = b(Unsqueeze, target, vector(b, [1]))
     own = b(GatherElements, input, column, axis=1)
-    gap = b(Max, b(Add, b(Sub, input, own), b.like(input, float(number(margin)))), b.like(input, 0))
+    gap = b(Max, b(Add, b(Sub, input, own), b.like(input, float(scalar_of(margin)))), b.like(input, 0))
     if power == 2:
         gap = b(Mul, gap, gap)
     if isinstance(weight, Value):
@@ -192,15 +192,15 @@ def triplet_margin_loss(
     swap: Any = False,
     reduction: Any = 1,
 ) -> Value:
-    """How far the distance to another kind is not larger by the margin than that to the own kind."""
+    """Triplet margin loss: max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
 
     def distance(x: Value, y: Value) -> Value:
-        return norm(b, b(Add, b(Sub, x, y), b.like(x, float(number(eps)))), number(p), -1, False)
+        return norm(b, b(Add, b(Sub, x, y), b.like(x, float(scalar_of(eps)))), scalar_of(p), -1, False)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
-    if number(swap):
+    if scalar_of(swap):
         far = b(Min, far, distance(positive, negative))
-    gap = b(Add, b(Sub, near, far), b.like(near, float(number(margin))))
+    gap = b(Add, b(Sub, near, far), b.like(near, float(scalar_of(margin))))
     return _reduced(b, b(Max, gap, b.like(gap, 0)), reduction)
 
 
@@ -214,11 +214,11 @@ def poisson_nll_loss(
     eps: Any = 1e-8,
     reduction: Any = 1,
 ) -> Value:
-    if number(log_input):
+    if scalar_of(log_input):
         loss = b(Sub, b(Exp, input), b(Mul, target, input))
     else:
-        loss = b(Sub, input, b(Mul, target, b(Log, b(Add, input, b.like(input, float(number(eps)))))))
-    if number(full):
+        loss = b(Sub, input, b(Mul, target, b(Log, b(Add, input, b.like(input, float(scalar_of(eps)))))))
+    if scalar_of(full):
         # Stirling's formula, for targets above 1.
         known = b(Where, b(Less, b.like(target, 1), target), target, b.like(target, 1))
         half = b(Mul, b(Log, b(Mul, known, b.like(known, 2 * pi))), b.like(known, 0.5))
@@ -230,12 +230,12 @@ def poisson_nll_loss(
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NEVER = -100
-"""The class that PyTorch ignores where no other one is named; no class is it."""
+"""PyTorch's default `ignore_index`, which no class has."""
 
 
 @NegativeLogLikelihoodLossView.lift(DIALECT)
 def lift_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
-    """Answers are of 64 bits there."""
+    """Export NegativeLogLikelihoodLoss; PyTorch's targets are int64."""
     dims = b.dims(op.input)
     shape = (dims[0], *dims[2:]) if op.reduction == "none" else ()
     wide = op.target if dtype_of(op.target) is DType.INT64 else b(Cast, op.target, to=DType.INT64)

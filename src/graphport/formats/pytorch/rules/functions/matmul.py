@@ -1,4 +1,4 @@
-"""Products of matrices of PyTorch."""
+"""Matrix products of PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     integers,
     length,
-    number,
+    scalar_of,
     vector,
     weight_of,
 )
@@ -67,13 +67,13 @@ nn.Bilinear, F.bilinear, aten::bilinear(input1, input2, weight, bias=None)
 
 
 def _scaled(b: Builder, x: Value, factor: Any) -> Value:
-    found = number(factor)
+    found = scalar_of(factor)
     return x if found == 1 else b(Mul, x, b.like(x, found))
 
 
 def _added(b: Builder, input: Value, product: Value, beta: Any, alpha: Any) -> Value:
     scaled = _scaled(b, product, alpha)
-    return scaled if number(beta) == 0 else b(Add, _scaled(b, input, beta), scaled)
+    return scaled if scalar_of(beta) == 0 else b(Add, _scaled(b, input, beta), scaled)
 
 
 PNNX.having(added=_added).lower("""
@@ -92,13 +92,13 @@ torch.det, aten::det, torch.linalg.det, aten::linalg_det(input) -> Det(input)
 
 @emits("torch.linalg.multi_dot", "aten::linalg_multi_dot", "torch.chain_matmul", "aten::chain_matmul")
 def multi_dot(b: Builder, *tensors: Value) -> Value:
-    """Products from the left."""
+    """Chain of matrix products, evaluated from the left."""
     return reduce(lambda x, y: b(MatMul, x, y), tensors)
 
 
 @emits("torch.linalg.matrix_power", "aten::linalg_matrix_power", "torch.matrix_power", "aten::matrix_power")
 def matrix_power(b: Builder, input: Value, n: Any) -> Value:
-    count = int(number(n))
+    count = int(scalar_of(n))
     if not 1 <= count <= _MOST_FACTORS:
         message = f"matrix_power with the exponent {count}, expected 1 to {_MOST_FACTORS}"
         raise UnsupportedError(message)
@@ -107,7 +107,7 @@ def matrix_power(b: Builder, input: Value, n: Any) -> Value:
 
 @emits("torch.inner", "aten::inner")
 def inner(b: Builder, input: Value, other: Value) -> Value:
-    """Products of the last axes of both."""
+    """Inner products over the last axes of both tensors."""
     if not b.dims(input) or not b.dims(other):
         return b(Mul, input, other)
     return tensordot(b, input, other, (len(b.dims(input)) - 1,), (len(b.dims(other)) - 1,))
@@ -129,7 +129,7 @@ def tensordot(b: Builder, input: Value, other: Value, dims_self: Any, dims_other
 
 @emits("torch.kron", "aten::kron")
 def kron(b: Builder, input: Value, other: Value) -> Value:
-    """Every element of one times the whole other."""
+    """Kronecker product."""
     rank = max(len(b.dims(input)), len(b.dims(other)))
     left = [1] * (rank - len(b.dims(input))) + [length(b.dims(input), a) for a in range(len(b.dims(input)))]
     right = [1] * (rank - len(b.dims(other))) + [length(b.dims(other), a) for a in range(len(b.dims(other)))]
@@ -176,8 +176,8 @@ def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
 
 @emits("torch.vander", "aten::vander")
 def vander(b: Builder, x: Value, N: Any = None, increasing: Any = False) -> Value:
-    """Columns of powers, up to 0 or from 0 on."""
-    count = length(b.dims(x), len(b.dims(x)) - 1) if N is None else int(number(N))
+    """Vandermonde matrix, powers in descending order or `increasing`."""
+    count = length(b.dims(x), len(b.dims(x)) - 1) if N is None else int(scalar_of(N))
     if count < 1:
         message = "vander with 0 columns"
         raise UnsupportedError(message)

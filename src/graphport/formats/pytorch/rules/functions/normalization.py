@@ -8,7 +8,16 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import DIALECT, bounded, called, emits, integers, length, number, vector
+from graphport.formats.pytorch.rules.binding import (
+    DIALECT,
+    bounded,
+    called,
+    emits,
+    integers,
+    length,
+    scalar_of,
+    vector,
+)
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -35,7 +44,7 @@ def _for_each(b: Builder, given: Value | None, x: Value, count: int, number: flo
 
 
 def _epsilon(eps: Any) -> float | None:
-    found = float(number(eps))
+    found = float(scalar_of(eps))
     return None if found == _SAME_EPSILON else found
 
 
@@ -47,7 +56,7 @@ def _for_entries(b: Builder, given: Value | None, x: Value, shape: Any) -> Value
 
 
 def _first_normalized_axis(_b: Builder, shape: Any) -> int:
-    """The first axis that a shape is the length of, counted from the end."""
+    """Return the first normalized axis as a negative index: -len(shape)."""
     return -len(integers(shape))
 
 
@@ -139,9 +148,13 @@ nn.RMSNorm, F.rms_norm, aten::rms_norm(input, normalized_shape, weight=None, eps
 def local_response_norm(
     b: Builder, input: Value, size: Any, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0
 ) -> Value:
-    """Local response norm: windows of even size extend further before the center; in ONNX further after it."""
-    width = int(number(size))
-    factors = {"alpha": float(number(alpha)), "beta": float(number(beta)), "bias": float(number(k))}
+    """Local response normalization: the larger part of an even window precedes the center, in ONNX it follows it."""
+    width = int(scalar_of(size))
+    factors = {
+        "alpha": float(scalar_of(alpha)),
+        "beta": float(scalar_of(beta)),
+        "bias": float(scalar_of(k)),
+    }
     if width % 2 and len(b.dims(input)) == 4:
         return b(LRN, input, size=width, **factors)
     squares = b(Unsqueeze, b(Mul, input, input), vector(b, [1]))
@@ -195,7 +208,7 @@ def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
 
 
 def _shape(b: Builder, x: Value, scale: Value, axis: int) -> tuple[int, ...] | None:
-    """The lengths of the axes that are normalized together, if the scale has them."""
+    """Return the sizes of the normalized axes if the scale has that shape, else `None`."""
     dims = b.dims(x)
     shape = tuple(length(dims, place) for place in range(axis % len(dims), len(dims)))
     return shape if b.dims(scale) == shape else None

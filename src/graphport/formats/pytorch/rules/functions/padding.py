@@ -8,7 +8,16 @@ from typing import Any
 
 from graphport.core.dims import Dim
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, length, number, static, vector
+from graphport.formats.pytorch.rules.binding import (
+    DIALECT,
+    called,
+    emits,
+    integers,
+    length,
+    scalar_of,
+    static,
+    vector,
+)
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -37,7 +46,7 @@ def padded(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str = "
         return x
     free = [0] * (rank - len(pairs))
     pads = vector(b, [*free, *(p for p, _ in pairs), *free, *(q for _, q in pairs)])
-    filler = b.like(x, number(value)) if mode == "constant" and value else None
+    filler = b.like(x, scalar_of(value)) if mode == "constant" and value else None
     return b(Pad, x, pads, filler, mode=_MODES[mode])
 
 
@@ -60,14 +69,14 @@ def _padded_as(b: Builder, input: Value, pad: Any, mode: str, value: Any) -> Val
 
 
 def _computed(b: Builder, x: Value, pad: Value, mode: str, value: Any) -> Value:
-    """By as many entries as are computed."""
+    """Pad by run-time amounts."""
     rank, count = len(b.dims(x)), length(b.dims(pad), 0)
     if mode not in _MODES or count % 2 or count > 2 * rank:
         message = f"padding by {count} computed sizes in mode {mode} of a tensor of rank {rank}"
         raise UnsupportedError(message)
     order = [*range(0, count, 2)][::-1]
     pads = b(Gather, pad, vector(b, [*order, *(place + 1 for place in order)]))
-    filler = b.like(x, number(value) or 0) if mode == "constant" else None
+    filler = b.like(x, scalar_of(value) or 0) if mode == "constant" else None
     return b(Pad, x, pads, filler, vector(b, list(range(rank - count // 2, rank))), mode=_MODES[mode])
 
 
@@ -121,5 +130,5 @@ def lift_pad(b: Builder, op: PadView) -> Value | None:
     flat = computed_list(b, [n for pair in reversed(pairs) for n in pair], op.data)
     if flat is None:
         return None
-    value = 0.0 if op.constant_value is None else number(op.constant_value)
+    value = 0.0 if op.constant_value is None else scalar_of(op.constant_value)
     return called(b, "F.pad", input=op.data, pad=flat, mode=stated, value_=value if op.mode == "constant" else None)

@@ -12,7 +12,7 @@ import numpy as np
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, number, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.convolution import batched, unbatched
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
@@ -36,7 +36,7 @@ def _op_types(name: str) -> list[str]:
 
 
 def _spatial(b: Builder, kernel_size: Any, x: Value) -> int:
-    """The number of axes that are slid over; of a lone number, all but batch and channels."""
+    """Return the number of spatial axes; for a scalar kernel size, all except batch and channels."""
     numbers = integers(kernel_size)
     return len(numbers) if len(numbers) > 1 or len(b.dims(x)) < 3 else len(b.dims(x)) - 2
 
@@ -65,12 +65,12 @@ def max_pool(
         "strides": _steps(stride, kernel),
         "pads": integers(padding, count) * 2,
         "dilations": integers(dilation, count),
-        "ceil_mode": int(bool(number(ceil_mode))) or None,
+        "ceil_mode": int(bool(scalar_of(ceil_mode))) or None,
     }
-    if b.count == 1 and not number(return_indices):
+    if b.count == 1 and not scalar_of(return_indices):
         return unbatched(b, b(MaxPool, x, **attributes), is_added=is_added)
     y, indices = b.results(MaxPool, 2, x, **attributes)
-    # PyTorch counts within a plane, ONNX over the whole tensor.
+    # PyTorch's indices refer to the plane of a channel, ONNX's to the whole tensor.
     return unbatched(b, y, is_added=is_added), unbatched(b, _within_planes(b, x, indices), is_added=is_added)
 
 
@@ -96,9 +96,9 @@ def avg_pool(
     kernel = integers(kernel_size, count)
     pads = integers(padding, count)
     x, is_added = batched(b, input, count + 2)
-    divisor = number(divisor_override)
-    counts_padding = bool(number(count_include_pad)) or divisor is not None
-    if divisor is not None and number(ceil_mode):
+    divisor = scalar_of(divisor_override)
+    counts_padding = bool(scalar_of(count_include_pad)) or divisor is not None
+    if divisor is not None and scalar_of(ceil_mode):
         message = "divisor_override together with ceil_mode=True"
         raise UnsupportedError(message)
     y = b(
@@ -107,7 +107,7 @@ def avg_pool(
         kernel_shape=kernel,
         strides=_steps(stride, kernel),
         pads=pads * 2 if any(pads) else None,
-        ceil_mode=int(bool(number(ceil_mode))) or None,
+        ceil_mode=int(bool(scalar_of(ceil_mode))) or None,
         count_include_pad=1 if counts_padding and any(pads) else None,
     )
     if divisor is not None:
@@ -125,7 +125,7 @@ def lp_pool(
     """Lp pooling: sum(x ** p) ** (1 / p). PyTorch uses signed powers, and drops negative sums."""
     count = _spatial(b, kernel_size, input)
     kernel = integers(kernel_size, count)
-    power = float(number(norm_type))
+    power = float(scalar_of(norm_type))
     x, is_added = batched(b, input, count + 2)
     area = 1
     for k in kernel:
@@ -136,7 +136,7 @@ def lp_pool(
         powers,
         kernel_shape=kernel,
         strides=_steps(stride, kernel),
-        ceil_mode=int(bool(number(ceil_mode))) or None,
+        ceil_mode=int(bool(scalar_of(ceil_mode))) or None,
     )
     total = b(Mul, mean, b.like(x, area))
     positive = b(Max, total, b.like(x, 0))
@@ -153,7 +153,7 @@ def adaptive_avg_pool(b: Builder, input: Value, output_size: Any) -> Value:
 
 @emits(*_op_types("AdaptiveMaxPool"))
 def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices: Any = False) -> Answer:
-    if b.count == 1 and not number(return_indices):
+    if b.count == 1 and not scalar_of(return_indices):
         return _adaptive(b, input, output_size, MaxPool)
     lengths, x, is_added = _targets(b, input, output_size)
     extents = b.dims(x)[2:]
@@ -183,12 +183,12 @@ def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Val
     for size, dim in zip(sizes, dims, strict=True):
         # PNNX writes 0 for a kept size.
         kept = 0 if isinstance(dim, Symbolic) else dim
-        lengths.append(int(number(size)) if size else kept)
+        lengths.append(int(scalar_of(size)) if size else kept)
     return lengths, x, is_added
 
 
 _MOST_WINDOWS = 1024
-"""Windows along an axis that are each cut out by itself."""
+"""Maximum number of windows along an axis that are sliced individually."""
 
 
 def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
@@ -217,7 +217,7 @@ def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
 
 
 def _windows(extent: int, count: int) -> list[tuple[int, int]]:
-    """Where the windows begin and end: the bounds of equal parts, rounded outwards."""
+    """Return start and end of each adaptive window: floor(i * n / count), ceil((i + 1) * n / count)."""
     return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
 
 
@@ -226,7 +226,7 @@ def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[
     starts = [start for start, _ in windows]
     widths = {stop - start for start, stop in windows}
     steps = {after - before for before, after in pairwise(starts)}
-    # Where there are more windows than entries, several begin at one place.
+    # With more windows than elements, several windows start at one index.
     if len(widths) == 1 and len(steps) <= 1 and 0 not in steps:
         width, step = widths.pop(), steps.pop() if steps else 1
         return b(page, x, kernel_shape=_only(axis, count, width), strides=_only(axis, count, step))
@@ -246,7 +246,11 @@ def _only(axis: int, count: int, value: int) -> tuple[int, ...]:
 @emits("torchvision.ops.roi_pool", "torchvision.ops.RoIPool")
 def roi_pool(b: Builder, input: Value, boxes: Value, output_size: Any, spatial_scale: Any = 1.0) -> Value:
     return b(
-        MaxRoiPool, input, boxes, pooled_shape=integers(output_size, 2), spatial_scale=float(number(spatial_scale))
+        MaxRoiPool,
+        input,
+        boxes,
+        pooled_shape=integers(output_size, 2),
+        spatial_scale=float(scalar_of(spatial_scale)),
     )
 
 

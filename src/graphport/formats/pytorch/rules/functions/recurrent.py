@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import emits, length, number, vector
+from graphport.formats.pytorch.rules.binding import emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.projected_lstm import projected_lstm, with_direction
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -38,7 +38,7 @@ _GRU = _CellType(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
 
 
 def _reordered(b: Builder, weight: Value, kind: _CellType) -> Value:
-    """The blocks of a weight, one for each gate, in ONNX's order, with an axis in front for the direction."""
+    """Reorder the gate blocks of a weight to ONNX's order, and add a direction axis."""
     if kind.gates > 1:
         hidden = length(b.dims(weight), 0) // kind.gates
         blocks = b.results(Split, kind.gates, weight, vector(b, [hidden] * kind.gates), axis=0)
@@ -53,7 +53,7 @@ def _joined(b: Builder, parts: Sequence[Value], axis: int) -> Value:
 def _layer(
     b: Builder, kind: _CellType, x: Value, weights: Weights, layer: int, states: Sequence[Value | None], directions: int
 ) -> tuple[Value, ...]:
-    """One layer over a sequence: all its outputs, and its states at the end."""
+    """One layer over a sequence; return all outputs and the final states."""
     ends = [f"l{layer}", f"l{layer}_reverse"][:directions]
     names = [f"{name}_{end}" for end in ends for name in ("weight_ih", "weight_hh")]
     missing = [name for name in names if name not in weights]
@@ -88,12 +88,12 @@ def _stacked(
     options: Mapping[str, Any],
 ) -> Answer:
     """Stack layers."""
-    directions = 2 if number(options.get("bidirectional", False)) else 1
-    count = int(number(options.get("num_layers", 1)))
+    directions = 2 if scalar_of(options.get("bidirectional", False)) else 1
+    count = int(scalar_of(options.get("num_layers", 1)))
     if count < 1:
         message = f"num_layers is {count}, expected at least 1"
         raise ShapeError(message)
-    is_first = bool(number(options.get("batch_first", False)))
+    is_first = bool(scalar_of(options.get("batch_first", False)))
     is_alone = len(b.dims(input)) == 2
     x = b(Unsqueeze, input, vector(b, [1])) if is_alone else input
     x = b(Transpose, x, perm=(1, 0, 2)) if is_first and not is_alone else x
@@ -116,7 +116,7 @@ def _stacked(
 
 
 def _slice_layer_state(b: Builder, state: Value | None, layer: int, count: int, directions: int) -> Value | None:
-    """What belongs to a layer of a state of all layers."""
+    """Return the state of one layer from the stacked state of all layers."""
     if state is None or count == 1:
         return state
     return b.results(Split, count, state, vector(b, [directions] * count), axis=0)[layer]
@@ -180,7 +180,7 @@ _LIST = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: bool) -> Weights:
-    """The weights of a list under the names that a module has for them."""
+    """Map a flat list of weights to the parameter names of the module."""
     names = _LIST if has_biases else _LIST[:2]
     ends = [f"l{layer}{end}" for layer in range(count) for end in ("", "_reverse")[:directions]]
     if len(params) != len(names) * len(ends):
@@ -202,11 +202,11 @@ def function(
     bidirectional: Any = False,
     batch_first: Any = False,
 ) -> Answer:
-    if number(train) and number(dropout):
+    if scalar_of(train) and scalar_of(dropout):
         message = "dropout between layers in training mode"
         raise UnsupportedError(message)
-    directions, count = 2 if number(bidirectional) else 1, int(number(num_layers))
-    weights = _named(params, count, directions, has_biases=bool(number(has_biases)))
+    directions, count = 2 if scalar_of(bidirectional) else 1, int(scalar_of(num_layers))
+    weights = _named(params, count, directions, has_biases=bool(scalar_of(has_biases)))
     options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
     return _stacked(b, kind, input, hx if isinstance(hx, tuple) else (hx,), weights, options)
 
@@ -222,7 +222,7 @@ for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
 
 
 def _cell(b: Builder, kind: _CellType, input: Value, states: Sequence[Value | None], weights: Weights) -> Answer:
-    """A step is a sequence of length 1."""
+    """A cell as a layer on a sequence of length 1."""
     renamed = {f"{name}_l0": weight for name, weight in weights.items()}
     front = vector(b, [0])
     given = [None if state is None else b(Unsqueeze, state, front) for state in states]

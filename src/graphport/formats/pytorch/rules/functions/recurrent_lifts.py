@@ -25,7 +25,7 @@ _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
 
 
 def _slice_direction(storage: Storage, way: int, order: Sequence[int], half: int | None = None) -> Storage:
-    """What belongs to one direction, its gates in another order; of a bias, its first or its second half."""
+    """Return the weights of one direction with reordered gates; for a bias, its input or recurrent half."""
     count = len(order)
     length = storage.shape[1] // (2 if half is not None else 1)
 

@@ -16,7 +16,7 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     length,
     named_dtype,
-    number,
+    scalar_of,
     static,
     vector,
 )
@@ -85,7 +85,7 @@ torch.logcumsumexp, aten::logcumsumexp(input, dim)
 def var(
     b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
 ) -> Value:
-    """The mean square distance from the mean; of a sample, the sum is divided by one less than the count."""
+    """Variance with the divisor n - correction."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     dims = b.dims(input)
@@ -103,20 +103,20 @@ def var(
 
 def _correction(unbiased: Any, correction: Any) -> float:
     if correction is not None:
-        return number(correction)
-    return 0 if unbiased is not None and not number(unbiased) else 1
+        return scalar_of(correction)
+    return 0 if unbiased is not None and not scalar_of(unbiased) else 1
 
 
 # ── argmax and argmin ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _emit_arg_extreme(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value:
-    """Where the extreme is along an axis, or among all entries."""
+    """Index of the extreme along an axis, or in the flattened tensor."""
     page, rank = registry.pages()[operator], len(b.dims(x))
     if dim is not None:
-        return b(page, x, axis=axis_of(number(dim), rank), keepdims=None if number(keepdim) else 0)
+        return b(page, x, axis=axis_of(scalar_of(dim), rank), keepdims=None if scalar_of(keepdim) else 0)
     found = b(page, b(Reshape, x, vector(b, [-1])), axis=0, keepdims=0)
-    return b(Reshape, found, vector(b, [1] * rank)) if number(keepdim) else found
+    return b(Reshape, found, vector(b, [1] * rank)) if scalar_of(keepdim) else found
 
 
 def _extreme(
@@ -130,8 +130,8 @@ def _extreme(
         return b(pair, *promoted(b, input, other))
     if dim is None:
         return reduced(b, values, input, None, keepdim=False)
-    axis = axis_of(number(dim), len(b.dims(input)))
-    keeps = None if number(keepdim) else 0
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
+    keeps = None if scalar_of(keepdim) else 0
     found = b(values, input, vector(b, [axis]), keepdims=keeps)
     return found if b.count == 1 else (found, b(indices, input, axis=axis, keepdims=keeps))
 
@@ -141,7 +141,9 @@ emits("torch.min", "aten::min")(partial(_extreme, (ReduceMin, ArgMin, Min)))
 
 
 def _count(b: Builder, k: Any) -> Value:
-    return b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(number(k))])
+    return (
+        b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(scalar_of(k))])
+    )
 
 
 PNNX.having(place=_emit_arg_extreme, count=_count).lower("""
@@ -164,7 +166,7 @@ def _bits(b: Builder, x: Value) -> Value:
 
 
 def _is_any(b: Builder, input: Value, dim: Any, keepdim: Any) -> Value:
-    """Whether an element is not zero; no element of an empty tensor is."""
+    """Whether any element is nonzero; false for an empty tensor."""
     found = reduced(b, ReduceMax, _bits(b, input), dim, keepdim=keepdim)
     # The maximum of no elements is the lowest integer.
     return b(Greater, found, b.like(found, 0)) if 0 in b.dims(input) else cast(b, found, DType.BOOL)
@@ -195,12 +197,12 @@ torch.cumprod, aten::cumprod(input, dim, dtype=None)
 
 @emits("torch.diff", "aten::diff")
 def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None) -> Value:
-    axis = axis_of(number(dim), len(b.dims(input)))
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
     x = input
     if isinstance(prepend, Value) or isinstance(append, Value):
         x = b(Concat, *(each for each in (prepend, x, append) if isinstance(each, Value)), axis=axis)
     place, far = vector(b, [axis]), vector(b, [2**63 - 1])
-    for _ in range(int(number(n))):
+    for _ in range(int(scalar_of(n))):
         later = b(Slice, x, vector(b, [1]), far, place)
         earlier = b(Slice, x, vector(b, [0]), vector(b, [-1]), place)
         x = b(Sub, later, earlier)
@@ -209,7 +211,7 @@ def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = Non
 
 @emits("torch.einsum", "aten::einsum")
 def einsum(b: Builder, *operands: Value, equation: str) -> Value:
-    """Einsum; pnnx drops the ellipsis of an equation, which stands for leading axes."""
+    """Einsum; pnnx drops the ellipsis for leading axes, which is restored."""
     given, arrow, result = equation.replace(" ", "").partition("->")
     terms = given.split(",")
     lacks = [len(term) < len(b.dims(each)) for term, each in zip(terms, operands, strict=False)]
@@ -268,7 +270,7 @@ ArgMin -> place("torch.argmin", data, axis, keepdims)
 def lift_prod(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value | None:
-    """Along one axis."""
+    """Export ReduceProd along one axis."""
     chosen, stated = static(axes), _own_type(dtype_of(data))
     if chosen is None or len(chosen) != 1 or stated is None:
         return None
@@ -277,7 +279,7 @@ def lift_prod(
 
 @CumSum.lift(DIALECT)
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
-    """From the front; from the end between two flips."""
+    """Export CumSum; `reverse` by flipping before and after."""
     place, stated = static(axis), _own_type(dtype_of(x))
     if place is None or exclusive or stated is None:
         return None

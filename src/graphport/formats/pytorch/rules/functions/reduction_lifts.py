@@ -65,7 +65,7 @@ def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value | None:
 
 @MeanVarianceNormalization.lift(DIALECT)
 def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
-    """Source: ONNX's function body, whose deviation has 1e-9 added to it."""
+    """Export MeanVarianceNormalization.  Source: ONNX's function body, which adds 1e-9 to the standard deviation."""
 
     def mean(y: Value) -> Value:
         dims = b.dims(y)

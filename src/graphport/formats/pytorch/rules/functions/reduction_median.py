@@ -1,4 +1,4 @@
-"""The number in the middle, of PyTorch: the lower one of both of an even number of entries."""
+"""Median of PyTorch: the lower middle element if the count is even."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, emits, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, emits, scalar_of, vector
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -25,20 +25,20 @@ Answer = Value | tuple[Value, ...]
 def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, *, passes_over: bool = False) -> Answer:
     """Median; the first NaN if there is one, or the median of all other elements with `passes_over`."""
     x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
-    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    axis = axis_of(scalar_of(dim) if dim is not None else 0, len(b.dims(x)))
     is_nan = b(IsNaN, x) if dtype_of(x).is_floating else None
     if is_nan is None:
         found = _middle(b, x, axis)
     else:
         behind = b(Where, is_nan, b.like(x, math.inf), x)
         found = (_middle_of_numbers if passes_over else _middle_or_nan)(b, behind, is_nan, axis)
-    if dim is None or not number(keepdim):
+    if dim is None or not scalar_of(keepdim):
         found = [b(Squeeze, each, vector(b, [axis])) for each in found]
     return tuple(found) if dim is not None and b.count > 1 else found[0]
 
 
 def _middle(b: Builder, x: Value, axis: int) -> list[Value]:
-    """A value and its place for each row along `axis`."""
+    """Return median and index for each row along `axis`."""
     count = b.dims(x)[axis]
     if isinstance(count, Symbolic):
         place = b(Div, b(Sub, b(Shape, x, start=axis, end=axis + 1), vector(b, [1])), vector(b, [2]))

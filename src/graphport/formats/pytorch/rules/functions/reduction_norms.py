@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import axis_of, emits, integers, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, emits, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.rows import PNNX, typed
@@ -20,10 +20,10 @@ from graphport.ops.pages.reshape import Squeeze
 
 
 def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
-    """The `p`-norm over axes."""
+    """p-norm over axes."""
     if not b.dims(x):
-        x = b(Abs, x)  # where there is no axis to go over nothing else is done
-    power = 2.0 if p is None else number(p)
+        x = b(Abs, x)  # the complete norm if there is no axis
+    power = 2.0 if p is None else scalar_of(p)
     if isinstance(power, str):
         if power not in ("fro", "inf", "-inf"):
             message = f"unsupported norm {power}"
@@ -74,7 +74,7 @@ def matrix_norm(
     b: Builder, input: Value, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, dtype: Any = None
 ) -> Value:
     """Matrix norm: maximum column or row sum, or Frobenius; singular values are not supported."""
-    power = ord if isinstance(ord, str) else number(ord)
+    power = ord if isinstance(ord, str) else scalar_of(ord)
     if power == "fro":
         return norm(b, typed(b, input, dtype), 2.0, dim, keepdim)
     if isinstance(power, str) or abs(power) not in (1, math.inf):
@@ -85,4 +85,4 @@ def matrix_norm(
     summed, chosen = (rows, columns) if abs(power) == 1 else (columns, rows)
     total = reduced(b, ReduceSum, x, (summed,), keepdim=True)
     found = reduced(b, ReduceMax if power > 0 else ReduceMin, total, (chosen,), keepdim=True)
-    return found if number(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))
+    return found if scalar_of(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))

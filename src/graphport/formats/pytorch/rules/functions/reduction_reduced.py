@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import axes_of, number, vector
+from graphport.formats.pytorch.rules.binding import axes_of, scalar_of, vector
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -14,12 +14,12 @@ from graphport.ops.declare import Page
 def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Value:
     """Reduce `x` over the axes `dim`; `None` means all."""
     rank = len(b.dims(x))
-    keeps = 1 if number(keepdim) else 0
+    keeps = 1 if scalar_of(keepdim) else 0
     if not rank:
         return x
     return b(page, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)
 
 
 def named(b: Builder, operator: str, x: Value, dim: Any, *, keepdim: Any) -> Value:
-    """As `reduced`, with the name of the operator: what rows call `reduced`."""
+    """Like `reduced` with the operator by name; rule rows call this `reduced`."""
     return reduced(b, registry.pages()[operator], x, dim, keepdim=keepdim)

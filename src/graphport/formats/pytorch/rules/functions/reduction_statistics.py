@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, bounded, emits, length, number, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, bounded, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -27,13 +27,13 @@ from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpo
 from graphport.ops.pattern import constant_numbers
 
 _MOST = 512
-"""Entries of an axis along which every one is held against all before it."""
+"""Maximum size of an axis for algorithms that compare each element with all before it."""
 
 
 def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
     """Cumulative maximum or minimum, and the last index of its value."""
     rank = len(b.dims(input))
-    axis = axis_of(number(dim), rank)
+    axis = axis_of(scalar_of(dim), rank)
     count = length(b.dims(input), axis)
     if count > _MOST:
         message = f"cummax and cummin along {count} elements, at most {_MOST} are supported"
@@ -66,7 +66,7 @@ def _ranked(b: Builder, x: Value, axis: int, count: int | None = None) -> tuple[
 
 @emits("torch.kthvalue", "aten::kthvalue")
 def kthvalue(b: Builder, input: Value, k: Any, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
-    axis, count = axis_of(number(dim), len(b.dims(input))), int(number(k))
+    axis, count = axis_of(scalar_of(dim), len(b.dims(input))), int(scalar_of(k))
     found = _ranked(b, input, axis, count)
     return tuple(_select_rank(b, each, axis, count - 1, keepdim) for each in found)
 
@@ -74,7 +74,7 @@ def kthvalue(b: Builder, input: Value, k: Any, dim: Any = -1, keepdim: Any = Fal
 def _select_rank(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
     axes = vector(b, [axis])
     one = b(Slice, x, vector(b, [place]), vector(b, [place + 1]), axes)
-    return one if number(keepdim) else b(Squeeze, one, axes)
+    return one if scalar_of(keepdim) else b(Squeeze, one, axes)
 
 
 @emits("torch.quantile", "aten::quantile")
@@ -86,10 +86,10 @@ def quantile(
         message = f"unsupported interpolation {interpolation}, expected linear"
         raise UnsupportedError(message)
     x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
-    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    axis = axis_of(scalar_of(dim) if dim is not None else 0, len(b.dims(x)))
     ranked = _ranked(b, x, axis)[0]
     if not isinstance(q, Value) or not b.dims(q):
-        return _interpolate_quantile(b, ranked, axis, float(number(q)), keepdim)
+        return _interpolate_quantile(b, ranked, axis, float(scalar_of(q)), keepdim)
     shares = constant_numbers(q)
     if shares is None:
         message = f"q is not constant ({q.name})"
@@ -115,7 +115,7 @@ def _numbers_only(b: Builder, input: Value, dim: Any, keepdim: Any) -> tuple[Val
     missing = b(IsNaN, input)
     kept = b(Where, missing, b.like(input, 0), input)
     counted = b(Where, missing, b.like(input, 0), b.like(input, 1))
-    keeps = None if number(keepdim) else 0
+    keeps = None if scalar_of(keepdim) else 0
     return b(ReduceSum, kept, axes, keepdims=keeps), b(ReduceSum, counted, axes, keepdims=keeps)
 
 
@@ -136,33 +136,33 @@ torch.trapz, aten::trapz, torch.trapezoid, aten::trapezoid(y, dx=1.0, dim=-1)
 
 @emits("torch.cov", "aten::cov")
 def cov(b: Builder, input: Value, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Value:
-    """Of variables in rows and observations in columns."""
+    """Covariance matrix of variables in rows and observations in columns."""
     if fweights is not None or aweights is not None or len(b.dims(input)) != 2:
         message = "cov with weights, or of a tensor whose rank is not 2"
         raise UnsupportedError(message)
     centered = b(Sub, input, b(ReduceMean, input, vector(b, [1])))
     total = b(MatMul, centered, b(Transpose, centered, perm=(1, 0)))
-    return b(Div, total, b.like(input, max(length(b.dims(input), 1) - int(number(correction)), 0)))
+    return b(Div, total, b.like(input, max(length(b.dims(input), 1) - int(scalar_of(correction)), 0)))
 
 
 @emits("torch.renorm", "aten::renorm")
 def renorm(b: Builder, input: Value, p: Any, dim: Any, maxnorm: Any) -> Value:
-    """Each slice along an axis, made shorter where its norm is above the largest one.
+    """Scale each slice along an axis whose norm exceeds `maxnorm` to that norm.
 
     Source: PyTorch's renorm, the factor is maxnorm / (norm + 1e-7).
     """
     rank = len(b.dims(input))
-    axis = axis_of(number(dim), rank)
-    size = norm(b, input, number(p), [a for a in range(rank) if a != axis], keepdim=True)
-    most = b.like(input, float(number(maxnorm)))
+    axis = axis_of(scalar_of(dim), rank)
+    size = norm(b, input, scalar_of(p), [a for a in range(rank) if a != axis], keepdim=True)
+    most = b.like(input, float(scalar_of(maxnorm)))
     factor = b(Div, most, b(Add, size, b.like(input, 1e-7)))
     return b(Mul, input, b(Where, b(Less, most, size), factor, b.like(input, 1)))
 
 
 @emits("torch.histc", "aten::histc")
 def histc(b: Builder, input: Value, bins: Any = 100, min: Any = 0, max: Any = 0) -> Value:
-    """How many entries fall into each of as many parts of a range; its end belongs to the last one."""
-    count, low, high = int(number(bins)), float(number(min)), float(number(max))
+    """Histogram with `bins` equal bins from `min` to `max`; the last bin includes `max`."""
+    count, low, high = int(scalar_of(bins)), float(scalar_of(min)), float(scalar_of(max))
     if low == high:
         message = "histc with a range taken from the data (min equal to max)"
         raise UnsupportedError(message)
@@ -181,7 +181,7 @@ def _sorted_place(b: Builder, boundaries: Value, x: Value, right: Any) -> Value:
         message = "boundaries of rank 2 or more"
         raise UnsupportedError(message)
     last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
-    before = b(LessOrEqual if number(right) else Less, boundaries, last)
+    before = b(LessOrEqual if scalar_of(right) else Less, boundaries, last)
     return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
 
 
@@ -201,19 +201,19 @@ torch.searchsorted,
 def mode(b: Builder, input: Value, dim: Any = -1, keepdim: Any = False) -> tuple[Value, ...]:
     """Mode: the smallest of the most frequent entries along an axis, and its last index."""
     rank = len(b.dims(input))
-    axis = axis_of(number(dim), rank)
+    axis = axis_of(scalar_of(dim), rank)
     count = length(b.dims(input), axis)
     if count > _MOST:
         message = f"mode along {count} elements, at most {_MOST} are supported"
         raise UnsupportedError(message)
     values, indices = _ranked(b, input, axis)
-    # Places of equal entries come in order, so that the last of a run is the last place.
+    # The indices of equal elements are ascending, so the last of a run is the last index.
     row, column = (b(Unsqueeze, values, vector(b, [place])) for place in (axis + 1, axis))
     often = b(ReduceSum, cast(b, b(Equal, row, column), DType.INT64), vector(b, [axis + 1]), keepdims=0)
     best = b(ArgMax, often, axis=axis)
     end = b(Add, best, b(Sub, b(ReduceMax, often, vector(b, [axis])), b.constant(np.int64(1))))
     found = (b(GatherElements, values, best, axis=axis), b(GatherElements, indices, end, axis=axis))
-    return found if number(keepdim) else tuple(b(Squeeze, each, vector(b, [axis])) for each in found)
+    return found if scalar_of(keepdim) else tuple(b(Squeeze, each, vector(b, [axis])) for each in found)
 
 
 @emits("torch.trace", "aten::trace")
@@ -226,13 +226,13 @@ def trace(b: Builder, input: Value) -> Value:
 
 @emits("torch.bincount", "aten::bincount")
 def bincount(b: Builder, input: Value, weights: Any = None, minlength: Any = 0) -> Value:
-    """How often each number from 0 to the largest one occurs."""
+    """Count the occurrences of each integer from 0 to the maximum."""
     if weights is not None:
         message = "bincount with weights"
         raise UnsupportedError(message)
     one = b.constant(np.int64(1))
     largest = b(Add, b(ReduceMax, cast(b, input, DType.INT64), keepdims=0), one)
-    count = b(Max, largest, b.constant(np.int64(int(number(minlength)))))
+    count = b(Max, largest, b.constant(np.int64(int(scalar_of(minlength)))))
     numbers = b(Range, b.constant(np.int64(0)), count, one)
     hits = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), cast(b, input, DType.INT64))
     return b(ReduceSum, cast(b, hits, DType.INT64), vector(b, [1]), keepdims=0)

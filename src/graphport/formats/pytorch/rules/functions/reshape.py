@@ -58,7 +58,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 @Flatten.lift(DIALECT)
 def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
-    """Flatten the axes before an axis, and those from it on."""
+    """Export Flatten: flatten the axes before `axis`, and the axes from it on."""
     dims = b.dims(input)
     rank = len(dims)
     place = axis + rank if axis < 0 else axis
@@ -134,7 +134,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     target = None if wanted is None else broadcast(b.dims(input), wanted)
     sizes: Any = None if target is None else computed_list(b, target, input)
     if sizes is None:
-        # Lengths that are found while it runs; PyTorch takes none of 1 for an axis that is longer.
+        # Sizes known at run time only; PyTorch's expand does not accept 1 for a larger size.
         if any(n != 1 for n in b.dims(input)):
             return None
         sizes = shape
@@ -171,7 +171,7 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value | 
 
 
 def _permute_then_reshape(b: Builder, x: Value, order: tuple[int, ...], target: Sequence[Dim]) -> Value | None:
-    """Axes in another order, and then another shape."""
+    """Transpose, then reshape."""
     dims = b.dims(x)
     fact = TensorFact(dtype_of(x), tuple(dims[axis] for axis in order))
     return _shaped(b, called(b, "Tensor.permute", fact, input=x, dims=order), target)
@@ -179,7 +179,7 @@ def _permute_then_reshape(b: Builder, x: Value, order: tuple[int, ...], target: 
 
 @Size.lift(DIALECT)
 def lift_size(b: Builder, data: Value) -> Value:
-    """The lengths multiplied."""
+    """Export Size: the product of the dims."""
     dims = b.dims(data)
     if all(isinstance(dim, int) for dim in dims):
         count = prod(dim for dim in dims if isinstance(dim, int))

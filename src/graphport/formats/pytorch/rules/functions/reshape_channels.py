@@ -1,4 +1,4 @@
-"""Channels and space of PyTorch: shuffles, folds."""
+"""Pixel shuffle, channel shuffle and fold of PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import bounded, emits, integers, length, number, vector
+from graphport.formats.pytorch.rules.binding import bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
@@ -36,7 +36,7 @@ aten::numel, torch.numel(input) -> Size(input)
 @emits("nn.PixelUnshuffle", "F.pixel_unshuffle", "aten::pixel_unshuffle")
 def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
     """Pixel unshuffle: the channel axis precedes the block axes; ONNX's SpaceToDepth puts it last."""
-    r = int(number(downscale_factor))
+    r = int(scalar_of(downscale_factor))
     if r == 1:
         return b(SpaceToDepth, input, blocksize=1)
     dims = b.dims(input)
@@ -64,7 +64,7 @@ def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
 )
 def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
     dims = b.dims(input)
-    channels, count = length(dims, 1), int(number(groups))
+    channels, count = length(dims, 1), int(scalar_of(groups))
     if channels % count:
         message = f"{channels} channels cannot be split into {count} groups"
         raise ShapeError(message)
@@ -113,7 +113,7 @@ def fold(
 
 @emits("SliceIndexes")
 def slice_indexes(b: Builder, *operands: Value, indexes: Any) -> Value:
-    """Numbers and operands as one vector."""
+    """Concatenate numbers and operands to one vector."""
     entries: list[Any] = []
     for item in indexes if is_sequence(indexes) else [indexes]:
         if isinstance(item, str) and item.startswith("@") and item[1:].isdigit() and int(item[1:]) < len(operands):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, number, vector
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
 from graphport.formats.pytorch.rules.promotion import promoted
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -28,15 +28,15 @@ def _flatten_tensors(tensors: Sequence[Any]) -> list[Value]:
 
 @emits("torch.cat", "torch.concat", "torch.concatenate", "aten::cat", "aten::concat")
 def cat(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
-    # An empty tensor of rank 1 counts for nothing.
+    # PyTorch ignores empty tensors of rank 1.
     found = [x for x in _flatten_tensors(tensors) if b.dims(x) != (0,)] or _flatten_tensors(tensors)
-    return b(Concat, *promoted(b, *found), axis=axis_of(number(dim), len(b.dims(found[0]))))
+    return b(Concat, *promoted(b, *found), axis=axis_of(scalar_of(dim), len(b.dims(found[0]))))
 
 
 @emits("torch.stack", "aten::stack")
 def stack(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
     found = _flatten_tensors(tensors)
-    axis = axis_of(number(dim), len(b.dims(found[0])) + 1)
+    axis = axis_of(scalar_of(dim), len(b.dims(found[0])) + 1)
     return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in promoted(b, *found)), axis=axis)
 
 
@@ -59,7 +59,7 @@ def column_stack(b: Builder, *tensors: Value) -> Value:
 
 
 def atleast(b: Builder, x: Value, rank: int) -> Value:
-    """With axes of 1 in front until there are `rank`."""
+    """Prepend axes of size 1 up to `rank`."""
     missing = rank - len(b.dims(x))
     return b(Unsqueeze, x, vector(b, list(range(missing)))) if missing > 0 else x
 
@@ -79,9 +79,9 @@ def _split(b: Builder, x: Value, axis: int, parts: Sequence[int]) -> tuple[Value
 
 @emits("torch.chunk", "aten::chunk", "aten::unsafe_chunk")
 def chunk(b: Builder, input: Value, chunks: Any, dim: Any = 0) -> tuple[Value, ...]:
-    axis = axis_of(number(dim), len(b.dims(input)))
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
     extent = length(b.dims(input), axis)
-    size = max(-(-extent // int(number(chunks))), 1)
+    size = max(-(-extent // int(scalar_of(chunks))), 1)
     return _split(b, input, axis, split_sizes(extent, size))
 
 
@@ -92,7 +92,7 @@ def split_sizes(extent: int, size: int) -> list[int]:
 
 @emits("torch.split", "aten::split", "aten::split_with_sizes", "aten::unsafe_split", "Tensor.split")
 def split(b: Builder, tensor: Value, split_size_or_sections: Any, dim: Any = 0) -> tuple[Value, ...]:
-    axis = axis_of(number(dim), len(b.dims(tensor)))
+    axis = axis_of(scalar_of(dim), len(b.dims(tensor)))
     sizes = integers(split_size_or_sections)
     if is_sequence(split_size_or_sections) or len(sizes) != 1:
         return _split(b, tensor, axis, sizes)
@@ -104,7 +104,7 @@ def split(b: Builder, tensor: Value, split_size_or_sections: Any, dim: Any = 0) 
 def tensor_split(
     b: Builder, input: Value, sections: Any = None, dim: Any = 0, indices: Any = None
 ) -> tuple[Value, ...]:
-    axis = axis_of(number(dim), len(b.dims(input)))
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
     extent = length(b.dims(input), axis)
     indices_or_sections = indices if indices is not None else sections
     if is_sequence(indices_or_sections):
@@ -115,15 +115,15 @@ def tensor_split(
         ]
         if bounds == sorted(bounds):
             return _split(b, input, axis, [q - p for p, q in pairwise(bounds)])
-        # Parts overlap if an index is less than the one before it.
+        # Chunks overlap if an index is less than the previous one.
         return tuple(b(Slice, input, *(vector(b, [n]) for n in (*pair, axis))) for pair in pairwise(bounds))
-    count = bounded(int(number(indices_or_sections)))
+    count = bounded(int(scalar_of(indices_or_sections)))
     return _split(b, input, axis, [extent // count + (i < extent % count) for i in range(count)])
 
 
 @emits("torch.unbind", "aten::unbind")
 def unbind(b: Builder, input: Value, dim: Any = 0) -> tuple[Value, ...]:
-    axis = axis_of(number(dim), len(b.dims(input)))
+    axis = axis_of(scalar_of(dim), len(b.dims(input)))
     parts = _split(b, input, axis, [1] * bounded(length(b.dims(input), axis)))
     return tuple(b(Squeeze, part, vector(b, [axis])) for part in parts)
 
@@ -138,7 +138,7 @@ def expand(b: Builder, input: Value, sizes: Any = None, size: Any = None, shape:
     if isinstance(target, Value):
         return b(Expand, input, b(Max, target, b.like(target, 1)))
     if any(isinstance(item, Value) for item in target):
-        # Numbers among them may be -1, too.
+        # Some of the sizes may be -1.
         shape = lengths(b, target)
         return b(Expand, input, b(Max, shape, b.like(shape, 1)))
     return b(Expand, input, lengths(b, [1 if item == -1 else item for item in target]))
@@ -165,8 +165,8 @@ def repeat(b: Builder, input: Value, sizes: Any = None, dims: Any = None, repeat
 def repeat_interleave(b: Builder, input: Value, repeats: Any, dim: Any = None, output_size: Any = None) -> Value:
     del output_size
     x = b(Reshape, input, vector(b, [-1])) if dim is None else input
-    axis = axis_of(0 if dim is None else number(dim), len(b.dims(x)))
-    times = int(number(repeats))
+    axis = axis_of(0 if dim is None else scalar_of(dim), len(b.dims(x)))
+    times = int(scalar_of(repeats))
     rank = len(b.dims(x))
     copies = b(
         Tile, b(Unsqueeze, x, vector(b, [axis + 1])), vector(b, [1] * (axis + 1) + [times] + [1] * (rank - axis - 1))
@@ -176,7 +176,7 @@ def repeat_interleave(b: Builder, input: Value, repeats: Any, dim: Any = None, o
 
 @emits("torch.cartesian_prod", "aten::cartesian_prod")
 def cartesian_prod(b: Builder, *tensors: Value) -> Value:
-    """Every choice of one entry of each vector, in rows."""
+    """Cartesian product of vectors, one combination per row."""
     found = list(_flatten_tensors(tensors))
     if len(found) == 1:
         return found[0]

@@ -9,7 +9,7 @@ from typing import Any
 from graphport.core.dims import Dim, Symbolic, decide_equal
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, number, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -57,7 +57,7 @@ def _shape_element(item: Any) -> Dim | None:
 
 
 def _zeros(shape: Any) -> bool:
-    """Whether a size is a literal 0, which would be read as copy."""
+    """Whether a size is a literal 0, which Reshape would treat as copy."""
     return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
 
 
@@ -109,8 +109,8 @@ PNNX.lower(
 def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) -> Value:
     rank = len(b.dims(input))
     # The module keeps the batch axis; its writer always states start_dim.
-    start = axis_of(number(start_dim) if start_dim is not None else 0, rank)
-    stop = axis_of(number(end_dim), rank)
+    start = axis_of(scalar_of(start_dim) if start_dim is not None else 0, rank)
+    stop = axis_of(scalar_of(end_dim), rank)
     if rank == 0:
         return b(Reshape, input, vector(b, [1]))
     if start == stop:
@@ -139,7 +139,7 @@ def merged(b: Builder, x: Value, start: int, stop: int) -> Value:
 @emits("nn.Unflatten", "torch.unflatten", "Tensor.unflatten", "aten::unflatten")
 def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened_size: Any = None) -> Value:
     rank = len(b.dims(input))
-    axis = axis_of(number(dim), rank)
+    axis = axis_of(scalar_of(dim), rank)
     parts = sizes if sizes is not None else unflattened_size
     if parts is None:
         message = "the sizes of the unflattened dims are missing"
@@ -150,7 +150,7 @@ def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened
 
 @emits("torch.squeeze", "aten::squeeze", "Tensor.squeeze")
 def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
-    """Squeeze; axes of another length than 1 are kept."""
+    """Squeeze; axes of another size than 1 are unchanged."""
     dims = b.dims(input)
     axes = axes_of(dim, len(dims)) if dim is not None else tuple(range(len(dims)))
     if any(isinstance(dims[axis], Symbolic) for axis in axes if dims):
@@ -161,8 +161,8 @@ def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
 
 
 def _new_axis(b: Builder, place: Any, x: Value) -> int:
-    """The place of an axis that there is one more of then."""
-    return axis_of(number(place), len(b.dims(x)) + 1)
+    """Normalize the index of an axis that is inserted."""
+    return axis_of(scalar_of(place), len(b.dims(x)) + 1)
 
 
 PNNX.having(new_axis=_new_axis).lower(
@@ -171,7 +171,7 @@ PNNX.having(new_axis=_new_axis).lower(
 
 
 def moved(b: Builder, x: Value, perm: Sequence[int]) -> Value:
-    """The axes in another order."""
+    """Transpose; return `x` if the order is unchanged."""
     return x if list(perm) == list(range(len(perm))) else b(Transpose, x, perm=tuple(perm))
 
 
@@ -179,7 +179,7 @@ def moved(b: Builder, x: Value, perm: Sequence[int]) -> Value:
 def transpose(b: Builder, input: Value, dim0: Any, dim1: Any) -> Value:
     rank = len(b.dims(input))
     order = list(range(rank))
-    i, j = axis_of(number(dim0), rank), axis_of(number(dim1), rank)
+    i, j = axis_of(scalar_of(dim0), rank), axis_of(scalar_of(dim1), rank)
     order[i], order[j] = order[j], order[i]
     return moved(b, input, order)
 

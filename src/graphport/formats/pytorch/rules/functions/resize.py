@@ -15,7 +15,7 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     integers,
     length,
-    number,
+    scalar_of,
     static,
     vector,
     weight_of,
@@ -37,7 +37,7 @@ from graphport.ops.views.resize import ResizeView
 _LINEAR = ("linear", "bilinear", "trilinear")
 _MODES = ("nearest", "nearest-exact", "bicubic", *_LINEAR)
 _SHARP, _SMOOTH = -0.75, -0.5
-"""Cubic coefficient by default, and with antialiasing."""
+"""Cubic coefficient, without and with antialiasing."""
 
 
 @emits("F.interpolate", "F.upsample", "nn.Upsample")
@@ -59,8 +59,8 @@ def interpolate(
     if mode not in _MODES:
         message = f"unsupported mode {mode}"
         raise UnsupportedError(message)
-    attributes = _points(mode, corners=bool(number(align_corners)), antialias=bool(number(antialias)))
-    if number(antialias) and number(align_corners):
+    attributes = _points(mode, corners=bool(scalar_of(align_corners)), antialias=bool(scalar_of(antialias)))
+    if scalar_of(antialias) and scalar_of(align_corners):
         message = "antialias together with align_corners, which PyTorch computes with half-pixel scales"
         raise UnsupportedError(message)
     axes = tuple(range(2, 2 + count))
@@ -92,7 +92,7 @@ def _points(mode: str, *, corners: bool, antialias: bool) -> dict[str, Any]:
     return {
         "mode": "cubic" if mode == "bicubic" else "linear",
         "coordinate_transformation_mode": way,
-        # A filter that reaches over the border is cut off there.
+        # Antialiasing kernels are truncated at the border.
         "antialias": 1 if antialias else None,
         "exclude_outside": 1 if antialias else None,
         "cubic_coeff_a": _SMOOTH if antialias and mode == "bicubic" else None,
@@ -104,15 +104,15 @@ def _factors(scale_factor: Any, count: int) -> list[float]:
         message = "size and scale_factor are both missing"
         raise UnsupportedError(message)
     given = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,)
-    factors = [float(number(each)) for each in given]
+    factors = [float(scalar_of(each)) for each in given]
     return factors * count if len(factors) == 1 else factors
 
 
 def _sizes(b: Builder, x: Value, size: Any, scale_factor: Any) -> tuple[int, ...]:
-    """The lengths of the result.
+    """Return the spatial sizes of the result.
 
     Raises:
-        UnsupportedError: they depend on lengths that are not known.
+        UnsupportedError: a size is not static.
     """
     dims = b.dims(x)
     count = len(dims) - 2
@@ -123,7 +123,7 @@ def _sizes(b: Builder, x: Value, size: Any, scale_factor: Any) -> tuple[int, ...
 
 
 def _lengths(b: Builder, x: Value, size: Any, scale_factor: Any, count: int) -> Value:
-    """The shape of the result."""
+    """Return the shape of the result as a tensor."""
     dims = b.dims(x)
     if isinstance(size, Value) or (isinstance(size, tuple) and any(isinstance(each, Value) for each in size)):
         return b(Concat, b(Shape, x, start=0, end=2), lengths(b, size), axis=0)
@@ -167,7 +167,7 @@ def grid_sample(
     if stated not in names or border not in borders:
         message = f"unsupported: mode={mode}, padding_mode={padding_mode}"
         raise UnsupportedError(message)
-    corners = 1 if align_corners is not None and number(align_corners) else None
+    corners = 1 if align_corners is not None and scalar_of(align_corners) else None
     return b(GridSample, input, grid, mode=names[stated], padding_mode=border, align_corners=corners)
 
 

@@ -21,7 +21,7 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     integers,
     length,
-    number,
+    scalar_of,
     static,
     vector,
     weight_of,
@@ -79,8 +79,8 @@ def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
 def _transform_axis(
     b: Builder, x: Part, n: Any, dim: Any, norm: str | None, *, inverse: bool, onesided: bool = False
 ) -> Pair:
-    axis = axis_of(int(number(dim)), len(_shape(b, x)))
-    count = length(_shape(b, x), axis) if n is None else int(number(n))
+    axis = axis_of(int(scalar_of(dim)), len(_shape(b, x)))
+    count = length(_shape(b, x), axis) if n is None else int(scalar_of(n))
     found = _transformed(b, x, axis, count, inverse=inverse, onesided=onesided)
     factor = _factor(norm, count, inverse=inverse)
     return found if factor == 1 else scaled(b, found, b.like(found.real, factor))
@@ -105,9 +105,9 @@ def rfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | Non
 @pairs("torch.fft.irfft", "aten::fft_irfft")
 def irfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | None = None) -> Value:
     """Inverse DFT of a one-sided spectrum, extended by conjugate symmetry."""
-    axis = axis_of(int(number(dim)), len(_shape(b, input)))
+    axis = axis_of(int(scalar_of(dim)), len(_shape(b, input)))
     half = length(_shape(b, input), axis)
-    count = 2 * (half - 1) if n is None else int(number(n))
+    count = 2 * (half - 1) if n is None else int(scalar_of(n))
     wide = input if isinstance(input, Pair) else Pair(input, b(Mul, input, b.like(input, 0)))
     whole = _mirrored(b, wide, axis, half, count)
     found = _transformed(b, whole, axis, count, inverse=True).real
@@ -116,7 +116,7 @@ def irfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | Non
 
 
 def _mirrored(b: Builder, x: Pair, axis: int, half: int, count: int) -> Pair:
-    """Extend a one-sided spectrum of real numbers to `count` elements."""
+    """Extend the one-sided spectrum of a real signal to `count` elements."""
     wanted = count // 2 + 1
     if half < wanted:
         pads = [(0, 0)] * (len(b.dims(x.real)) - 1 - axis)
@@ -125,7 +125,7 @@ def _mirrored(b: Builder, x: Pair, axis: int, half: int, count: int) -> Pair:
     bounded(count)
     indices = np.array([k if k < wanted else count - k for k in range(count)], np.int64)
     signs = np.array([1.0 if k < wanted else -1.0 for k in range(count)])
-    # The spectrum of real numbers is real at index 0, and at the middle of an even length.
+    # The spectrum of a real signal is real at index 0, and at n / 2 for even n.
     signs[0] = 0.0
     if count % 2 == 0:
         signs[count // 2] = 0.0
@@ -208,7 +208,7 @@ def irfft2(b: Builder, input: Part, s: Any = None, dim: Any = _PLANE, norm: str 
 
 
 def _shifted(b: Builder, x: Value, dim: Any, *, inverse: bool) -> Value:
-    """Swap the halves of axes."""
+    """fftshift or its inverse along axes."""
     dims = b.dims(x)
     axes = axes_of(dim, len(dims))
     lengths = [length(dims, axis) for axis in axes]
@@ -230,7 +230,7 @@ def ifftshift(b: Builder, input: Value, dim: Any = None) -> Value:
 
 def _windowed(b: Builder, x: Value, window: Value | None, size: int, width: Any) -> Value:
     """Return the window, centered and zero-padded to `size`."""
-    count = size if width is None else int(number(width))
+    count = size if width is None else int(scalar_of(width))
     found = b.like(x, np.ones(bounded(count))) if window is None else window
     missing = size - count
     return found if not missing else padded(b, found, [(missing // 2, missing - missing // 2)], "constant", 0.0)
@@ -252,21 +252,21 @@ def _frames(
 ) -> Value:
     """Short-time Fourier transform: [batch, frequencies, frames, 2]."""
     del return_complex
-    size = int(number(n_fft))
-    step = size // 4 if hop_length is None else int(number(hop_length))
+    size = int(scalar_of(n_fft))
+    step = size // 4 if hop_length is None else int(scalar_of(hop_length))
     if align_to_window:
         message = "align_to_window=True"
         raise UnsupportedError(message)
     is_alone = len(b.dims(input)) == 1
     x = b(Unsqueeze, input, vector(b, [0])) if is_alone else input
-    if number(center):
+    if scalar_of(center):
         x = padded(b, x, [(size // 2, size // 2)], pad_mode)
-    is_half = onesided is None or bool(number(onesided))
+    is_half = onesided is None or bool(scalar_of(onesided))
     shape = _windowed(b, x, window, size, win_length)
     signal = b(Unsqueeze, x, vector(b, [-1]))
     y = b(STFT, signal, b.constant(np.int64(step)), shape, b.constant(np.int64(size)), onesided=int(is_half))
     y = b(Transpose, y, perm=(0, 2, 1, 3))
-    if number(normalized):
+    if scalar_of(normalized):
         y = b(Mul, y, b.like(y, 1 / sqrt(size)))
     return b(Squeeze, y, vector(b, [0])) if is_alone else y
 
@@ -302,10 +302,10 @@ def istft(
     return_complex: Any = False,
 ) -> Value:
     """Inverse STFT: overlap-add of windowed inverse transforms, divided by the summed squared windows."""
-    size = int(number(n_fft))
+    size = int(scalar_of(n_fft))
     bounded(size * size)
-    step = size // 4 if hop_length is None else int(number(hop_length))
-    if number(return_complex) or (onesided is not None and not number(onesided)) or len(b.dims(input.real)) != 3:
+    step = size // 4 if hop_length is None else int(scalar_of(hop_length))
+    if scalar_of(return_complex) or (onesided is not None and not scalar_of(onesided)) or len(b.dims(input.real)) != 3:
         message = "istft with return_complex=True, onesided=False or without a batch"
         raise UnsupportedError(message)
     shape = _windowed(b, input.real, window, size, win_length)
@@ -314,17 +314,17 @@ def istft(
         message = "the window is not constant"
         raise UnsupportedError(message)
     frames = irfft(b, input, size, 1)
-    if number(normalized):
+    if scalar_of(normalized):
         frames = b(Mul, frames, b.like(frames, sqrt(size)))
     weighted = b(Mul, frames, b(Reshape, shape, vector(b, [-1, 1])))
     reserve(size, size)
     kernel_ = b.like(frames, np.eye(size).reshape(size, 1, size))
     added = b(Squeeze, b(ConvTranspose, weighted, kernel_, strides=(step,)), vector(b, [1]))
-    return _evened(b, added, known.numpy(), step, is_centered=bool(number(center)), length=length)
+    return _evened(b, added, known.numpy(), step, is_centered=bool(scalar_of(center)), length=length)
 
 
 def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, length: Any) -> Value:
-    """Sums of frames, divided by the sums of squared windows, without what padding added."""
+    """Divide the overlap-added frames by the summed squared windows, and crop the padding."""
     total = b.dims(x, at_least=2)[1]
     if not isinstance(total, int):
         message = "the number of frames is not constant"
@@ -333,7 +333,7 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
     for start in range(0, total - len(window) + 1, step):
         sums[start : start + len(window)] += window.astype(np.float64) ** 2
     begin = len(window) // 2 if is_centered else 0
-    end = begin + int(number(length)) if length is not None else total - begin
+    end = begin + int(scalar_of(length)) if length is not None else total - begin
     piece = registry.pages()["Slice"]
     kept = b(piece, x, vector(b, [begin]), vector(b, [min(end, total)]), vector(b, [1]))
     y = b(Div, kept, b.like(kept, np.maximum(sums[begin : min(end, total)], 1e-11)))

@@ -1,7 +1,7 @@
-"""Fourier transforms of PyTorch, and complex tensors as pairs of real ones, because ONNX computes on real numbers.
+"""Complex tensors of PyTorch as pairs of real tensors, because ONNX operators compute on real tensors.
 
-Before import, every complex tensor becomes a real one with a last axis of 2, and the op types of nodes with complex
-operands or results get the prefix `COMPLEX`; the attribute of this name marks the complex operands.
+Before import, a graph pass converts every complex tensor to a real one with a last axis of 2, and adds the prefix
+`COMPLEX` to op types of nodes with complex operands or results; the attribute of this name marks complex operands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphport.core.dtypes import DType
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import Literal, Node, Reference, postorder
-from graphport.formats.pytorch.rules.binding import COMPLEX, DIALECT, Function, bound, number, vector, weight_of
+from graphport.formats.pytorch.rules.binding import COMPLEX, DIALECT, Function, bound, scalar_of, vector, weight_of
 from graphport.formats.pytorch.rules.functions.arithmetic import hypot
 from graphport.formats.pytorch.rules.promotion import cast, computed, kernel
 from graphport.ir.graph import Value
@@ -33,7 +33,7 @@ from graphport.ops.rows.rule import Lowering
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A complex tensor."""
+    """Real and imaginary part of a complex tensor."""
 
     real: Value
     imaginary: Value
@@ -43,7 +43,7 @@ Part = Value | Pair
 
 
 def split_complex(b: Builder, x: Value) -> Pair:
-    """A tensor with a last axis of two as a complex one."""
+    """Split a tensor with a last axis of 2 into real and imaginary part."""
     last = vector(b, [-1])
     real, imaginary = b.results(Split, 2, x, vector(b, [1, 1]), axis=-1)
     return Pair(b(Squeeze, real, last), b(Squeeze, imaginary, last))
@@ -57,7 +57,7 @@ def stacked(b: Builder, x: Part) -> Value:
 
 
 def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
-    """The results of a function of complex tensors, given pairs and giving pairs."""
+    """Call a function of complex tensors; operands and results are real tensors with a last axis of 2."""
     flags = attributes.pop(COMPLEX, ())
     given = [split_complex(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
     found = registry.results(function(b, *given, **attributes))
@@ -74,7 +74,7 @@ def of_pairs(word: str, function: Function, ignores: Sequence[str] = ()) -> Func
 
 
 def pairs(*words: str) -> Callable[[Function], Function]:
-    """Register a function as the meaning of `words` where complex tensors are among operands or results."""
+    """Register an import rule for op types with complex operands or results."""
 
     def register(function: Function) -> Function:
         for word in words:
@@ -88,29 +88,29 @@ def pairs(*words: str) -> Callable[[Function], Function]:
 
 
 def polar(b: Builder, size: Value, angle: Value) -> Pair:
-    """A complex tensor by its size and its angle."""
+    """Create a complex tensor from absolute value and angle."""
     return Pair(b(Mul, size, b(Cos, angle)), b(Mul, size, b(Sin, angle)))
 
 
 def real_component(b: Builder, x: Part) -> Value:
-    """The real part; of a real tensor, that."""
+    """Return the real part; a real tensor unchanged."""
     del b
     return x.real if isinstance(x, Pair) else x
 
 
 def imaginary(b: Builder, x: Pair) -> Value:
-    """The imaginary part."""
+    """Return the imaginary part."""
     del b
     return x.imaginary
 
 
 def conjugate(b: Builder, x: Part) -> Part:
-    """A tensor with the opposite imaginary part."""
+    """Return the complex conjugate."""
     return Pair(x.real, b(Neg, x.imaginary)) if isinstance(x, Pair) else x
 
 
 def opposite(b: Builder, x: Pair) -> Pair:
-    """`-x`."""
+    """Return -x."""
     return Pair(b(Neg, x.real), b(Neg, x.imaginary))
 
 
@@ -163,11 +163,11 @@ def like_component(b: Builder, x: Any, like: Value) -> Part:
         return x
     if isinstance(x, complex):
         return Pair(b.like(like, x.real), b.like(like, x.imag))
-    return b.like(like, number(x))
+    return b.like(like, scalar_of(x))
 
 
 def both(b: Builder, name: str, x: Any, y: Any) -> Part:
-    """A function of two operands of which some are complex; one may be a number."""
+    """Apply a binary function with at least one complex operand; the other may be a Python number."""
     like = next(each.real if isinstance(each, Pair) else each for each in (x, y) if isinstance(each, Pair | Value))
     x, y = _alike_types(b, like_component(b, x, like), like_component(b, y, like))
     wide = [each if isinstance(each, Pair) else Pair(each, b.like(each, 0)) for each in (x, y)]
@@ -192,7 +192,7 @@ def both(b: Builder, name: str, x: Any, y: Any) -> Part:
 
 @lower(DIALECT, f"{COMPLEX}Expression")
 def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
-    """A tree of functions of which some are of complex tensors."""
+    """Evaluate an expression with complex tensors."""
     flags = keys.pop(COMPLEX, ())
     given = [split_complex(b, x) if flag else x for x, flag in zip(operands, flags, strict=True)]
     try:
