@@ -51,10 +51,10 @@ def is_drawn_before(letter: str) -> bool:
 def test_a_finding_shows_sentence_place_excerpt_and_remedy():
     text = "version 1.0;\n\ngraph net( x ) -> ( y )\n{\n    y = relu(hidden);\n}\n"
     finding = Diagnostic(
-        "NNEF0302", "'hidden' is used before it is assigned", span_of("hidden", text), "assign it before line 5"
+        "NNEF0302", "use of 'hidden' before its assignment", span_of("hidden", text), "assign it before line 5"
     )
     assert as_text([finding]) == drawn("""
-        error[NNEF0302]: 'hidden' is used before it is assigned
+        error[NNEF0302]: use of 'hidden' before its assignment
           --> model.nnef:5:14
            |
          5 |     y = relu(hidden);

@@ -151,7 +151,7 @@ RULES = [
     pytest.param(final("y = rleu(x);"), "NNEF0322", id="operations are declared"),
     pytest.param(final("y = relu(x, x);"), "NNEF0323", id="not more arguments than parameters"),
     pytest.param(final("y = leaky_relu(x);"), "NNEF0324", id="a parameter without default is given"),
-    pytest.param(final("y = add(y = x, x);"), "NNEF0325", id="positional arguments come first"),
+    pytest.param(final("y = add(y = x, x);"), "NNEF0325", id="place positional arguments first"),
     pytest.param(final("y = softmax(x, axis = [1]);"), "NNEF0326", id="a named parameter is there"),
     pytest.param(final("y = softmax(x, axes = [1], axes = [2]);"), "NNEF0327", id="a parameter is named once"),
     pytest.param(final("y = softmax(x, x = x);"), "NNEF0328", id="a parameter is not given twice"),

@@ -417,7 +417,7 @@ def test_where_the_number_is_needed_the_finding_names_the_axis_to_bind(expressio
     (finding,) = opened(expression).diagnostics
     assert finding.code == "NNEF0512"
     assert "axis 0 of input 'x'" in finding.message
-    assert remedy(finding).startswith("bind the shape of x: --input x=")
+    assert remedy(finding).startswith("set the shape of x: --input x=")
 
 
 def test_a_variable_does_not_depend_on_an_open_extent():
@@ -430,7 +430,7 @@ def test_a_variable_does_not_depend_on_an_open_extent():
     ("shapes", "reason"),
     [
         pytest.param({"x": (2, 4)}, "axis 1 of input 'x' is 3", id="another extent than declared"),
-        pytest.param({"x": (2,)}, "has 2 axes", id="another rank"),
+        pytest.param({"x": (2,)}, "has rank 2", id="another rank"),
         pytest.param({"z": (2, 3)}, "is not an input", id="another input"),
     ],
 )

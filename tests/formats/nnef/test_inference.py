@@ -167,9 +167,13 @@ def test_what_is_right_has_no_findings(expression):
         pytest.param("leaky_relu(x, alpha = -2)", "write '-2.0'", id="a negative one"),
         pytest.param("add(x, 1)", "write '1.0'", id="for a tensor"),
         pytest.param("softmax(x, axes = 1)", "write it as an array: […]", id="a number for an array"),
-        pytest.param("x[0]", "a part of a tensor is slice(…)", id="a subscript of a tensor"),
-        pytest.param("x if l else x", "a tensor chooses with select(condition, a, b)", id="a tensor for a condition"),
-        pytest.param("add(x, l)", "select(condition, 1.0, 0.0) makes numbers of truth values", id="truth for numbers"),
+        pytest.param("x[0]", "use slice(…) for tensors", id="a subscript of a tensor"),
+        pytest.param(
+            "x if l else x", "use select(condition, a, b) for a tensor condition", id="a tensor for a condition"
+        ),
+        pytest.param(
+            "add(x, l)", "convert logical values to numbers: select(condition, 1.0, 0.0)", id="truth for numbers"
+        ),
     ],
 )
 def test_a_finding_says_what_to_do(expression, help):

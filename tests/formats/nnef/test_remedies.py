@@ -18,7 +18,7 @@ HEAD = "version 1.0;\nextension vendor_words;\ngraph g( x ) -> ( result )\n{\n  
         pytest.param("result = transpose(x, axes = (0,2,3,1));", "NNEF0401", "brackets", id="a tuple for an array"),
         pytest.param("result = relu(x); // done", "NNEF0201", "'#'", id="a comment of C"),
         pytest.param("reslut = relu(x);", "NNEF0305", "'reslut'", id="a misspelt result"),
-        pytest.param("result = vendor_f([('a', x, 1)]);", "NNEF0321", "apart", id="a text among tensors"),
+        pytest.param("result = vendor_f([('a', x, 1)]);", "NNEF0321", "separate arguments", id="a text among tensors"),
     ],
 )
 def test_the_only_finding_says_what_to_write(tmp_path, statement, code, remedy):

@@ -1,4 +1,4 @@
-"""tract, which is handed NNEF that says nothing it does not know."""
+"""tract, which is cannot be written as NNEF that says nothing it does not know."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def test_interpolation_is_put_in_words_that_tract_knows(tmp_path):
 def test_what_nnef_cannot_say_is_refused(tmp_path):
     code, message = refusal(tmp_path, "y = cast<scalar>(argmax_pool(x, size = [1, 1, 2, 2]))")
     assert code == "RUN0003"
-    assert "handed NNEF" in message
+    assert "cannot be written as NNEF" in message
 
 
 def test_what_tract_is_known_not_to_take_is_refused(tmp_path):
     loaded = model(tmp_path, "y = slice(x, axes = [0], begin = [1999], end = [0], stride = [-1])", shape="[2000]")
-    with pytest.raises(DiagnosticError, match=r"RUN0003.*would not take slice: it does not go backwards"):
+    with pytest.raises(DiagnosticError, match=r"RUN0003.*does not accept slice: negative strides are not supported"):
         gp.run(loaded, {"x": np.zeros(2000, np.float32)}, backend="tract")
 
 

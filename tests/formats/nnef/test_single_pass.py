@@ -191,7 +191,7 @@ OTHERS = {
     "no end": ("1]);\n}", "1]);\n"),
     "another extension": ("extension KHR_enable_operator_expressions", "extension KHR_enable_others"),
     "another version": ("version 1.0;", "version 1.1;"),
-    "a label that leaves the folder": ("'block/w');", "'../w');"),
+    "a label that points outside of the folder": ("'block/w');", "'../w');"),
 }
 
 

@@ -79,9 +79,9 @@ def test_no_damage_makes_anything_but_members_or_findings(changes):
         ("/a", "is absolute"),
         ("\\\\host\\a", "is absolute"),
         ("C:/a", "is absolute"),
-        ("..", "leaves the folder"),
-        ("a/../b", "leaves the folder"),
-        ("a\\..\\b", "leaves the folder"),
+        ("..", "points outside of the folder"),
+        ("a/../b", "points outside of the folder"),
+        ("a\\..\\b", "points outside of the folder"),
     ],
 )
 def test_a_name_stays_in_its_folder_or_says_why_not(name, fault):

@@ -87,7 +87,7 @@ def test_integers_of_an_input_are_read_by_words_that_tract_lacks(tmp_path):
     )
     (tmp_path / "graph.nnef").write_text(text)
     model = gp.load(tmp_path)
-    with pytest.raises(gp.DiagnosticError, match="tract would not take cast"):
+    with pytest.raises(gp.DiagnosticError, match="tract does not accept cast"):
         gp.save(model, tmp_path / "both", format="nnef", flavour="both")
 
 

@@ -48,7 +48,7 @@ class TractSession:
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], Worker] = {}
         wide = sorted({str(dtype) for value in graph.inputs if (dtype := value.dtype) in _NARROWED})
         if wide:
-            message = f"tract supports float32 and int64 in NNEF, but there are inputs of {', '.join(wide)}"
+            message = f"tract supports float32 and int64 inputs in NNEF, but the model has inputs of {', '.join(wide)}"
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
         shapes = fixed(graph)
         if shapes is not None:
@@ -93,7 +93,11 @@ def _loaded(graph: Graph, export: Export) -> Worker:
 
 def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
     reasons = "; ".join(finding.message for finding in findings)
-    return DiagnosticError(Diagnostic("RUN0003", f"tract is handed NNEF: {reasons}", None, "choose another backend"))
+    return DiagnosticError(
+        Diagnostic(
+            "RUN0003", f"the model cannot be written as NNEF for tract: {reasons}", None, "choose another backend"
+        )
+    )
 
 
 def _supported(array: Any) -> Any:

@@ -50,7 +50,7 @@ def test_softmax_is_over_all_its_axes_together(axes, symbolic):
 
 
 def test_softmax_over_no_axis_is_refused():
-    with pytest.raises(UnsupportedError, match="softmax over no axis"):
+    with pytest.raises(UnsupportedError, match="softmax without axes"):
         run_word("nnef", "softmax", [X], axes=())
 
 

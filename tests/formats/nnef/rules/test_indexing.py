@@ -22,7 +22,7 @@ def test_gather_picks_entries(shape, axis):
 
 
 def test_gather_counts_axes_from_the_front():
-    with pytest.raises(ShapeError, match="axis -1 is outside"):
+    with pytest.raises(ShapeError, match="axis -1 is out of range"):
         run_word("nnef", "gather", [X, np.array([0])], axis=-1)
 
 
@@ -51,7 +51,7 @@ def test_slice_takes_the_extent_of_an_open_axis():
     n = Symbol("i0_1")
     found = run_word("nnef", "slice", [X], symbolic=True, axes=(1,), begin=(2,), end=(n,), stride=())[0]
     compare(found, X[:, 2:])
-    with pytest.raises(UnsupportedError, match="depends on an extent that is not known"):
+    with pytest.raises(UnsupportedError, match="depends on an unknown extent"):
         run_word("nnef", "slice", [X], symbolic=True, axes=(1,), begin=(0,), end=(n - 1,), stride=())
 
 
@@ -60,10 +60,10 @@ def test_slice_takes_the_extent_of_an_open_axis():
     [
         ((1, 2), (0,), (1, 1), (), "axes, begin, end and stride have 2, 1, 2 and 2 elements"),
         ((3,), (0,), (1,), (), r"axes \[3\] of a tensor of rank 3"),
-        ((1,), (0,), (1,), (0,), "a stride of 0"),
-        ((1,), (4,), (2,), (), "there is no range from 4 to 2 by 1 in 6 elements"),
-        ((1,), (2,), (4,), (-1,), "there is no range from 2 to 4 by -1"),
-        ((1,), (-9,), (2,), (), "there is no range from -9 to 2"),
+        ((1,), (0,), (1,), (0,), "stride is 0"),
+        ((1,), (4,), (2,), (), "empty range from 4 to 2 with stride 1 in 6 elements"),
+        ((1,), (2,), (4,), (-1,), "empty range from 2 to 4 with stride -1"),
+        ((1,), (-9,), (2,), (), "empty range from -9 to 2"),
     ],
 )
 def test_slice_refuses_what_is_no_range(axes, begin, end, stride, match):

@@ -251,5 +251,5 @@ def test_places_are_not_written_down_by_the_million():
     with pytest.raises(UnsupportedError, match="windows"):
         lowered_nodes("nnef", "argmax_pool", [(1, 1, huge)], **WINDOW)
     size = merged(WINDOW, {"size": (1, 1, huge), "output_shape": (), "normalize": False})
-    with pytest.raises(UnsupportedError, match="entries"):
+    with pytest.raises(UnsupportedError, match="elements"):
         lowered_nodes("nnef", "debox", [(1, 1, 4)], **size)

@@ -56,12 +56,12 @@ def test_reshape_takes_an_extent_that_is_open():
 
 
 def test_reshape_refuses_what_does_not_fit():
-    with pytest.raises(ShapeError, match="reach beyond rank 4"):
+    with pytest.raises(ShapeError, match="exceed the rank 4"):
         run_word("nnef", "reshape", [X], shape=(1,), axis_start=3, axis_count=2)
     with pytest.raises(ShapeError, match="12 elements do not fill"):
         run_word("nnef", "reshape", [X], shape=(5,), axis_start=1, axis_count=2)
     n, m = Symbol("A"), Symbol("B")
-    with pytest.raises(UnsupportedError, match="more than one extent of the result is not known"):
+    with pytest.raises(UnsupportedError, match="more than one unknown extent in the result"):
         run_word("nnef", "reshape", [X], symbolic=True, shape=(n, m), axis_start=0, axis_count=-1)
 
 
@@ -71,9 +71,9 @@ def test_squeeze_and_unsqueeze(symbolic):
     compare(run_word("nnef", "squeeze", [x], symbolic=symbolic, axes=(1, 3))[0], x[:, 0, :, 0])
     compare(run_word("nnef", "squeeze", [x], symbolic=symbolic, axes=())[0], x)
     compare(run_word("nnef", "unsqueeze", [X], symbolic=symbolic, axes=(3, 0))[0], X[None, :, :, None])
-    with pytest.raises(ShapeError, match="axis -1 is outside"):
+    with pytest.raises(ShapeError, match="axis -1 is out of range"):
         run_word("nnef", "squeeze", [x], axes=(-1,))
-    with pytest.raises(ShapeError, match="axis 6 is outside"):
+    with pytest.raises(ShapeError, match="axis 6 is out of range"):
         run_word("nnef", "unsqueeze", [X], axes=(0, 6))
 
 
@@ -87,9 +87,9 @@ def test_concat_and_stack(symbolic):
     compare(run_word("nnef", "concat", [X, X, X], symbolic=symbolic, axis=1)[0], np.concatenate([X, X, X], 1))
     for axis in (0, 2, 4):
         compare(run_word("nnef", "stack", [X, X + 1], symbolic=symbolic, axis=axis)[0], np.stack([X, X + 1], axis))
-    with pytest.raises(ShapeError, match="axis 5 is outside"):
+    with pytest.raises(ShapeError, match="axis 5 is out of range"):
         run_word("nnef", "stack", [X], axis=5)
-    with pytest.raises(ShapeError, match="axis 4 is outside"):
+    with pytest.raises(ShapeError, match="axis 4 is out of range"):
         run_word("nnef", "concat", [X], axis=4)
 
 
@@ -118,7 +118,7 @@ def test_split_refuses_what_does_not_part():
     for ratios in ((1, 2), (), (0, 4)):
         with pytest.raises(ShapeError, match="do not divide an extent of 4"):
             run_word("nnef", "split", [X], axis=2, ratios=ratios)
-    with pytest.raises(UnsupportedError, match="in an extent that is not known"):
+    with pytest.raises(UnsupportedError, match="of an unknown extent"):
         run_word("nnef", "split", [X], symbolic=True, axis=2, ratios=(1, 3))
 
 
@@ -126,7 +126,7 @@ def test_tile_repeats():
     compare(run_word("nnef", "tile", [X], symbolic=True, repeats=(1, 2, 1, 3))[0], np.tile(X, (1, 2, 1, 3)))
     with pytest.raises(ShapeError, match="2 repeats for a tensor of rank 4"):
         run_word("nnef", "tile", [X], repeats=(1, 2))
-    with pytest.raises(UnsupportedError, match="an extent that is not known"):
+    with pytest.raises(UnsupportedError, match="an unknown extent"):
         run_word("nnef", "tile", [X], repeats=(1, Symbol("N"), 1, 1))
 
 
@@ -259,5 +259,5 @@ def test_a_size_that_an_open_size_divides_is_refused(tmp_path, is_open):
         ir_version=10,
     )
     report = gp.convert(model, tmp_path / "net.nnef.tgz", verify=False)
-    reasons = [each.message for each in report.findings if "by constants only" in each.message]
+    reasons = [each.message for each in report.findings if "only by constants" in each.message]
     assert bool(reasons) == bool(report.unsupported) == is_open

@@ -49,7 +49,7 @@ def test_a_model_has_none_beside_it_in_turn(tmp_path):
     (place / "sub" / "sub").mkdir(parents=True)
     (place / "sub" / "sub" / "graph.nnef").write_text(INNER)
     (place / "sub" / "graph.nnef").write_text(INNER.replace("relu(a) + 1.0", "tract_core_submodel([a], label = 'sub')"))
-    with pytest.raises(gp.DiagnosticError, match="is not beside this text"):
+    with pytest.raises(gp.DiagnosticError, match="is missing"):
         gp.load(place)
 
 

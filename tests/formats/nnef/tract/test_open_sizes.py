@@ -92,5 +92,5 @@ def test_models_with_open_sizes_compute_the_same(tmp_path):
 
 def test_sizes_that_only_a_run_knows_are_refused(tmp_path):
     path = write_onnx(tmp_path / "m.onnx", resize([7, 9], "linear", ["n", 2, "h", "w"]))
-    with pytest.raises(DiagnosticError, match=r"Resize .*the shape of what is resized must be known"):
+    with pytest.raises(DiagnosticError, match=r"Resize .*the shape of the resized tensor must be known"):
         gp.save(gp.load(path), tmp_path / "model", format="nnef", flavour="tract")

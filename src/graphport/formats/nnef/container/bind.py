@@ -70,7 +70,7 @@ class Binder:
     def _positional_attribute(self, declaration: Declaration, argument: Argument, plan: Plan) -> None:
         name = declaration.formals[plan.formals[plan.positional_attribute or 0]].name
         message = f"attribute '{name}' of '{declaration.name}' is passed by position"
-        self._findings.warn("NNEF0347", message, argument, f"write '{name} = …': only tensors go by position")
+        self._findings.warn("NNEF0347", message, argument, f"write '{name} = …': only tensors may be positional")
 
     def _report(self, declaration: Declaration, call: Call) -> None:
         formals, operation = declaration.formals, declaration.name
@@ -81,11 +81,11 @@ class Binder:
                 has_named = True
                 self._report_named(declaration, argument, given)
             elif has_named:
-                message = "an argument by position follows one by name"
-                self._findings.error("NNEF0325", message, argument, "positional arguments come first")
+                message = "a positional argument follows a named argument"
+                self._findings.error("NNEF0325", message, argument, "place positional arguments first")
                 given |= dict.fromkeys(range(len(formals)), True)  # absent arguments are not reported
             elif position >= len(formals):
-                message = f"'{operation}' takes {len(formals)} arguments, not {len(call.arguments)}"
+                message = f"'{operation}' takes {len(formals)} arguments, got {len(call.arguments)}"
                 self._findings.error("NNEF0323", message, argument, _signature(declaration))
                 break
             else:
@@ -93,18 +93,18 @@ class Binder:
                 if not formals[position].takes_tensors and not self._is_lenient(declaration):
                     name = formals[position].name
                     message = f"attribute '{name}' of '{operation}' is passed by position"
-                    remedy = f"write '{name} = …': only tensors go by position"
+                    remedy = f"write '{name} = …': only tensors may be positional"
                     self._findings.error("NNEF0329", message, argument, remedy)
         for index, formal in enumerate(formals):
             if formal.default is None and index not in given:
-                message = f"'{operation}' needs an argument for '{formal.name}'"
+                message = f"missing argument '{formal.name}' of '{operation}'"
                 self._findings.error("NNEF0324", message, called_name(call), _signature(declaration))
 
     def _report_named(self, declaration: Declaration, argument: Argument, given: dict[int, bool]) -> None:
         name = argument.name or ""
         index = declaration.index(name)
         if index is None:
-            message = f"'{declaration.name}' has no parameter '{name}'"
+            message = f"unknown parameter '{name}' of '{declaration.name}'"
             names = [formal.name for formal in declaration.formals]
             self._findings.error("NNEF0326", message, argument, suggestion(name, names) or _signature(declaration))
             given |= {i: True for i, formal in enumerate(declaration.formals) if similar(name, [formal.name])}
@@ -112,10 +112,10 @@ class Binder:
             given[index] = False
         elif given[index]:
             message = f"'{name}' of '{declaration.name}' is passed both by position and by name"
-            self._findings.error("NNEF0328", message, argument, "leave one of them out")
+            self._findings.error("NNEF0328", message, argument, "remove one of both")
         else:
             message = f"'{name}' of '{declaration.name}' is passed twice"
-            self._findings.error("NNEF0327", message, argument, "leave one of them out")
+            self._findings.error("NNEF0327", message, argument, "remove one of both")
 
 
 def _plan(declaration: Declaration, parameters: tuple[int | None, ...], *, is_lenient: bool) -> Plan | None:

@@ -29,7 +29,9 @@ class Budget:
         self.steps -= 1
         if self.steps < 0:
             message = f"the evaluation exceeds {self._limits.steps} operations in addition to the text size"
-            self._reporter.error("NNEF0508", message, node, frame, "GRAPHPORT_LIMITS=nnef.steps=N allows more")
+            self._reporter.error(
+                "NNEF0508", message, node, frame, "set GRAPHPORT_LIMITS=nnef.steps=N to raise the limit to N"
+            )
             raise Exhausted
 
     def operation(self, node: Node, frame: Frame) -> None:
@@ -41,22 +43,26 @@ class Budget:
         self.operations -= count
         if self.operations < 0:
             more = f"more than {self._limits.operations} operations and results"
-            message = f"expansion makes {more} beyond the length of the text"
-            self._reporter.error("NNEF0507", message, node, frame, "GRAPHPORT_LIMITS=nnef.operations=N allows more")
+            message = f"expansion creates {more} in addition to the document's length"
+            self._reporter.error(
+                "NNEF0507", message, node, frame, "set GRAPHPORT_LIMITS=nnef.operations=N to raise the limit to N"
+            )
             raise Exhausted
 
     def length(self, count: int, node: Node, frame: Frame) -> None:
         """An array or a string of `count` items is made."""
         self.items -= count
         if self.items < 0:
-            message = f"values of more than {self._limits.items} items in all are made"
-            self._reporter.error("NNEF0510", message, node, frame, "GRAPHPORT_LIMITS=nnef.items=N allows more")
+            message = f"all values together have more than {self._limits.items} items"
+            self._reporter.error(
+                "NNEF0510", message, node, frame, "set GRAPHPORT_LIMITS=nnef.items=N to raise the limit to N"
+            )
             raise Exhausted
 
     def depth(self, depth: int, node: Node, frame: Frame) -> None:
         """A fragment is entered from `frame`."""
         if depth > self._limits.depth:
-            message = f"fragments call each other more than {self._limits.depth} levels deep"
-            remedy = "a recursion ends by an if-else; GRAPHPORT_LIMITS=nnef.depth=N allows more"
+            message = f"fragment calls are nested more than {self._limits.depth} levels deep"
+            remedy = "end recursions by an if-else, or set GRAPHPORT_LIMITS=nnef.depth=N to raise the limit to N"
             self._reporter.error("NNEF0506", message, node, frame, remedy)
             raise Exhausted

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _SOURCES = frozenset(("external", "variable", "update"))
 
 
-NO_INPUT = "inputs are made in the graph: x = external(…), x being one of its parameters"
+NO_INPUT = "declare inputs in the graph body: x = external(…), where x is a graph parameter"
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Calls:
         declaration = self._operations.find(node.name)
         if declaration is None:
             if not self._operations.is_opaque(node.name):
-                message = f"operation '{node.name}' is not declared"
+                message = f"undeclared operation '{node.name}'"
                 remedy = None if self._findings.is_full else suggestion(node.name, self._operations.names())
                 self._findings.error("NNEF0322", message, called_name(node), remedy)
             return UNKNOWN
@@ -130,12 +130,12 @@ class Calls:
         """What `?` is in this call; `None` where there is none, or after a finding."""
         if not declaration.is_generic:
             if node.generic is not None:
-                message = f"'{node.name}' is not generic and takes no <{node.generic}>"
+                message = f"'{node.name}' is not generic and does not accept <{node.generic}>"
                 self._findings.error("NNEF0331", message, called_name(node), f"write {node.name}(…)")
             return None
         if node.generic is not None:
             if node.generic == "?" and not scope.is_generic:
-                message = "<?> is used outside of a generic fragment"
+                message = "<?> outside of a generic fragment"
                 self._findings.error("NNEF0332", message, called_name(node), "name the type: <scalar>")
                 return None
             return PRIMITIVES[node.generic]
@@ -167,10 +167,10 @@ class Calls:
             return next(iter(choices))
         if choices:
             named = " and ".join(sorted(f"'{self._type_name(each)}'" for each in choices))
-            message = f"the arguments of '{node.name}' ask for {named} at once"
-            self._findings.error("NNEF0333", message, node, "tensors of different data-types do not mix")
+            message = f"conflicting data-types in the arguments of '{node.name}': {named}"
+            self._findings.error("NNEF0333", message, node, "use tensors of one data-type")
         elif not any(each is UNKNOWN for each in types):
-            message = f"the generic type of '{node.name}' does not follow from its arguments"
+            message = f"the arguments of '{node.name}' do not determine its generic type"
             self._findings.error("NNEF0330", message, called_name(node), f"name it: {node.name}<scalar>(…)")
         return None
 
@@ -178,10 +178,10 @@ class Calls:
         if node.name in self._operations.own:
             return
         if not scope.is_graph and node.name == "external":
-            self._findings.error("NNEF0308", "'external' is used inside a fragment", called_name(node), NO_INPUT)
+            self._findings.error("NNEF0308", "'external' inside a fragment", called_name(node), NO_INPUT)
         elif not scope.is_graph and self._is_final:
-            message = f"'{node.name}' is used inside a fragment"
-            remedy = "since 1.0.1 it belongs in the graph; pass its result as an argument"
+            message = f"'{node.name}' inside a fragment"
+            remedy = "move it to the graph body (required since 1.0.1), and pass its result as an argument"
             self._findings.error("NNEF0310", message, called_name(node), remedy)
         elif node.name == "update" and scope.is_graph:
             self._check_update(node, scope)
@@ -191,12 +191,12 @@ class Calls:
         if not isinstance(target, Name) or scope.types.get(target.text) is UNKNOWN:
             return
         if target.text not in scope.variables:
-            message = f"'{target.text}' is updated and no variable"
-            self._findings.error("NNEF0311", message, target, "the first argument is the result of 'variable'")
+            message = f"'update' of '{target.text}', which is not a variable"
+            self._findings.error("NNEF0311", message, target, "pass the result of 'variable' as the first argument")
         elif target.text in scope.updated:
             line = self._findings.source.position(scope.updated[target.text].start)[0]
-            message = f"variable '{target.text}' is updated twice"
-            self._findings.error("NNEF0312", message, target, f"the first time in line {line}; once a cycle is allowed")
+            message = f"duplicate update of variable '{target.text}'"
+            self._findings.error("NNEF0312", message, target, f"remove this or the first update in line {line}")
         else:
             scope.updated[target.text] = node
 

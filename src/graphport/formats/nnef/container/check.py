@@ -85,7 +85,7 @@ def check(document: Document, *, limits: Limits = DEFAULT, tolerant: bool = Fals
         ValueError: the document was not read from a source.
     """
     if document.source is None:
-        raise ValueError("only a document that was read can be checked: diagnostics need locations")
+        raise ValueError("only a document read from a file can be checked: diagnostics need locations")
     with paused_collection():
         return _Checker(document, document.source, limits, tolerant=tolerant).checked()
 
@@ -138,8 +138,8 @@ class _Checker:
                 symbols += words[1:]
                 words = words[:1]
             elif extension.is_spaced and not words[0].startswith(_TRACT):
-                message = "names of extensions without a comma between them: Khronos' parser stops at the second"
-                self._findings.warn("NNEF0339", message, extension.names[1], "put a comma between them")
+                message = "missing comma between extension names: the Khronos parser stops at the second name"
+                self._findings.warn("NNEF0339", message, extension.names[1], "separate them by commas")
             for word, node in zip(words, extension.names, strict=False):
                 self._extension(word, node)
         self._symbols = tuple(symbols)
@@ -149,11 +149,11 @@ class _Checker:
         if name in _KNOWN:
             self._enabled.add(name)
         elif vendor == "KHR":
-            message = f"extension '{name}' is not known"
-            self._error("NNEF0337", message, node, f"known are {' and '.join(_KNOWN)}")
+            message = f"unknown extension '{name}'"
+            self._error("NNEF0337", message, node, f"use {' or '.join(_KNOWN)}")
         elif vendor + "_" not in self._prefixes:
-            message = f"extension '{name}' of a vendor is not known"
-            remedy = f"operations whose names begin with '{vendor}_' are taken as they are"
+            message = f"unknown vendor extension '{name}'"
+            remedy = f"the reader keeps operations whose names begin with '{vendor}_' unchanged"
             self._findings.warn("NNEF0338", message, node, remedy)
             self._prefixes += (vendor + "_",)
 
@@ -163,19 +163,19 @@ class _Checker:
         own: dict[str, Declaration] = {}
         library = standard(self._document.edition)
         if self._document.fragments and self._is_final and FRAGMENTS not in self._enabled:
-            message = "fragments are defined without their extension"
+            message = "fragments require an extension that the document does not declare"
             first = self._document.fragments[0]
             self._error("NNEF0334", message, first.name, f"add 'extension {FRAGMENTS};' after the version")
         for fragment in self._document.fragments:
             name = fragment.name.text
             if name in own:
                 line = self._line(own[name].fragment.name)
-                message = f"fragment '{name}' is declared twice"
-                self._error("NNEF0301", message, fragment.name, f"the first declaration is in line {line}")
+                message = f"duplicate fragment '{name}'"
+                self._error("NNEF0301", message, fragment.name, f"rename this fragment or the first one in line {line}")
                 continue
             if name in library:
                 message = f"fragment '{name}' has the name of a standard operation"
-                self._error("NNEF0301", message, fragment.name, "choose another name, or use the standard one")
+                self._error("NNEF0301", message, fragment.name, "rename the fragment, or use the standard operation")
             if name not in library or self._tolerant:
                 own[name] = declaration_of(fragment)
         return own
@@ -186,8 +186,8 @@ class _Checker:
         parameters = {each.name.text for each in fragment.parameters}
         for result in fragment.results:
             if result.name.text in parameters:
-                message = f"'{result.name.text}' is a parameter and a result"
-                self._error("NNEF0315", message, result.name, "give the result another name")
+                message = f"'{result.name.text}' is both a parameter and a result"
+                self._error("NNEF0315", message, result.name, "rename the result")
         self._defaults(fragment, declaration)
         if self._is_final:
             self._final_rules(fragment, declaration)
@@ -198,7 +198,7 @@ class _Checker:
         seen: set[str] = set()
         for name in names:
             if name.text in seen:
-                self._error(code, f"{what} '{name.text}' is declared twice", name, "give one of them another name")
+                self._error(code, f"duplicate {what} '{name.text}'", name, "rename one of both")
             seen.add(name.text)
 
     def _defaults(self, fragment: Fragment, declaration: Declaration) -> None:
@@ -214,7 +214,7 @@ class _Checker:
         for parameter, formal in zip(fragment.parameters, declaration.formals, strict=True):
             if formal.takes_tensors and has_attribute:
                 message = f"tensor parameter '{formal.name}' follows an attribute"
-                self._error("NNEF0316", message, parameter, "tensors come first, attributes after them")
+                self._error("NNEF0316", message, parameter, "place tensor parameters before attributes")
             has_attribute |= not formal.takes_tensors
             uses_generic |= is_generic(formal.type)
             self._not_mixed(formal.type, parameter)
@@ -223,20 +223,22 @@ class _Checker:
             self._not_mixed(kind, result)
             if not holds_tensors(kind) or holds_attributes(kind):
                 message = f"result '{name}' is {type_name(kind)}, not a tensor"
-                self._error("NNEF0317", message, result, "results are tensors, or arrays or tuples of tensors")
+                self._error(
+                    "NNEF0317", message, result, "declare the result as a tensor, or an array or tuple of tensors"
+                )
             elif any(isinstance(part, TensorOf) and part.item is None for part in leaf_types(kind)):
-                message = f"result '{name}' is a tensor of unbound data-type"
-                self._error("NNEF0320", message, result, "say what it holds, for instance tensor<scalar>")
+                message = f"result '{name}' has no data-type"
+                self._error("NNEF0320", message, result, "declare its data-type, for example tensor<scalar>")
         self._generic(fragment, uses_generic=uses_generic)
 
     def _generic(self, fragment: Fragment, *, uses_generic: bool) -> None:
         name = fragment.name
         if uses_generic and fragment.generic is None:
-            message = f"'?' is used and '{name.text}' is not declared generic"
+            message = f"'{name.text}' uses '?' but is not declared generic"
             self._error("NNEF0318", message, name, f"write 'fragment {name.text}<?>( … )'")
         if fragment.generic is not None and not uses_generic:
-            message = f"'{name.text}' is declared generic and nothing in it is '?'"
-            self._error("NNEF0319", message, fragment.generic, "leave <?> out")
+            message = f"'{name.text}' is declared generic but does not use '?'"
+            self._error("NNEF0319", message, fragment.generic, "remove <?>")
 
     def _not_mixed(self, kind: Type, node: Node) -> None:
         inner = kind
@@ -244,7 +246,7 @@ class _Checker:
             inner = inner.item
         if isinstance(inner, TupleOf) and holds_tensors(inner) and holds_attributes(inner):
             message = f"{type_name(kind)} mixes tensors and attributes"
-            self._error("NNEF0321", message, node, "make two parameters of it")
+            self._error("NNEF0321", message, node, "split it into two parameters")
 
     # ── bodies ──
 
@@ -260,8 +262,8 @@ class _Checker:
             kind = self._inference.type_of(statement.value, scope)
             for name, part in self._unpacked(statement.target, kind, statement.value):
                 if name.text in parameters:
-                    message = f"parameter '{name.text}' is assigned"
-                    self._error("NNEF0306", message, name, "parameters only stand on the right side; use a new name")
+                    message = f"assignment to the parameter '{name.text}'"
+                    self._error("NNEF0306", message, name, "assign to a new name")
                     continue
                 wanted = results.get(name.text)
                 if wanted is not None:
@@ -276,8 +278,8 @@ class _Checker:
         first = scope.definitions.get(name.text)
         if first is not None:
             line = self._line(first)
-            message = f"'{name.text}' is assigned twice"
-            self._error("NNEF0304", message, name, f"the first time in line {line}; use a new name")
+            message = f"duplicate assignment to '{name.text}'"
+            self._error("NNEF0304", message, name, f"use a new name; the first assignment is in line {line}")
             return
         scope.definitions[name.text] = name
         scope.types[name.text] = kind
@@ -312,9 +314,9 @@ class _Checker:
         parameters = {each.text: each for each in graph.parameters}
         for result in graph.results:
             if result.text in parameters:
-                message = f"'{result.text}' is an input and an output of the graph"
+                message = f"'{result.text}' is both an input and an output of the graph"
                 copy = "copy" if self._is_final else "idn"
-                self._error("NNEF0315", message, result, f"give the output a name of its own: {copy}({result.text})")
+                self._error("NNEF0315", message, result, f"copy the input to a new name: {copy}({result.text})")
         self._flatness(graph.body, is_graph=True)
         scope = Scope(graph.body, is_graph=True)
         scope.types.update(dict.fromkeys(self._symbols, INTEGER))
@@ -322,7 +324,7 @@ class _Checker:
             self._graph_statement(statement, scope, parameters)
         for parameter in graph.parameters:
             if parameter.text not in scope.definitions:
-                message = f"input '{parameter.text}' is never made"
+                message = f"the graph parameter '{parameter.text}' is not assigned by 'external'"
                 self._error("NNEF0307", message, parameter, f"add '{parameter.text} = external(shape = […])'")
         for result in graph.results:
             if result.text not in scope.definitions and result.text not in parameters:
@@ -342,16 +344,18 @@ class _Checker:
 
     def _graph_name(self, name: Name, kind: Type, called: str, scope: Scope, parameters: dict[str, Name]) -> None:
         if not isinstance(kind, TensorOf) and kind is not UNKNOWN:
-            message = f"'{name.text}' is {type_name(kind, self._document.edition)}, and the graph names tensors only"
-            remedy = "unpack it into one name for each: [a, b] = …" if isinstance(kind, ArrayOf) else None
-            remedy = "unpack it into one name for each: a, b = …" if isinstance(kind, TupleOf) else remedy
+            message = (
+                f"'{name.text}' is {type_name(kind, self._document.edition)}, but graph assignments must be tensors"
+            )
+            remedy = "unpack it: [a, b] = …" if isinstance(kind, ArrayOf) else None
+            remedy = "unpack it: a, b = …" if isinstance(kind, TupleOf) else remedy
             remedy = "write the value where it is used" if isinstance(kind, Primitive) else remedy
             self._error("NNEF0309", message, name, remedy)
             kind = UNKNOWN
         is_faulty = kind is UNKNOWN and not called.startswith(self._prefixes)
         if called == "external" and name.text not in parameters:
-            message = f"'{name.text}' is external and no parameter of the graph"
-            self._error("NNEF0308", message, name, "add it to the graph's inputs")
+            message = f"'{name.text}' is the result of 'external' but not a graph parameter"
+            self._error("NNEF0308", message, name, "add it to the graph's parameters")
         elif name.text in parameters and called != "external" and not (is_faulty or name.text in scope.definitions):
             message = f"input '{name.text}' is not the result of 'external'"
             self._error("NNEF0307", message, name, f"write '{name.text} = external(shape = […])'")
@@ -367,11 +371,11 @@ class _Checker:
             if culprit is None:
                 continue
             if self._is_final:
-                message = f"{_described(culprit)} needs its extension"
+                message = f"{_described(culprit)} requires an extension that the document does not declare"
                 self._error("NNEF0335", message, culprit, f"add 'extension {OPERATORS};' after the version")
             else:
-                message = f"{_described(culprit)} in the graph: the provisional edition keeps its body flat"
-                self._error("NNEF0336", message, culprit, "put the expression into a fragment")
+                message = f"{_described(culprit)} in the graph body: the provisional edition requires a flat body"
+                self._error("NNEF0336", message, culprit, "move the expression to a fragment")
 
     def _deprecated(self) -> None:
         found = self._inference.deprecated
@@ -382,7 +386,7 @@ class _Checker:
         if found.named_tensors:
             message = f"tensor arguments by name are deprecated since 1.0.1{_times(len(found.named_tensors))}"
             name = found.named_tensors[0].name
-            self._findings.warn("NNEF0345", message, found.named_tensors[0], f"leave '{name} =' out")
+            self._findings.warn("NNEF0345", message, found.named_tensors[0], f"remove '{name} ='")
 
 
 def _times(count: int) -> str:
@@ -443,4 +447,4 @@ def _described(node: Expression) -> str:
         case Missing():
             return "a pair of parentheses around one expression"
         case _:
-            return "an expression that is no call"
+            return "an expression other than a call"

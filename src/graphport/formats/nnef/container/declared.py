@@ -30,7 +30,11 @@ def read_type(tokens: TokenCursor, depth: int = 0) -> TypeExpression:
     start = tokens.start
     if depth > tokens.limits.type_nesting:
         message = f"the type nesting is deeper than {tokens.limits.type_nesting} levels"
-        raise Fault(Diagnostic("NNEF0207", message, tokens.here(), "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more"))
+        raise Fault(
+            Diagnostic(
+                "NNEF0207", message, tokens.here(), "set GRAPHPORT_LIMITS=nnef.type_nesting=N to raise the limit to N"
+            )
+        )
     declared = _tuple_type(tokens, depth) if tokens.lexeme == "(" else _simple_type(tokens)
     while tokens.lexeme == "[" and tokens.peek() == "]":
         tokens.advance()
@@ -49,7 +53,7 @@ def _tuple_type(tokens: TokenCursor, depth: int) -> TypeExpression:
     while tokens.accept(","):
         items.append(read_type(tokens, depth + 1))
     if len(items) < 2:
-        raise tokens.fault("','", "a tuple has at least two items")
+        raise tokens.fault("','", "write at least two items in a tuple")
     tokens.expect(")", "',' or ')'")
     return TupleType(tuple(items), start, tokens.last)
 
@@ -62,11 +66,11 @@ def _simple_type(tokens: TokenCursor) -> TypeExpression:
         tokens.advance()
         return TypeName(lexeme, start, tokens.last)
     if tokens.is_final and lexeme == "extent":
-        message = "'extent' is a type of the provisional edition"
-        raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "the final edition calls it 'integer'"))
+        message = "'extent' is a type of the provisional edition only"
+        raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "write 'integer'"))
     if not tokens.is_final and lexeme == "integer":
-        message = "'integer' is a type of the final edition"
-        raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "the provisional edition calls it 'extent'"))
+        message = "'integer' is a type of the final edition only"
+        raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "write 'extent'"))
     kinds = "tensor<…>, integer" if tokens.is_final else "tensor, extent"
     raise tokens.fault("a type", f"a type is {kinds}, scalar, logical, string, an array or a tuple of these")
 
@@ -74,7 +78,7 @@ def _simple_type(tokens: TokenCursor) -> TypeExpression:
 def _tensor_type(tokens: TokenCursor) -> TypeExpression:
     start = tokens.start
     tokens.advance()
-    tokens.expect("<", help="the final edition says what a tensor holds: tensor<scalar>")
+    tokens.expect("<", help="declare the data-type, for example tensor<scalar>")
     item = None
     if tokens.lexeme in PRIMITIVES[tokens.edition] or tokens.lexeme == "?":
         item = tokens.advance()

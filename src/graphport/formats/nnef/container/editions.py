@@ -120,8 +120,8 @@ def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
     for numbers in [*zip(extents, sizes, *steps, strict=False)][len(given) :]:
         pair = _automatic(*numbers, is_reverse=is_reverse)
         if pair is None:
-            message = f"the padding that '{operation.name}' leaves out depends on an open extent"
-            remedy = "bind the shape of the input, or write a padding for each axis"
+            message = f"the default padding of '{operation.name}' depends on an unknown extent"
+            remedy = "set the input shape with --input, or write a padding for each axis"
             raise DiagnosticError(Diagnostic("NNEF0632", message, operation.span_of("padding"), remedy))
         found.append(pair)
     return tuple(found)

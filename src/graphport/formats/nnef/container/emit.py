@@ -131,8 +131,8 @@ class Emitter:
             name = argument.name or str(position)
             if _has_tensors(value):
                 if _has_texts(value):
-                    message = f"an argument of '{call.name}' mixes tensors and texts"
-                    remedy = "what is not known of an operation is taken as tensors and attributes apart"
+                    message = f"an argument of '{call.name}' mixes tensors and strings"
+                    remedy = f"pass tensors and strings as separate arguments: '{call.name}' has no declaration"
                     raise self._reporter.error("NNEF0321", message, argument.value, frame, remedy)
                 operands[name] = _operand(value)
             else:
@@ -218,7 +218,7 @@ class Emitter:
             return max(known, 0)
         if isinstance(target, Array):
             return len(target.items)
-        message = f"'{operation.name}' returns an array whose length is not known"
+        message = f"'{operation.name}' returns an array of unknown length"
         raise self._reporter.error("NNEF0514", message, node, frame, "unpack it: [a, b] = …")
 
     def _extent(self, operand: Operand, axis: Attribute) -> Attribute | None:
@@ -238,9 +238,9 @@ class Emitter:
             for tensor in tensors(operation.operands[formal.name]):
                 if wanted and tensor.data and tensor.data != wanted:
                     names = [("coordinate" if each == "integer" else each) for each in (wanted, tensor.data)]
-                    message = f"'{formal.name}' of '{operation.name}' holds {names[0]} data, not {names[1]} data"
+                    message = f"'{formal.name}' of '{operation.name}' has data-type {names[0]}, expected {names[1]}"
                     place = operation.argument_of(formal.name) or node
-                    remedy = "tensors of different data-types do not mix"
+                    remedy = "use tensors of one data-type"
                     raise self._reporter.error("NNEF0401", message, place, frame, remedy)
 
     def _check_open(self, operation: Operation, node: Node, frame: Frame) -> None:
@@ -258,15 +258,17 @@ class Emitter:
         extents = cast("tuple[Dim, ...]", shape)
         bound = self._shapes.get(name)
         if bound is not None and len(bound) != len(extents):
-            message = f"input '{name}' has {len(extents)} axes, the given shape has {len(bound)}"
-            raise self._reporter.error("NNEF0517", message, node, frame, "give one extent for each axis")
+            message = f"input '{name}' has rank {len(extents)}, the shape from --input has rank {len(bound)}"
+            raise self._reporter.error("NNEF0517", message, node, frame, "pass one extent per axis")
         final: list[Dim] = []
         for axis, extent in enumerate(extents):
             given = None if bound is None else bound[axis]
             if self._is_final or isinstance(extent, Symbolic) or extent != 0:
                 if given is not None and given != extent and not isinstance(extent, Symbolic):
-                    message = f"axis {axis} of input '{name}' is {extent} in the document, the given shape has {given}"
-                    raise self._reporter.error("NNEF0517", message, node, frame, "change the shape of 'external'")
+                    message = f"axis {axis} of input '{name}' is {extent} in the document, but {given} in --input"
+                    raise self._reporter.error(
+                        "NNEF0517", message, node, frame, "change the shape of 'external' in the document"
+                    )
                 final.append(extent if given is None else given)
             else:
                 final.append(Symbol(f"{name}_{axis}", 1) if given is None else given)
@@ -302,8 +304,8 @@ class Emitter:
             return [] if self._is_final else [1, 1]
         shape = self.shape(value)
         if shape is None:
-            message = "the shape of this tensor is not known"
-            raise self._reporter.error("NNEF0516", message, node.operand, frame, "write it as an attribute")
+            message = "the shape of this tensor is unknown"
+            raise self._reporter.error("NNEF0516", message, node.operand, frame, "pass the shape as an attribute")
         # A shape of the provisional edition has at least two extents.
         padding = 0 if self._is_final else max(2 - len(shape), 0)
         return [*shape, *([1] * padding)]

@@ -128,8 +128,8 @@ def get_item(array: Value, index: Value) -> Value:
     kind = "string" if isinstance(array, str) else "array"
     raise EvaluationFault(
         "NNEF0503",
-        f"index {position} is outside of {'a' if kind == 'string' else 'an'} {kind} of length {len(array)}",
-        f"indices run from 0 to {len(array) - 1}" if len(array) else f"the {kind} is empty",
+        f"index {position} is out of range for {'a' if kind == 'string' else 'an'} {kind} of length {len(array)}",
+        f"use an index from 0 to {len(array) - 1}" if len(array) else f"check that the {kind} is not empty",
     )
 
 
@@ -141,8 +141,8 @@ def get_slice(array: Value, begin: Value | None, end: Value | None) -> Value:
         if not 0 <= position <= len(array):
             raise EvaluationFault(
                 "NNEF0504",
-                f"the range {name} at {position}, outside of length {len(array)}",
-                f"the ends of a range run from 0 to {len(array)}",
+                f"the range {name} at {position}, out of range for length {len(array)}",
+                f"use bounds from 0 to {len(array)}",
             )
     return array[first:last]
 
@@ -154,7 +154,7 @@ def _joined(left: Value, right: Value, room: int) -> Value:
 
 def _repeated(value: Value, count: int, room: int) -> Value:
     if count < 0:
-        raise EvaluationFault("NNEF0509", f"nothing can be repeated {count} times", "a count is 0 or more")
+        raise EvaluationFault("NNEF0509", f"negative repeat count {count}", "use a count of 0 or more")
     _bounded(len(value) * count, room)
     return value * count
 
@@ -163,8 +163,8 @@ def _bounded(length: int, room: int) -> None:
     if length > room:
         raise EvaluationFault(
             "NNEF0510",
-            f"the value would have {length} items",
-            "GRAPHPORT_LIMITS=nnef.items=N allows more for all values together",
+            f"the value would have {length} items, more than the limit",
+            "set GRAPHPORT_LIMITS=nnef.items=N to raise the limit for all values together to N",
         )
 
 
@@ -178,7 +178,7 @@ def _check_range(value: Dim) -> Dim:
     if isinstance(value, Symbolic) or -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER:
         return value
     raise EvaluationFault(
-        "NNEF0502", f"the result does not fit in {INTEGER_BITS} bits", "use scalars for large numbers"
+        "NNEF0502", f"integer overflow: the result does not fit in {INTEGER_BITS} bits", "use scalars for large numbers"
     )
 
 
@@ -190,14 +190,16 @@ def _finite(compute: Callable[[], float], operator: str) -> float:
     if not math.isfinite(result):
         code = "NNEF0501" if operator == "/" else "NNEF0511"
         message = "division by zero" if operator == "/" else f"the result of '{operator}' is not a finite real number"
-        raise EvaluationFault(code, message, "the branch of an if-else that is not taken is not evaluated")
+        raise EvaluationFault(
+            code, message, "guard the expression by an if-else: its unselected branch is not evaluated"
+        )
     return result
 
 
 def _quotient(a: Dim, b: Dim) -> Dim:
     if not isinstance(b, Symbolic) and b == 0:
         raise EvaluationFault(
-            "NNEF0501", "division by zero", "the branch of an if-else that is not taken is not evaluated"
+            "NNEF0501", "division by zero", "guard the expression by an if-else: its unselected branch is not evaluated"
         )
     if isinstance(a, Symbolic) or isinstance(b, Symbolic):
         low, divisor = bounds(a)[0], bounds(b)[0]
@@ -210,7 +212,7 @@ def _quotient(a: Dim, b: Dim) -> Dim:
 def _power(a: Dim, b: Dim) -> Dim:
     exponent = as_integer(b)
     if exponent < 0:
-        message = f"an integer to the power {exponent} is no integer"
+        message = f"an integer to the power {exponent} is not an integer"
         raise EvaluationFault("NNEF0511", message, "use scalars: 2.0 ^ -1.0")
     if isinstance(a, Symbolic):
         if exponent > _MOST_POWER:
@@ -280,7 +282,9 @@ def _literal(text: str, kind: str) -> str:
     if found is None or (kind == "integer" and not is_integer) or (is_integer and len(text) > INTEGER_BITS):
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise EvaluationFault(
-            "NNEF0505", f"the string '{shown}' is no {kind} literal", "all of it must be one number without a sign"
+            "NNEF0505",
+            f"the string '{shown}' is not a literal of type {kind}",
+            "pass a string that is one unsigned number",
         )
     return text
 

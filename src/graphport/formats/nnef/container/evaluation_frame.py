@@ -89,7 +89,7 @@ class Reporter:
     def open_extent(self, dim: Dim, node: Node, frame: Frame, code: str = "NNEF0512") -> Abandoned:
         """Note that the number of `dim` is needed at `node`, and which inputs leave it open."""
         inputs = ", ".join(self.described(dim))
-        message = f"the number of '{dim}' is needed here, which {inputs or 'the document'} leaves open"
+        message = f"the value of '{dim}' is required here, but {inputs or 'the document'} does not set it"
         return self.error(code, message, node, frame, self.binding(dim))
 
     def described(self, dim: Dim) -> list[str]:
@@ -101,8 +101,8 @@ class Reporter:
         """What to do about an open extent."""
         names = sorted({axis[0] for name in symbols(dim) if (axis := self.axes.get(name)) is not None})
         if not names:
-            return "give it a number in the document"
-        return f"bind the shape of {' and '.join(names)}: --input {names[0]}=…"
+            return "set its value in the document"
+        return f"set the shape of {' and '.join(names)}: --input {names[0]}=…"
 
     def _add(self, code: str, message: str, node: Node, frame: Frame, help: str | None, severity: Severity) -> None:
         key = code, node.start, message

@@ -145,8 +145,10 @@ class Expander:
         for name in self._shapes:
             if name not in names:
                 found = similar(name, names)
-                remedy = f"the inputs are {', '.join(names[:8])}" if found is None else f"did you mean '{found}'?"
-                message = f"'{name}', which has a given shape, is not an input"
+                remedy = (
+                    f"choose one of the inputs: {', '.join(names[:8])}" if found is None else f"did you mean '{found}'?"
+                )
+                message = f"a shape is set for '{name}', which is not an input"
                 self._reporter.error("NNEF0517", message, self._graph.name, self.top, remedy)
 
     # ── statements ──
@@ -212,8 +214,8 @@ class Expander:
             elif isinstance(node, Array | Tuple):
                 items = cast("list[Value]", part) if isinstance(part, list | tuple) else [part]
                 if len(items) != len(node.items):
-                    message = f"{len(node.items)} names on the left side, {len(items)} values on the right"
-                    raise self._reporter.error("NNEF0515", message, node, frame, "one name for each value")
+                    message = f"{len(items)} values are assigned to {len(node.items)} names"
+                    raise self._reporter.error("NNEF0515", message, node, frame, "write one name for each value")
                 waiting += reversed([*zip(node.items, items, strict=True)])
         return found
 
@@ -372,7 +374,9 @@ class Expander:
                 name = "integer" if node.name == "extent" else node.name
                 result = self._compute(node, frame, evaluate.cast_to, name, value)
         if name == "integer" and isinstance(value, float) and value < 0 and result != value:
-            remedy = f"the texts say 'the closest smaller'; others truncate to {result + 1}"
+            remedy = (
+                f"check the intended value: the specification rounds down, but other readers truncate to {result + 1}"
+            )
             self._reporter.warn("NNEF0519", f"{node.name}({value}) is {result}", node, frame, remedy)
         return result
 
@@ -382,8 +386,11 @@ class Expander:
         for loop in node.loops:
             sources += [(yield self._of(loop.source, frame))]
         if len(set(map(len, sources))) > 1:
-            message = f"the arrays of a comprehension have {' and '.join(str(len(each)) for each in sources)} items"
-            raise self._reporter.error("NNEF0520", message, node, frame, "parallel iterators go through equal lengths")
+            message = (
+                "the arrays of a comprehension differ in length: "
+                f"{' and '.join(str(len(each)) for each in sources)} items"
+            )
+            raise self._reporter.error("NNEF0520", message, node, frame, "iterate over arrays of equal length")
         names = [loop.name.text for loop in node.loops]
         hidden = {name: frame.values[name] for name in names if name in frame.values}
         items: list[Value] = []
@@ -447,8 +454,10 @@ class Expander:
         found = convert_argument(formal, value)
         if found is not None:
             return found
-        message = f"'{formal.name}' of '{node.name}' is a tensor that is not one number of the text"
-        raise self._reporter.error("NNEF0401", message, node, frame, f"write the number: {formal.name} = 0.001")
+        message = f"'{formal.name}' of '{node.name}' requires a numeric literal, but it is a tensor"
+        raise self._reporter.error(
+            "NNEF0401", message, node, frame, f"write a literal, for example {formal.name} = 0.001"
+        )
 
     def _default_values(self, declaration: Declaration) -> dict[str, Value]:
         found = self._defaults.get(declaration.name)

@@ -141,7 +141,11 @@ class Expressions:
         lexeme = tokens.lexeme
         if len(self._open) > tokens.limits.nesting:
             message = f"the expression nesting is deeper than {tokens.limits.nesting} levels"
-            raise Fault(Diagnostic("NNEF0207", message, tokens.here(), "GRAPHPORT_LIMITS=nnef.nesting=N allows more"))
+            raise Fault(
+                Diagnostic(
+                    "NNEF0207", message, tokens.here(), "set GRAPHPORT_LIMITS=nnef.nesting=N to raise the limit to N"
+                )
+            )
         if tokens.is_identifier(lexeme):
             return self._name()
         if lexeme in self._builtins:
@@ -180,7 +184,7 @@ class Expressions:
         self._open[-1].generic = generic
         if tokens.accept(")"):
             message = f"'{name.text}' is called without arguments"
-            raise Fault(Diagnostic("NNEF0206", message, tokens.since(name.start), "every operation takes at least one"))
+            raise Fault(Diagnostic("NNEF0206", message, tokens.since(name.start), "pass at least one argument"))
         return self._argument(self._open[-1])
 
     def _argument(self, call: _Construct) -> _Next:
@@ -223,7 +227,7 @@ class Expressions:
         tokens = self._tokens
         array.kind = _ConstructKind.SOURCE
         array.name = tokens.name("the name of an iterator")
-        tokens.expect("in", "'in' and the array to go through")
+        tokens.expect("in", "'in' and the array to iterate over")
         return _Next.OPERAND
 
     def _literal(self) -> _Next:
@@ -249,7 +253,7 @@ class Expressions:
             return Fault(
                 Diagnostic("NNEF0202", message, tokens.here(), f"use a different name, for example '{tokens.lexeme}_'")
             )
-        remedy = "there is one comma too many" if self._open and tokens.lexeme in (")", "]") else None
+        remedy = "remove the extra comma" if self._open and tokens.lexeme in (")", "]") else None
         return tokens.fault("an expression", remedy)
 
     # ── after an operand ──
@@ -275,7 +279,7 @@ class Expressions:
     def _check_edition(self, operator: str) -> None:
         tokens = self._tokens
         if operator == "in" and not tokens.is_final:
-            message = "the operator 'in' belongs to the final edition"
+            message = "the operator 'in' requires the final edition"
             raise Fault(Diagnostic("NNEF0213", message, tokens.here(), "compare the items one by one with '=='"))
 
     def _push_binary(self, kind: _ConstructKind, strength: int) -> _Next:
@@ -405,7 +409,7 @@ class Expressions:
             _ConstructKind.IF: "'else'",
         }.get(top.kind, "']'")
         line = tokens.findings.source.position(top.start)[0]
-        remedy = f"to go on with the expression that begins in line {line}"
+        remedy = f"to continue the expression that begins in line {line}"
         if tokens.lexeme == "for" and top.kind is _ConstructKind.ARRAY:
             remedy = "a comprehension is written [for i in items yield i]"
         return tokens.fault(expected, remedy)

@@ -59,14 +59,24 @@ class Files:
         graph = self.graph
         if not graph.inputs or not graph.outputs:
             what = "inputs" if not graph.inputs else "outputs"
-            self.error("NNEF0760", f"the graph has no {what}", graph.origin, "a graph of NNEF has one or more of each")
+            self.error(
+                "NNEF0760",
+                f"NNEF requires at least one {what} in a graph",
+                graph.origin,
+                "choose outputs that depend on inputs, or another format",
+            )
 
     def complete(self, text: str, quantization: str | None) -> dict[str, Payload]:
         """All files; raises `DiagnosticError` where something is wrong."""
         is_text = self._path.suffix == ".nnef" and not self.data
         if self._absent and not is_text:
-            message = f"no data for {len(self._absent)} variables, for example '{self._absent[0]}'"
-            self.error("NNEF0769", message, None, "read the model with its numbers; a text alone ends in .nnef")
+            message = f"the data of {len(self._absent)} variables is missing, for example '{self._absent[0]}'"
+            self.error(
+                "NNEF0769",
+                message,
+                None,
+                "load the model with its weights, or write the graph without weights to a .nnef file",
+            )
         if self.found:
             raise DiagnosticError(*self.found)
         files = {GRAPH: _payload(text), **self.data}

@@ -69,18 +69,18 @@ def _double(graph: Graph) -> list[Diagnostic]:
     if not wide:
         return []
     first = wide[0]
-    message = f"{first.name} is float64, which the standard's readers compute in single precision"
+    message = f"{first.name} is float64, but standard NNEF readers compute in float32"
     return [Diagnostic("NNEF0776", message, first.origin, "cast it to float32", Severity.NOTE)]
 
 
 def _note(reasons: Sequence[Diagnostic], *, is_standard: bool) -> Diagnostic:
     first = reasons[0]
-    more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    more = f"; and {len(reasons) - 1} further reasons" if len(reasons) > 1 else ""
     why = (
-        "no text means the same to the standard's readers and tract"
+        "no document has one meaning for standard NNEF readers and tract"
         if is_standard
-        else "the standard has no text for it"
+        else "standard NNEF cannot express the graph"
     )
-    remedy = "writes the standard's text, which tract does not run" if is_standard else "says what would help"
-    message = f"written in tract's flavour: {why} ({first.message}{more})"
+    remedy = "writes standard NNEF, which tract does not run" if is_standard else "reports the reasons"
+    message = f"the file is written in the flavour 'tract': {why} ({first.message}{more})"
     return Diagnostic("NNEF0776", message, first.span, f"--flavour khronos {remedy}", Severity.NOTE)

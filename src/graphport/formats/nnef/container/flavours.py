@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def check(flavour: str | None) -> None:
     """Refuse a flavour that there is not (NNEF0773)."""
     if flavour not in (None, "both", "khronos", "tract"):
-        message = f"there is no flavour {flavour!r} of NNEF"
-        raise DiagnosticError(Diagnostic("NNEF0773", message, None, "khronos, tract or both"))
+        message = f"unknown NNEF flavour {flavour!r}"
+        raise DiagnosticError(Diagnostic("NNEF0773", message, None, "choose khronos, tract or both"))
 
 
 def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[Diagnostic]) -> tuple[Graph, bool]:

@@ -31,7 +31,7 @@ def operand_groups(node: Node, formals: Sequence[Formal]) -> list[Group]:
         stop = len(operands) - behind
         operands[arrays[0] : stop] = [operands[arrays[0] : stop]]
     if len(operands) > len(formals):
-        raise Unspellable(f"{len(operands)} tensors are given, {len(formals)} are taken")
+        raise Unspellable(f"{len(operands)} tensors are passed, expected {len(formals)}")
     return operands + [None] * (len(formals) - len(operands))
 
 

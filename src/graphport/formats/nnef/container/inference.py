@@ -166,11 +166,11 @@ class Inference:
         later = scope.assigned(node.text)
         if later is not None:
             line = self._findings.source.position(later.start)[0]
-            message = f"'{node.text}' is used before it is assigned"
-            remedy = f"assignments run in order; it is assigned in line {line}"
+            message = f"use of '{node.text}' before its assignment"
+            remedy = f"move the assignment in line {line} before this use"
             self._findings.error("NNEF0302", message, node, remedy)
         else:
-            message = f"'{node.text}' is not defined"
+            message = f"undefined name '{node.text}'"
             remedy = None if self._findings.is_full else _suggest_name(node.text, scope)
             self._findings.error("NNEF0303", message, node, remedy)
         scope.types[node.text] = UNKNOWN
@@ -225,15 +225,17 @@ class Inference:
             return self._bounded(array_of(item_type), node)
         first = next(i for i in range(1, len(kinds)) if _common_of(kinds[: i + 1]) is None)
         others = self._type_name(_common_of(kinds[:first]) or UNKNOWN)
-        message = f"an item has type {self._type_name(kinds[first])} in an array of {others}"
-        self._findings.error("NNEF0403", message, node.items[first], "items of an array have one type")
+        message = f"an array mixes types: an item is {self._type_name(kinds[first])}, expected {others}"
+        self._findings.error("NNEF0403", message, node.items[first], "use items of one type")
         return UNKNOWN
 
     def _bounded(self, found: Type, node: Expression) -> Type:
         if _depth(found) <= self._limits.type_nesting:
             return found
         message = f"values are nested deeper than {self._limits.type_nesting} levels"
-        self._findings.error("NNEF0415", message, node, "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more")
+        self._findings.error(
+            "NNEF0415", message, node, "set GRAPHPORT_LIMITS=nnef.type_nesting=N to raise the limit to N"
+        )
         return UNKNOWN
 
     def _call(self, node: Call, scope: Scope, *, is_operand: bool) -> Steps[Type]:
@@ -241,10 +243,10 @@ class Inference:
         for argument in node.arguments:
             types += [(yield self._of(argument.value, scope))]
         if node.name == "external" and is_operand and scope.is_graph:
-            self._findings.error("NNEF0308", "the result of 'external' is no graph parameter", node, NO_INPUT)
+            self._findings.error("NNEF0308", "the result of 'external' is not a graph parameter", node, NO_INPUT)
         result = self._calls.called(node, types, scope)
         if is_operand and self._is_final and isinstance(result, TupleOf):
-            message = f"'{node.name}' has {len(result.items)} results, but one value is expected"
+            message = f"'{node.name}' has {len(result.items)} results, expected one"
             self._findings.error("NNEF0413", message, called_name(node), f"assign them first: a, b = {node.name}(…)")
             return UNKNOWN
         return result
@@ -270,8 +272,8 @@ class Inference:
         else:
             is_right, wanted, result = isinstance(operand, Primitive), "a value of primitive type", PRIMITIVES[name]
         if operand is not UNKNOWN and not is_right:
-            message = f"'{node.name}' takes {wanted}, not {self._type_name(operand)}"
-            remedy = f"write cast<{name}>(…) for tensors" if isinstance(operand, TensorOf) and self._is_final else None
+            message = f"'{node.name}' requires {wanted}, got {self._type_name(operand)}"
+            remedy = f"use cast<{name}>(…) for tensors" if isinstance(operand, TensorOf) and self._is_final else None
             self._findings.error("NNEF0409", message, node.operand, remedy)
         return result
 
@@ -285,7 +287,7 @@ class Inference:
         is_right = operand in (LOGICAL, GENERIC) if node.operator == "!" else operand in _NUMBERS
         if not is_right:
             wanted = "a logical value" if node.operator == "!" else "a number"
-            message = f"'{node.operator}' takes {wanted}, not {self._type_name(operand)}"
+            message = f"'{node.operator}' requires {wanted}, got {self._type_name(operand)}"
             self._findings.error("NNEF0405", message, node.operand)
             return UNKNOWN
         return operand
@@ -307,10 +309,10 @@ class Inference:
 
     def _contained(self, node: Binary, left: Type, right: Type) -> Type:
         if not isinstance(right, ArrayOf):
-            message = f"'in' looks for an item in an array, not in {self._type_name(right)}"
+            message = f"'in' requires an array, got {self._type_name(right)}"
             self._findings.error("NNEF0414", message, node.right)
         elif holds_tensors(left) or holds_tensors(right):
-            self._findings.error("NNEF0414", "'in' compares values known at compile time, not tensors", node)
+            self._findings.error("NNEF0414", "'in' requires compile-time values, not tensors", node)
         elif right.item is not None and common(left, right.item) is None:
             message = f"an array of {self._type_name(right.item)} cannot contain {self._type_name(left)}"
             self._findings.error("NNEF0414", message, node)
@@ -336,15 +338,15 @@ class Inference:
         return self._bad_operands(node, left, right)
 
     def _bad_operands(self, node: Binary, left: Type, right: Type) -> Type:
-        message = f"'{node.operator}' does not go with {self._type_name(left)} and {self._type_name(right)}"
+        message = f"'{node.operator}' does not accept {self._type_name(left)} and {self._type_name(right)}"
         integer = self._type_name(INTEGER)
         remedy = None
         if {left, right} == {INTEGER, SCALAR}:
-            remedy = f"{integer} and scalar do not mix: write 2.0, or scalar(…)"
+            remedy = f"convert {integer} to scalar: write 2.0, or scalar(…)"
         elif node.operator == "+" and ArrayOf in (type(left), type(right)):
-            remedy = "arrays are joined with arrays: [a] + [b]"
+            remedy = "concatenate arrays: [a] + [b]"
         elif STRING in (left, right) and node.operator == "+":
-            remedy = "string(…) makes a string of a value"
+            remedy = "convert the value to a string: string(…)"
         self._findings.error("NNEF0405", message, node, remedy)
         return LOGICAL if node.operator in _ORDER or node.operator in _EQUALITY else UNKNOWN
 
@@ -365,13 +367,13 @@ class Inference:
         yes = yield self._of(node.yes, scope, is_operand=is_operand)
         no = yield self._of(node.no, scope, is_operand=is_operand)
         if not castable(condition, LOGICAL):
-            message = f"the condition after 'if' is logical, not {self._type_name(condition)}"
-            remedy = "a tensor chooses with select(condition, a, b)" if isinstance(condition, TensorOf) else None
+            message = f"the condition of 'if' must be logical, got {self._type_name(condition)}"
+            remedy = "use select(condition, a, b) for a tensor condition" if isinstance(condition, TensorOf) else None
             self._findings.error("NNEF0408", message, node.condition, remedy)
         found = common(yes, no)
         if found is None:
-            message = f"the branches are {self._type_name(yes)} and {self._type_name(no)}"
-            self._findings.error("NNEF0404", message, node, "one of the two must cast to the other")
+            message = f"the branches differ in type: {self._type_name(yes)} and {self._type_name(no)}"
+            self._findings.error("NNEF0404", message, node, "convert one branch to the type of the other")
             return UNKNOWN
         return found
 
@@ -381,7 +383,7 @@ class Inference:
         if isinstance(target, TupleOf):
             return self._tuple_item(node, target)
         if not castable(index, INTEGER):
-            message = f"a subscript is {self._type_name(INTEGER)}, not {self._type_name(index)}"
+            message = f"a subscript must be {self._type_name(INTEGER)}, got {self._type_name(index)}"
             self._findings.error("NNEF0406", message, node.index)
         if isinstance(target, ArrayOf):
             return target.item or UNKNOWN
@@ -391,21 +393,21 @@ class Inference:
         literal = node.index
         if not isinstance(literal, Number) or not literal.is_integer:
             message = "the subscript of a tuple is not an integer literal"
-            remedy = "its items have types of their own, so the choice is made in the text"
+            remedy = "write an integer literal: items of a tuple differ in type"
             self._findings.error("NNEF0407", message, literal, remedy)
             return UNKNOWN
         index = int(literal.text)
         if index >= len(target.items):
-            message = f"there is no item {index} in a tuple of {len(target.items)}"
-            self._findings.error("NNEF0407", message, literal, f"items are counted from 0 to {len(target.items) - 1}")
+            message = f"index {index} is out of range for a tuple of {len(target.items)} items"
+            self._findings.error("NNEF0407", message, literal, f"use an index from 0 to {len(target.items) - 1}")
             return UNKNOWN
         return target.items[index]
 
     def _string_part(self, node: Subscript | Range, target: Type) -> Type:
         if target in (STRING, UNKNOWN):
             return target
-        message = f"subscripts apply to arrays, tuples and strings, not to {self._type_name(target)}"
-        remedy = "a part of a tensor is slice(…)" if isinstance(target, TensorOf) else None
+        message = f"a subscript requires an array, tuple or string, got {self._type_name(target)}"
+        remedy = "use slice(…) for tensors" if isinstance(target, TensorOf) else None
         self._findings.error("NNEF0406", message, node.target, remedy)
         return UNKNOWN
 
@@ -414,10 +416,10 @@ class Inference:
         for end in (node.begin, node.end):
             kind = INTEGER if end is None else (yield self._of(end, scope))
             if end is not None and not castable(kind, INTEGER):
-                message = f"an end of a range is {self._type_name(INTEGER)}, not {self._type_name(kind)}"
+                message = f"a range bound must be {self._type_name(INTEGER)}, got {self._type_name(kind)}"
                 self._findings.error("NNEF0406", message, end)
         if isinstance(target, TupleOf):
-            self._findings.error("NNEF0407", "a tuple has no ranges", node, "take its items one by one: t[0], t[1]")
+            self._findings.error("NNEF0407", "a tuple does not support ranges", node, "select single items: t[0], t[1]")
             return UNKNOWN
         return target if isinstance(target, ArrayOf) else self._string_part(node, target)
 
@@ -427,22 +429,22 @@ class Inference:
         for loop in node.loops:
             source = yield self._of(loop.source, scope)
             if not isinstance(source, ArrayOf) and source is not UNKNOWN:
-                message = f"a comprehension iterates over an array, not over {self._type_name(source)}"
-                remedy = "range_of(s) counts its characters" if source is STRING else None
+                message = f"a comprehension must iterate over an array, got {self._type_name(source)}"
+                remedy = "use range_of(s) to iterate over the characters of a string" if source is STRING else None
                 self._findings.error("NNEF0412", message, loop.source, remedy)
             kinds.append((source.item or UNKNOWN) if isinstance(source, ArrayOf) else UNKNOWN)
         seen: set[str] = set()
         for loop, kind in zip(node.loops, kinds, strict=True):
             if loop.name.text in seen:
-                message = f"'{loop.name.text}' iterates over two arrays"
-                self._findings.error("NNEF0304", message, loop.name, "each iterator has a name of its own")
+                message = f"duplicate iterator '{loop.name.text}'"
+                self._findings.error("NNEF0304", message, loop.name, "rename one iterator")
             seen.add(loop.name.text)
             hidden.append((loop.name.text, scope.types.get(loop.name.text)))
             scope.types[loop.name.text] = kind
         if node.condition is not None:
             condition = yield self._of(node.condition, scope)
             if not castable(condition, LOGICAL):
-                message = f"the condition of a comprehension is logical, not {self._type_name(condition)}"
+                message = f"the condition of a comprehension must be logical, got {self._type_name(condition)}"
                 self._findings.error("NNEF0408", message, node.condition)
         body = yield self._of(node.body, scope)
         for name, kind in reversed(hidden):
@@ -485,5 +487,5 @@ def _depth(of: Type) -> int:
 def _suggest_name(name: str, scope: Scope) -> str | None:
     """Suggest a defined name for the undefined `name`."""
     if name.lower() in ("true", "false"):
-        return f"the literal is written '{name.lower()}'"
+        return f"write the literal '{name.lower()}'"
     return suggestion(name, scope.types)

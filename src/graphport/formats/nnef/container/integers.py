@@ -43,8 +43,11 @@ def cast_integers(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
                 node.set_input(place, _cast_to_scalar(result, node, operand, reals))
         if any(_is_integer(value) for value in _real_results(node)):
             _cast_back(result, node)
-            message = f"'{node.op}' of integers is computed with scalars, which most readers store as float32"
-            remedy = f"they are exact up to {_EXACT}; the flavour 'tract' has integers"
+            message = f"'{node.op}' of integers is written with scalars, which most readers store as float32"
+            remedy = (
+                f"check that values are at most {_EXACT}, the largest exact "
+                "integer, or use the flavour 'tract', which has integers"
+            )
             found.setdefault(node.word, Diagnostic("NNEF0775", message, node.origin, remedy, Severity.WARNING))
     return result, list(found.values())
 

@@ -169,8 +169,8 @@ class Converted(Storage):
     def _converted(self, array: Array) -> Array:
         is_narrowed = array.dtype == np.uint64 and self.dtype is DType.INT64
         if is_narrowed and array.max(initial=0) > np.iinfo(np.int64).max:
-            message = f"{array.max()} does not fit in a signed integer of 64 bits"
-            raise DiagnosticError(Diagnostic("NNEF0714", message, self.span, "integers of NNEF are signed"))
+            message = f"{array.max()} exceeds the int64 range"
+            raise DiagnosticError(Diagnostic("NNEF0714", message, self.span, "use signed integers: NNEF has no uint64"))
         with np.errstate(over="ignore"):
             return array.astype(self.dtype.numpy)
 
@@ -190,11 +190,11 @@ class Fill(Storage):
 
     def numpy(self) -> Array:
         if self.nbytes > _FARTHEST:
-            reserve_expanded(self.count, "times the same number")
+            reserve_expanded(self.count, "times the same value")
         return np.broadcast_to(self.number, self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
-        reserve_expanded(self.count, "times the same number")
+        reserve_expanded(self.count, "times the same value")
         size = self.number.itemsize
         most = max(limit // size, 1)
         piece = np.full(min(most, self.count), self.number).view(np.uint8).data

@@ -136,20 +136,22 @@ def fault_of_number(text: str, span: Span, *, negative: bool = False) -> Diagnos
             "NNEF0102",
             f"{_shown(text)} is neither a number nor an identifier",
             span,
-            help="a number is digits, then perhaps '.' and digits, then perhaps 'e' and digits; "
+            help="write a number as digits, optionally '.' and digits, optionally 'e' and digits; "
             "an identifier begins with a letter or '_'",
         )
     if not text.isdigit():
         if math.isinf(float(text)):
-            return Diagnostic("NNEF0106", f"{_shown(text)} is larger than any double", span, help="at most 1.797e308")
+            return Diagnostic(
+                "NNEF0106", f"{_shown(text)} exceeds the float64 range", span, help="use a value of at most 1.797e308"
+            )
         return None
     digits = text.lstrip("0")
     if len(digits) > 19 or int(digits or "0") > LARGEST_INTEGER + negative:
         return Diagnostic(
             "NNEF0103",
-            f"{_shown(text)} does not fit in {INTEGER_BITS} bits",
+            f"integer {_shown(text)} does not fit in {INTEGER_BITS} bits",
             span,
-            help=f"integers lie between -{LARGEST_INTEGER + 1} and {LARGEST_INTEGER}; a real number needs a '.'",
+            help=f"use an integer from -{LARGEST_INTEGER + 1} to {LARGEST_INTEGER}, or write a '.' for a scalar",
         )
     return None
 
@@ -160,25 +162,25 @@ def faults_of_string(text: str, start: int, source: Source) -> Iterator[Diagnost
     if len(text) == 1 or text[-1] != text[0] or not _ESCAPE.sub("", text[1:]).endswith(text[0]):
         yield Diagnostic(
             "NNEF0104",
-            f"the string {_shown(text)} does not end on its line",
+            f"unterminated string {_shown(text)}",
             span,
-            help=f"close it with the quote it begins with: {text[0]}",
+            help=f"close it with {text[0]} on the same line",
         )
         return
     if bad := _UNPRINTABLE.search(text):
         yield Diagnostic(
             "NNEF0105",
-            f"character U+{ord(bad[0]):04X} in a string",
+            f"unsupported character U+{ord(bad[0]):04X} in a string",
             Span(source, start + bad.start(), start + bad.end()),
-            help="strings hold printable ASCII characters only",
+            help="use printable ASCII characters",
         )
     for escape in _ESCAPE.finditer(text, 1):
         if escape[1] not in (text[0], "\\"):
             yield Diagnostic(
                 "NNEF0107",
-                f"'{escape[0]}' is not an escape sequence and is read as two characters",
+                f"unknown escape sequence '{escape[0]}' is read as two characters",
                 Span(source, start + escape.start(), start + escape.end()),
-                help=f"write '\\\\' for a backslash; only it and {text[0]} are escaped",
+                help=f"write '\\\\' for a backslash; only a backslash and {text[0]} can be escaped",
                 severity=Severity.WARNING,
             )
 
@@ -186,14 +188,14 @@ def faults_of_string(text: str, start: int, source: Source) -> Iterator[Diagnost
 def fault_of_symbol(text: str, span: Span) -> Diagnostic:
     """Report a character that begins no token."""
     remedy = {
-        ".": "a number begins with a digit: 0.5",
-        "&": "'and' is written '&&'",
-        "|": "'or' is written '||'",
-        "%": "there is no remainder operator",
-        "@": "names hold letters, digits and '_'",
+        ".": "write a digit before the '.': 0.5",
+        "&": "write '&&'",
+        "|": "write '||'",
+        "%": "NNEF has no remainder operator",
+        "@": "use letters, digits and '_' in names",
     }
     named = f"'{text}'" if text.isascii() and text.isprintable() else f"U+{ord(text):04X}"
-    return Diagnostic("NNEF0101", f"character {named} does not begin a token", span, help=remedy.get(text))
+    return Diagnostic("NNEF0101", f"unexpected character {named}", span, help=remedy.get(text))
 
 
 def _shown(text: str) -> str:

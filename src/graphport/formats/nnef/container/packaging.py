@@ -91,8 +91,8 @@ class Container(ABC):
         """
         region = self.find(GRAPH)
         if region is None:
-            message = f"there is no {GRAPH} in it"
-            raise _fault("NNEF0732", message, self.name, f"a model is a folder or archive with {GRAPH} at its top")
+            message = f"missing {GRAPH}"
+            raise _fault("NNEF0732", message, self.name, f"pass a folder or archive with {GRAPH} at its top level")
         return self._text(region)
 
     def quantization(self) -> Source | None:
@@ -108,8 +108,10 @@ class Container(ABC):
         """
         fault = fault_of_name(label)
         if fault is not None:
-            message = f"the label '{label}' {fault}"
-            raise _fault("NNEF0740", message, self.name, "labels name files in the model's folder, like 'conv1/filter'")
+            message = f"invalid label: '{label}' {fault}"
+            raise _fault(
+                "NNEF0740", message, self.name, "use a path inside the model's folder, for example 'conv1/filter'"
+            )
         return self.find(label + DATA)
 
     def _text(self, region: Region) -> Source:
@@ -118,16 +120,16 @@ class Container(ABC):
 
     def _check_length(self, size: int, name: str) -> None:
         if size > self.limits.text:
-            message = f"{size} bytes of text are more than {self.limits.text}"
-            raise _fault("NNEF0733", message, name, "GRAPHPORT_LIMITS=nnef.text=N allows more")
+            message = f"the document has {size} bytes, the limit is {self.limits.text}"
+            raise _fault("NNEF0733", message, name, "set GRAPHPORT_LIMITS=nnef.text=N to raise the limit to N")
 
     def _decoded(self, content: bytes, name: str) -> Source:
         try:
             return Source(name, content.decode("utf-8"))
         except UnicodeDecodeError as error:
             span = Span(Source(name), place=f"byte {error.start}")
-            message = f"byte 0x{content[error.start]:02x} is not UTF-8; invalid bytes are replaced"
-            remedy = "NNEF texts are ASCII; save the file in UTF-8"
+            message = f"byte 0x{content[error.start]:02x} is not valid UTF-8; the reader replaces invalid bytes"
+            remedy = "save the file as ASCII or UTF-8"
             self.findings.append(Diagnostic("NNEF0734", message, span, remedy, Severity.WARNING))
             return Source(name, content.decode("utf-8", "replace"))
 
@@ -142,7 +144,7 @@ class Folder(Container):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _fault("NNEF0731", f"it cannot be read: {error.strerror or error}", shown) from error
+            raise _fault("NNEF0731", f"the file cannot be read: {error.strerror or error}", shown) from error
 
     def _located(self, parts: list[str]) -> str:
         """Resolve the path of a file; every link must stay in the folder."""
@@ -155,15 +157,15 @@ class Folder(Container):
                 place = self._followed(place)
                 status = os.stat(place)  # noqa: PTH116
         if status is None or not stat.S_ISREG(status.st_mode):
-            raise _fault("NNEF0742", "this is no ordinary file", place, "put the file itself here")
+            raise _fault("NNEF0742", "not a regular file", place, "replace it by a regular file")
         return place
 
     def _followed(self, place: str) -> str:
         target = os.path.realpath(place)
         if Path(os.path.realpath(self.path)) in Path(target).parents:
             return target
-        message = f"the link leads to {target}, outside of the model's folder"
-        raise _fault("NNEF0741", message, place, "put the file itself into the folder")
+        message = f"symbolic link to {target}, outside of the model's folder"
+        raise _fault("NNEF0741", message, place, "replace the link by a copy of the file")
 
 
 class Tar(Container):
@@ -190,9 +192,9 @@ class Tar(Container):
         if len(tops) != 1:
             return ""
         folder = tops[0][: -len(GRAPH)]
-        message = f"{GRAPH} is in the folder {folder} of the archive, not at its top"
+        message = f"{GRAPH} is in the folder {folder} of the archive, not at the top level"
         span = Span(Source(self.name))
-        remedy = "other readers do not find it; make the archive inside of the folder"
+        remedy = "create the archive inside of the folder: other readers expect {GRAPH} at the top level"
         self.findings.append(Diagnostic("NNEF0739", message, span, remedy, Severity.WARNING))
         return folder
 
@@ -254,7 +256,7 @@ def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
         is_whole = len(head) == status.st_size < _SHORT
         return Text(path, limits, head if is_whole else None)
     except OSError as error:
-        raise _fault("NNEF0731", f"it cannot be read: {error.strerror or error}", str(path)) from error
+        raise _fault("NNEF0731", f"the file cannot be read: {error.strerror or error}", str(path)) from error
 
 
 def _status(path: Path) -> os.stat_result:
@@ -264,9 +266,9 @@ def _status(path: Path) -> os.stat_result:
     except (OSError, ValueError):
         if path.exists():
             raise
-        raise _fault("NNEF0730", "there is no such file or folder", str(path)) from None
+        raise _fault("NNEF0730", "file or folder not found", str(path)) from None
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        raise _fault("NNEF0730", "this is no ordinary file", str(path))
+        raise _fault("NNEF0730", "not a regular file", str(path))
     return status
 
 
@@ -289,12 +291,20 @@ def _unpacked(path: Path, limits: FileLimits) -> UnpackedFile:
             while piece := source.read(CHUNK):
                 size += len(piece)
                 if size > most:
-                    message = f"the archive is larger than {most} bytes when it is unpacked"
-                    remedy = "unpack it yourself, or allow more: GRAPHPORT_LIMITS=nnef.unpacked=N,nnef.ratio=N"
+                    message = f"the archive unpacks to more than {most} bytes"
+                    remedy = (
+                        "unpack it and pass the folder, or raise the limit: "
+                        "GRAPHPORT_LIMITS=nnef.unpacked=N,nnef.ratio=N"
+                    )
                     raise _fault("NNEF0736", message, str(path), remedy)
                 target.write(piece)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise _fault("NNEF0735", f"it cannot be unpacked: {error}", str(path), "the file is damaged") from error
+            raise _fault(
+                "NNEF0735",
+                f"the archive cannot be unpacked: {error}",
+                str(path),
+                "create the archive again: it is corrupt",
+            ) from error
         target.flush()
         return UnpackedFile(path, target.fileno(), size)
 
@@ -328,7 +338,7 @@ def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
         else:
             _write_folder(model_folder(path), ordered)
     except OSError as error:
-        raise _fault("NNEF0743", f"it cannot be written: {error.strerror or error}", str(path)) from error
+        raise _fault("NNEF0743", f"the file cannot be written: {error.strerror or error}", str(path)) from error
 
 
 def model_folder(path: Path) -> Path:
@@ -351,15 +361,15 @@ def refuse_path(path: Path, written: Path) -> None:
 def _refuse_foreign(path: Path) -> None:
     foreign = _foreign(path)
     if foreign is not None:
-        message = f"the folder holds other files than a model's: {foreign}"
-        raise _fault("NNEF0744", message, str(path), "choose a new folder, or an archive: a name in .nnef.tgz")
+        message = f"the folder contains files that do not belong to a model: {foreign}"
+        raise _fault("NNEF0744", message, str(path), "choose a new folder, or an archive with the extension .nnef.tgz")
 
 
 def _refuse_quantization(path: Path, *, is_written: bool) -> None:
     existing = path.with_suffix(QUANTIZATION_SUFFIX)
     if not is_written and existing.exists():
-        message = f"the existing {existing.name} would be read as the quantization of the new file"
-        raise _fault("NNEF0745", message, str(path), "remove it, or choose another name")
+        message = f"the existing {existing.name} would be read as the quantization file of the new model"
+        raise _fault("NNEF0745", message, str(path), "remove it, or choose another file name")
 
 
 def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
@@ -418,7 +428,7 @@ def _foreign(path: Path) -> str | None:
     if not path.exists():
         return None
     if not path.is_dir():
-        raise FileExistsError(17, "a file of this name is there, and the model has several files", str(path))
+        raise FileExistsError(17, "a file of this name exists, but the model needs a folder", str(path))
     for place, _, names in os.walk(path):
         for name in sorted(names):
             if not _OWN.fullmatch(name):

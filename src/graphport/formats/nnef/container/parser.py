@@ -97,7 +97,10 @@ class _Parser:
             self._recover(self._definition)
         if not self._has_graph:
             self._error(
-                "NNEF0205", "the document has no graph", tokens.here(), "graph name( inputs ) -> ( outputs ) { … }"
+                "NNEF0205",
+                "the document has no graph",
+                tokens.here(),
+                "add 'graph name( inputs ) -> ( outputs ) { … }'",
             )
         document = Document(
             tokens.edition,
@@ -151,17 +154,17 @@ class _Parser:
         start = tokens.start
         if tokens.lexeme != "version":
             example = "version 1.0;" if tokens.is_final else "version 1.0"
-            message = "the document does not begin with its version"
-            raise Fault(Diagnostic("NNEF0204", message, tokens.here(), f"write '{example}' first"))
+            message = "missing version at the beginning of the document"
+            raise Fault(Diagnostic("NNEF0204", message, tokens.here(), f"write '{example}' in the first line"))
         tokens.advance()
         if not "0" <= tokens.lexeme[:1] <= "9":
-            raise tokens.fault("the version's number", "the only version is 1.0")
+            raise tokens.fault("the version's number", "write version 1.0")
         if tokens.examine():
             raise Fault(None)
         version = Version(tokens.lexeme, start)
         if not re.fullmatch(r"0*1\.0+", version.text):
-            message = f"version {version.text} is not known"
-            self._error("NNEF0204", message, tokens.here(), "the only version is 1.0, for all its minor revisions")
+            message = f"unsupported version {version.text}"
+            self._error("NNEF0204", message, tokens.here(), "write 1.0, the only version, also for revisions 1.0.x")
         tokens.advance()
         self._end_version()
         version.stop = tokens.last
@@ -172,8 +175,8 @@ class _Parser:
         if tokens.is_final:
             self._end_statement("the version")
         elif tokens.lexeme == ";":
-            message = "the provisional edition has no semicolon after the version"
-            self._error("NNEF0213", message, tokens.here(), "leave it out, or read the document as edition 'final'")
+            message = "semicolon after the version, which the provisional edition does not allow"
+            self._error("NNEF0213", message, tokens.here(), "remove it, or read the document as edition 'final'")
             tokens.advance()
 
     def _passes_slashes(self) -> bool:
@@ -186,9 +189,9 @@ class _Parser:
         self._findings.add(
             Diagnostic(
                 "NNEF0201",
-                f"'{tokens.text[start : start + 2]}' does not begin a comment",
+                f"unsupported comment syntax '{tokens.text[start : start + 2]}'",
                 span,
-                "comments begin with '#'",
+                "begin comments with '#'",
             )
         )
         end = tokens.text.find("\n", start)
@@ -207,24 +210,24 @@ class _Parser:
             case "graph":
                 self._graph_definition()
             case _ if self._has_graph:
-                self._after_graph("nothing may follow the graph")
+                self._after_graph("remove the text after the graph")
                 raise Fault(None)
             case _:
                 raise tokens.fault("'fragment' or 'graph'")
 
     def _after_graph(self, message: str) -> None:
         if self._has_graph and not self._tokens.examine():
-            self._error("NNEF0205", message, self._tokens.here(), "the graph is the last part of a document")
+            self._error("NNEF0205", message, self._tokens.here(), "move the graph to the end of the document")
 
     def _extension(self) -> None:
         tokens = self._tokens
         start = tokens.start
         if not tokens.is_final:
-            message = "extension directives belong to the final edition"
+            message = "extension directives require the final edition"
             self._error("NNEF0213", message, tokens.here(), "read the document as edition 'final'")
         elif self._fragments or self._unread or self._has_graph:
-            message = "an extension directive follows a definition"
-            self._error("NNEF0212", message, tokens.here(), "move it up, below the version")
+            message = "an extension directive after a definition"
+            self._error("NNEF0212", message, tokens.here(), "move it directly after the version")
         tokens.advance()
         named = [tokens.name("an extension's name")]
         is_spaced = False
@@ -237,7 +240,7 @@ class _Parser:
     def _fragment(self) -> None:
         tokens = self._tokens
         start = tokens.start
-        self._after_graph("a fragment stands after the graph")
+        self._after_graph("a fragment after the graph")
         tokens.advance()
         name: Name | None = None
         try:
@@ -261,7 +264,7 @@ class _Parser:
         if tokens.lexeme != ";":
             raise tokens.fault("'{' or ';'" if tokens.is_final else "'{'")
         if not tokens.is_final:
-            message = "a fragment has a body in the provisional edition"
+            message = "a fragment without a body, which the provisional edition requires"
             self._error("NNEF0213", message, tokens.here(), "add { … }, or read the document as edition 'final'")
         tokens.advance()
         return None
@@ -293,8 +296,8 @@ class _Parser:
         tokens = self._tokens
         tokens.expect("(")
         if tokens.lexeme == ")":
-            message = f"there is no {what}"
-            raise Fault(Diagnostic("NNEF0206", message, tokens.here(), f"at least one {what} is needed"))
+            message = f"missing {what}"
+            raise Fault(Diagnostic("NNEF0206", message, tokens.here(), f"write at least one {what}"))
         items = [read()]
         while tokens.accept(","):
             items.append(read())
@@ -305,7 +308,7 @@ class _Parser:
         tokens = self._tokens
         start = tokens.start
         name = tokens.name("a parameter's name")
-        tokens.expect(":", "':' and the parameter's type", "parameters of a fragment are typed")
+        tokens.expect(":", "':' and the parameter's type", "declare the type of the parameter")
         declared = read_type(tokens)
         default = self._default() if tokens.accept("=") else None
         return Parameter(name, declared, default, start, tokens.last)
@@ -314,13 +317,13 @@ class _Parser:
         tokens = self._tokens
         start = tokens.start
         name = tokens.name("a result's name")
-        tokens.expect(":", "':' and the result's type", "results of a fragment are typed")
+        tokens.expect(":", "':' and the result's type", "declare the type of the result")
         return Result(name, read_type(tokens), start, tokens.last)
 
     def _graph_definition(self) -> None:
         tokens = self._tokens
         start = tokens.start
-        self._after_graph("there is a second graph")
+        self._after_graph("a second graph in the document")
         tokens.advance()
         try:
             name = tokens.name("the graph's name")
@@ -380,12 +383,12 @@ class _Parser:
             if self._passes_slashes():
                 continue
             if not tokens.lexeme or self._at_definition():
-                fault = tokens.fault("'}'", f"the body that begins in line {opened.line} is not closed")
+                fault = tokens.fault("'}'", f"unclosed body that begins in line {opened.line}")
                 self._note(fault)
                 break
             body.append(self._assignment())
         if not body:
-            self._error("NNEF0206", "the body is empty", opened, "at least one assignment is needed")
+            self._error("NNEF0206", "the body is empty", opened, "write at least one assignment")
         return tuple(body)
 
     def _assignment(self) -> Assignment:
@@ -395,7 +398,7 @@ class _Parser:
         target: Expression | None = None
         try:
             target = self._target()
-            tokens.expect("=", help="a statement is written 'result = operation(…)'")
+            tokens.expect("=", help="write 'result = operation(…)'")
             value = self._value()
             self._end_statement("a statement")
         except Fault as fault:
@@ -412,8 +415,8 @@ class _Parser:
         group = self._expressions.take_group()
         if group is not None:
             span = Span(self._findings.source, *group)
-            message = "parentheses on the left side hold two names or more"
-            raise Fault(Diagnostic("NNEF0208", message, span, "leave them out around a single one"))
+            message = "parentheses around a single name on the left side"
+            raise Fault(Diagnostic("NNEF0208", message, span, "remove the parentheses"))
         if culprit := _first_not_target(target):
             if isinstance(culprit, Logical):
                 keyword = "true" if culprit.value else "false"
@@ -427,9 +430,9 @@ class _Parser:
             raise Fault(
                 Diagnostic(
                     "NNEF0208",
-                    "the left side of an assignment holds names only",
+                    "the left side of an assignment is not a name",
                     span,
-                    "names, arrays [a, b] and tuples (a, b) of names",
+                    "write a name, an array [a, b] or a tuple (a, b) of names",
                 )
             )
         return target
@@ -456,7 +459,7 @@ class _Parser:
             return
         if not (tokens.begins_line() or tokens.lexeme in ("}", "")):
             raise tokens.fault("';'")
-        message = f"a semicolon is missing after {what}"
+        message = f"missing ';' after {what}"
         self._error("NNEF0203", message, Span(self._findings.source, tokens.last - 1, tokens.last), "add ';' here")
 
     def _guessed_target(self, start: int) -> Expression:

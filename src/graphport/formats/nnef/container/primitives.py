@@ -64,7 +64,7 @@ class Primitives:
         """
         page = None if node.dialect else registry.pages().get(node.word)
         if page is None or page.domain:
-            raise Unspellable("it is no standard operator of ONNX")
+            raise Unspellable("it is not an operator of the ONNX standard")
         parameters = list(_parameters(node, page))
         attributes = {_name(name): (_type(name, value), value) for name, value in node.attributes.items()}
         formals = [f"{each.name}: {each.type}" for each in parameters]
@@ -97,7 +97,7 @@ def _name(name: str) -> str:
 def _data(value: Value) -> str:
     found = data_of(value.fact.dtype) if isinstance(value.fact, TensorFact) else None
     if found is None:
-        raise Unspellable(f"'{value.name}' is no tensor of reals, integers or logical values")
+        raise Unspellable(f"'{value.name}' is not a tensor of floats, integers or booleans")
     return found
 
 
@@ -107,7 +107,7 @@ def _parameters(node: Node, page: Page) -> Iterator[_Parameter]:
         if operand is not None and operand.is_variadic:
             values = tuple(each for each in node.inputs[index:] if each is not None)
             if len({_data(each) for each in values}) != 1:
-                raise Unspellable(f"'{operand.name}' are tensors of several types")
+                raise Unspellable(f"'{operand.name}' mixes tensors of several types")
             yield _Parameter(_name(operand.name), _data(values[0]), values, is_array=True)
             return
         if value is not None and operand is not None:
@@ -116,7 +116,7 @@ def _parameters(node: Node, page: Page) -> Iterator[_Parameter]:
 
 def _results(node: Node, page: Page, taken: set[str]) -> list[str]:
     if page.is_variadic_output:
-        raise Unspellable("the number of its results is open")
+        raise Unspellable("the number of its results is unknown")
     found: list[str] = []
     for name, value in zip(page.outputs, node.outputs, strict=False):
         own = _name(name)
@@ -142,7 +142,7 @@ def _type(name: str, value: Attribute) -> str:
                 return f"{next(iter(kinds), 'integer')}[]"
         case _:
             pass
-    raise Unspellable(f"its attribute '{name}' is no value of the language")
+    raise Unspellable(f"its attribute '{name}' cannot be written in NNEF")
 
 
 # ── back ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

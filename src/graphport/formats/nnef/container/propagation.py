@@ -63,6 +63,6 @@ def _countable(operation: Operation, fact: Fact | None) -> None:
     shape = fact.shape if isinstance(fact, TensorFact) else None
     count = prod(dim for dim in shape or () if isinstance(dim, int))
     if count >= 1 << 63:
-        message = f"'{operation.name}' makes a tensor of {' x '.join(map(str, shape or ()))} elements"
-        remedy = "64 bits do not count so many; check the extents"
+        message = f"the result of '{operation.name}' is too large: {' x '.join(map(str, shape or ()))} elements"
+        remedy = "check the extents: the element count exceeds int64"
         raise DiagnosticError(Diagnostic("NNEF0632", message, operation.origin.span, remedy))

@@ -72,16 +72,16 @@ def _parse_entry(tokens: TokenCursor, expressions: Expressions) -> QuantizationE
         raise tokens.fault("a tensor's name in quotes", 'a line is written "tensor": operation(name = value, …);')
     key = expressions.parse()
     if not isinstance(key, String):
-        raise Fault(Diagnostic("NNEF0801", "a line begins with a tensor's name", tokens.since(key.start)))
+        raise Fault(Diagnostic("NNEF0801", "missing tensor name at the beginning of the line", tokens.since(key.start)))
     tokens.expect(":")
     call = expressions.parse()
     if not isinstance(call, Call):
-        message = "a quantization is an operation with its parameters"
+        message = "missing quantization operation"
         raise Fault(Diagnostic("NNEF0801", message, tokens.since(call.start), "linear_quantize(min = 0.0, …)"))
     if not tokens.accept(";") and tokens.is_final:
         if not (tokens.begins_line() or not tokens.lexeme):
             raise tokens.fault("';'")
-        message = "a semicolon is missing after a quantization"
+        message = "missing ';' after a quantization"
         tokens.findings.add(Diagnostic("NNEF0203", message, tokens.since(tokens.last - 1), "add ';' here"))
     return QuantizationEntry(key, call)
 
@@ -143,12 +143,14 @@ class _Checker:
         name = entry.key.value
         tensor = self._tensors.get(name) or self._labels.get(name)
         if tensor is None:
-            message = f"'{name}' is no tensor of the graph"
+            message = f"'{name}' is not a tensor of the graph"
             remedy = suggestion(name, [*self._tensors, *self._labels])
             self._findings.error("NNEF0802", message, entry.key, remedy)
         elif tensor.data not in ("scalar", ""):
-            message = f"'{name}' holds {tensor.data} values, which are not quantized"
-            self._findings.error("NNEF0803", message, entry.key, "only tensors of scalar data are")
+            message = f"'{name}' has data-type {tensor.data}, which cannot be quantized"
+            self._findings.error(
+                "NNEF0803", message, entry.key, "remove the entry, or name a tensor of data-type scalar"
+            )
         return tensor
 
     def _is_unique(
@@ -163,10 +165,13 @@ class _Checker:
         if is_same and first.key.value != entry.key.value:
             return False  # once by its name, once by its label
         line = self._findings.source.position(first.key.start)[0]
-        message = f"'{entry.key.value}' is quantized twice"
-        remedy = f"the first time in line {line}"
+        message = f"duplicate quantization of '{entry.key.value}'"
+        remedy = f"remove this entry or the first one in line {line}"
         if first.key.value != entry.key.value:
-            message = f"'{entry.key.value}' and '{first.key.value}' are one tensor, quantized in two ways"
+            message = (
+                f"'{entry.key.value}' and '{first.key.value}' are the "
+                "names of one tensor, but have different quantizations"
+            )
         self._findings.error("NNEF0804", message, entry.key, remedy)
         return False
 
@@ -185,15 +190,15 @@ class _Checker:
         call = entry.call
         declaration = self._declaration(call)
         if declaration is None:
-            message = f"'{call.name}' is no quantization"
+            message = f"unknown quantization operation '{call.name}'"
             names = [name for name in self._operations.names() if name.endswith("_quantize")]
-            remedy = suggestion(call.name, names) or f"there are {', '.join(sorted(names))}"
+            remedy = suggestion(call.name, names) or f"use {', '.join(sorted(names))}"
             self._findings.error("NNEF0805", message, called_name(call), remedy)
             return None
         by_position = next((argument for argument in call.arguments if argument.name is None), None)
         if by_position is not None:
-            message = f"a parameter of '{call.name}' is passed by position"
-            self._findings.error("NNEF0806", message, by_position, "all parameters are named: min = 0.0")
+            message = f"positional argument of '{call.name}'"
+            self._findings.error("NNEF0806", message, by_position, "name all parameters, for example min = 0.0")
             return None
         plan = self._binder.plan(declaration, call)
         if plan is None:
@@ -213,8 +218,10 @@ class _Checker:
     def _check_type(self, node: Expression, kind: Type, what: str) -> bool:
         culprit = first_not_literal(node, allows_minus=True)
         if culprit is not None:
-            message = f"{what} does not consist of literals"
-            self._findings.error("NNEF0807", message, culprit, "numbers, true and false, and nested arrays of them")
+            message = f"{what} is not a literal"
+            self._findings.error(
+                "NNEF0807", message, culprit, "write numbers, true, false, or nested arrays of literals"
+            )
             return False
         given = self._inference.type_of(node, Scope((), is_graph=True))
         if given is UNKNOWN:
@@ -225,8 +232,8 @@ class _Checker:
                 inner = inner.item
             if castable(inner, kind) and not isinstance(inner, ArrayOf):
                 return True
-            message = f"{what} is {type_name(kind)}, not {type_name(given)}"
-            remedy = "numbers, or nested arrays of them" + (": 1.0 instead of 1" if kind.item is SCALAR else "")
+            message = f"{what} must be {type_name(kind)}, got {type_name(given)}"
+            remedy = "write numbers or nested arrays of numbers" + (": 1.0 instead of 1" if kind.item is SCALAR else "")
             self._findings.error("NNEF0807", message, node, remedy)
             return False
         return self._inference.fitting.fit(node, given, kind, what, "NNEF0807")
@@ -238,12 +245,14 @@ class _Checker:
         shape = _box(value)
         if shape is None:
             message = f"the arrays of {what} differ in length"
-            self._findings.error("NNEF0808", message, node, "they are rows of one tensor")
+            self._findings.error("NNEF0808", message, node, "write rows of equal length: they form one tensor")
             return False
         own = None if tensor is None else shape_of(tensor)
         if own is not None and not _broadcasts(shape, own):
             message = f"{what} has the shape {shown(shape)}, the tensor has {shown(own)}"
-            self._findings.error("NNEF0809", message, node, "shapes align from the left, each extent equal or 1")
+            self._findings.error(
+                "NNEF0809", message, node, "use a shape that broadcasts: aligned from the left, each extent equal or 1"
+            )
             return False
         return True
 
@@ -251,16 +260,18 @@ class _Checker:
         nodes = {argument.name: argument.value for argument in call.arguments}
         bits = values.get("bits")
         if isinstance(bits, int) and not 1 <= bits <= _MOST_BITS:
-            self._findings.error("NNEF0810", f"{bits} bits are not between 1 and {_MOST_BITS}", nodes["bits"])
+            self._findings.error("NNEF0810", f"bits is {bits}, expected 1 to {_MOST_BITS}", nodes["bits"])
             return False
         if "scale" in values and any(number <= 0 for number in _flatten(values["scale"])):
-            self._findings.error("NNEF0810", "a scale is not positive", nodes["scale"], "it is real units per step")
+            self._findings.error("NNEF0810", "scale is not positive", nodes["scale"], "use a scale above 0")
             return False
         if "min" in values and "max" in values:
             low, high = _flatten(values["min"]), _flatten(values["max"])
             pairs = zip(low, high, strict=True) if len(low) == len(high) else ((min(low), max(high)),)
             if any(least >= most for least, most in pairs):
-                self._findings.error("NNEF0810", "'min' is not below 'max'", nodes["max"], "the range is not empty")
+                self._findings.error(
+                    "NNEF0810", "'min' is not less than 'max'", nodes["max"], "use a 'min' below 'max'"
+                )
                 return False
         return True
 

@@ -144,8 +144,8 @@ def _liberal(
         graph, found = read_tract(container, source, bound, dialect=DIALECT)
     except DiagnosticError:
         return None
-    message = f"this is tract's flavour: {errors[0].message}"
-    remedy = "say so: extension tract_registry tract_core;"
+    message = f"the document requires the flavour 'tract': {errors[0].message}"
+    remedy = "declare it: extension tract_registry tract_core;"
     return graph, [Diagnostic("NNEF0905", message, errors[0].span, remedy, Severity.WARNING), *found]
 
 

@@ -87,7 +87,7 @@ class Sources:
         if len(given) == 1 and volume > 0:
             return Fill(given[0], dtype, shape)
         if len(given) != volume or min(shape, default=1) < 0:
-            message = f"{len(given)} elements for a shape of {list(shape)}"
+            message = f"{len(given)} elements for shape {list(shape)}"
             span = operation.origin.span
             self._findings.append(Diagnostic("NNEF0756", message, span, f"write 1 or {volume} elements"))
             return None

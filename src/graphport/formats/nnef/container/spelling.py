@@ -49,20 +49,18 @@ def attribute_text(value: object, of: Type | None, *, allows_minus: bool = True)
             raise Unspellable(f"the string {value!r} has characters beyond printable ASCII")
         return string_literal(value)
     if isinstance(value, DType):
-        raise Unspellable(f"{value} is no value of the language")
+        raise Unspellable(f"{value} cannot be written in NNEF")
     if isinstance(value, int):
         text = f"{value}.0" if of is SCALAR else _integer(value)
     elif isinstance(value, float):
         text = _format_float(repr(value))
     else:
-        raise Unspellable(
-            f"{value} depends on an extent that is not known" if isinstance(value, Symbolic) else _what(value)
-        )
+        raise Unspellable(f"{value} depends on an unknown extent" if isinstance(value, Symbolic) else _what(value))
     return _signed(text, allows_minus=allows_minus)
 
 
 def _what(value: object) -> str:
-    return f"{type(value).__name__} is no type of the language"
+    return f"NNEF has no type {type(value).__name__}"
 
 
 def _listed(value: tuple[object, ...], of: Type | None, *, allows_minus: bool) -> str:
@@ -82,13 +80,13 @@ def _integer(value: int) -> str:
 def _format_float(shortest: str) -> str:
     """A number as Python or NumPy shows it, without the plus in the exponent that some readers do not know."""
     if shortest.lstrip("-") in ("inf", "nan"):
-        raise Unspellable(f"{shortest} has no literal")
+        raise Unspellable(f"{shortest} has no NNEF literal")
     return shortest.replace("e+", "e")
 
 
 def _signed(text: str, *, allows_minus: bool) -> str:
     if text[0] == "-" and not allows_minus:
-        raise Unspellable(f"the provisional edition has no negative number {text}")
+        raise Unspellable(f"the provisional edition has no literal for the negative number {text}")
     return text
 
 
@@ -112,7 +110,7 @@ def constant_texts(storage: Storage, *, allows_minus: bool = True) -> list[str]:
         Unspellable: an element has no literal.
     """
     if data_of(storage.dtype) is None:
-        raise Unspellable(f"there are no literals of {storage.dtype}")
+        raise Unspellable(f"NNEF has no literals of type {storage.dtype}")
     flat = storage.numpy().reshape(-1)
     if storage.dtype.kind == "b":
         return ["true" if each else "false" for each in flat.tolist()]

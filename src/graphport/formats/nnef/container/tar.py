@@ -85,7 +85,7 @@ class Archive:
         if not header.strip(b"\0"):
             return None
         if len(header) < BLOCK or not _is_sound(header):
-            return self._corrupt_error("the header of a member is damaged", offset)
+            return self._corrupt_error("corrupt header of a member", offset)
         kind = header[156:157]
         is_note = kind in _NOTES
         size = _parse_number(header[124:136]) if self._size is None or is_note else self._size
@@ -125,23 +125,25 @@ class Archive:
         if kind == b"5" or (kind in _FILES and plain.endswith("/")):
             return
         if kind not in _FILES:
-            self._refuse(_REFUSED.get(kind, "of no known kind"), name, offset)
+            self._refuse(_REFUSED.get(kind, "of an unknown file type"), name, offset)
         elif fault_of_name(plain) is not None:
             self._refuse("outside of the archive", name, offset)
         elif plain in self._members:
-            self._refuse("there twice", name, offset)
+            self._refuse("a duplicate", name, offset)
         elif len(self._members) == self._most:
-            self._refuse(f"one more than {self._most}", name, offset)
+            self._refuse(f"beyond the limit of {self._most} members", name, offset)
         else:
             self._members[plain] = member
 
     def _corrupt_error(self, message: str, offset: int) -> None:
         span = Span(self._source, place=f"byte {offset}")
-        self._found.append(Diagnostic("NNEF0737", message, span, "the file was cut off or changed; make it again"))
+        self._found.append(
+            Diagnostic("NNEF0737", message, span, "create the archive again: it is truncated or corrupt")
+        )
 
     def _refuse(self, what: str, name: str, offset: int) -> None:
         span = Span(self._source, place=f"byte {offset}")
-        remedy = "a model has ordinary files inside of its folder only; make the archive again"
+        remedy = "create the archive again with regular files inside of the model's folder"
         self._found.append(Diagnostic("NNEF0738", f"the member '{name[:100]}' is {what}", span, remedy))
 
 
@@ -153,7 +155,7 @@ def fault_of_name(name: str) -> str | None:
     if not parts[0] or _DRIVE.match(parts[0]):
         return "is absolute"
     if ".." in parts:
-        return "leaves the folder"
+        return "points outside of the folder"
     return None
 
 

@@ -131,15 +131,20 @@ def read_tensor(region: Region, edition: Edition | None = None) -> Tensor:
 def _begins_well(head: bytes, faults: _Faults) -> bool:
     if not head.startswith(MAGIC):
         found = head[:2].hex(" ") or "nothing"
-        faults.error("NNEF0702", f"the file begins with {found}, a tensor file with 4e ef", 0, "is it a tensor file?")
+        faults.error(
+            "NNEF0702",
+            f"not an NNEF tensor file: it begins with {found}, expected 4e ef",
+            0,
+            "replace it by a tensor file (.dat)",
+        )
         return False
     if len(head) < _PROVISIONAL_HEAD:
-        message = f"{len(head)} bytes are too few for a header"
-        faults.error("NNEF0701", message, len(head), "the file was cut off; make it again")
+        message = f"truncated file: {len(head)} bytes are too few for a header"
+        faults.error("NNEF0701", message, len(head), "write the file again")
         return False
     if (head[2], head[3]) != VERSION:
-        message = f"version {head[2]}.{head[3]} of tensor files is not known"
-        faults.error("NNEF0703", message, 2, "version 1.0 is; write the file with it")
+        message = f"unsupported tensor file version {head[2]}.{head[3]}"
+        faults.error("NNEF0703", message, 2, "write the file in version 1.0")
         return False
     return True
 
@@ -175,16 +180,16 @@ def _bytes(shape: Iterable[int], bits: int) -> int:
 
 def _final(region: Region, head: bytes, faults: _Faults) -> _Header | None:
     if len(head) < HEADER:
-        message = f"{len(head)} bytes are too few for a header of {HEADER}"
-        faults.error("NNEF0701", message, len(head), "the file was cut off; make it again")
+        message = f"truncated file: {len(head)} bytes, the header has {HEADER}"
+        faults.error("NNEF0701", message, len(head), "write the file again")
         return None
     _, _, _, length, rank, *extents, bits, code, vendor = _FINAL.unpack_from(head)
     if rank > MOST_DIMS:
-        faults.error("NNEF0704", f"rank {rank} is more than {MOST_DIMS}", 8)
+        faults.error("NNEF0704", f"rank {rank} exceeds the limit of {MOST_DIMS}", 8)
         return None
     shape = tuple(extents[:rank])
     if vendor:
-        message = f"items are of type {code} of the vendor {_vendor(vendor)}, which is not known"
+        message = f"unknown item type {code} of the vendor {_vendor(vendor)}"
         faults.error("NNEF0710", message, 48, "write the tensor with one of the standard item types")
         return None
     item = _final_item(head, code, bits, faults)
@@ -192,8 +197,8 @@ def _final(region: Region, head: bytes, faults: _Faults) -> _Header | None:
         return None
     needed = _bytes(shape, bits)
     if length != needed:
-        message = f"the header declares {length} bytes of data, {_describe_items(shape, bits)} take {needed}"
-        faults.error("NNEF0707", message, 4, "header and extents must agree; write the file again")
+        message = f"the header declares {length} bytes of data, but {_describe_items(shape, bits)} take {needed}"
+        faults.error("NNEF0707", message, 4, "write the file again with a consistent header")
     _check_end(region, HEADER + needed, faults)
     return _Header(item, shape, HEADER)
 
@@ -209,10 +214,10 @@ def _describe_items(shape: tuple[int, ...], bits: int) -> str:
 
 def _check_end(region: Region, stop: int, faults: _Faults) -> None:
     if stop > region.size:
-        message = f"the file has {region.size} bytes, header and data need {stop}"
-        faults.error("NNEF0708", message, region.size, "the file was cut off; make it again")
+        message = f"truncated file: {stop} bytes expected, {region.size} found"
+        faults.error("NNEF0708", message, region.size, "write the file again")
     elif stop < region.size:
-        message = f"{region.size - stop} bytes after the data are ignored"
+        message = f"the reader ignores {region.size - stop} bytes after the data"
         faults.warn("NNEF0709", message, stop)
 
 
@@ -231,8 +236,10 @@ def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType 
         case 5:
             item = ItemType(NumberEncoding.LOGICAL, bits)
         case _:
-            message = f"{code} is no item type"
-            remedy = "0 float, 1 unsigned, 2 quantized unsigned, 3 quantized signed, 4 signed, 5 logical"
+            message = f"unknown item type {code}"
+            remedy = (
+                "use 0 (float), 1 (unsigned), 2 (quantized unsigned), 3 (quantized signed), 4 (signed) or 5 (logical)"
+            )
             faults.error("NNEF0705", message, 48, remedy)
             return None
     return item if _has_sound_width(item, 44, faults) else None
@@ -240,11 +247,11 @@ def _final_item(head: bytes, code: int, bits: int, faults: _Faults) -> ItemType 
 
 def _has_sound_width(item: ItemType, byte: int, faults: _Faults) -> bool:
     if item.kind is NumberEncoding.FLOAT and item.bits not in _FLOAT_BITS:
-        faults.error("NNEF0706", f"floats of {item.bits} bits are not known", byte, "16, 32 or 64")
+        faults.error("NNEF0706", f"unsupported item type: {item.bits}-bit float", byte, "16, 32 or 64")
     elif item.kind is NumberEncoding.LOGICAL and item.bits not in _LOGICAL_BITS:
-        faults.error("NNEF0706", f"logical items of {item.bits} bits are not known", byte, "1 or 8")
+        faults.error("NNEF0706", f"unsupported item type: {item.bits}-bit logical", byte, "1 or 8")
     elif not 0 < item.bits <= 64:
-        faults.error("NNEF0706", f"integers of {item.bits} bits are not known", byte, "1 to 64")
+        faults.error("NNEF0706", f"unsupported item type: {item.bits}-bit integer", byte, "1 to 64")
     else:
         return True
     return False
@@ -270,35 +277,40 @@ def _final_quantized(head: bytes, code: int, bits: int, faults: _Faults) -> Item
 def _linear(minimum: float, maximum: float, bits: int, byte: int, faults: _Faults) -> Linear | None:
     if math.isfinite(minimum) and math.isfinite(maximum) and minimum < maximum:
         return Linear(minimum, maximum, bits)
-    message = f"codes cannot be spread from {minimum:.9g} to {maximum:.9g}"
-    faults.error("NNEF0711", message, byte, "two finite numbers, the smaller first")
+    message = f"invalid quantization range from {minimum:.9g} to {maximum:.9g}"
+    faults.error("NNEF0711", message, byte, "set min and max to finite values with min < max")
     return None
 
 
 def _logarithmic(maximum: float, steps: int, byte: int, faults: _Faults) -> Logarithmic | None:
     if math.isfinite(maximum) and maximum > 0:
         return Logarithmic.up_to(maximum, steps)
-    faults.error("NNEF0711", f"powers of two do not end at {maximum:.9g}", byte, "a finite number above 0")
+    faults.error(
+        "NNEF0711",
+        f"invalid maximum {maximum:.9g} of a logarithmic quantization",
+        byte,
+        "set max to a finite value above 0",
+    )
     return None
 
 
 def _provisional(region: Region, head: bytes, faults: _Faults) -> _Header | None:
     offset, rank = struct.unpack_from("<II", head, 4)
     if rank > _PROVISIONAL_DIMS:
-        faults.error("NNEF0704", f"rank {rank} is more than {_PROVISIONAL_DIMS}", 8)
+        faults.error("NNEF0704", f"rank {rank} exceeds the limit of {_PROVISIONAL_DIMS}", 8)
         return None
     fixed = _PROVISIONAL_HEAD + 4 * rank
     if len(head) < fixed:
-        message = f"{len(head)} bytes are too few for a header of rank {rank}"
-        faults.error("NNEF0701", message, len(head), "the file was cut off; make it again")
+        message = f"truncated file: {len(head)} bytes are too few for a header of rank {rank}"
+        faults.error("NNEF0701", message, len(head), "write the file again")
         return None
     *shape, code, bits, length = struct.unpack_from(f"<{rank}IBBH", head, 12)
     if offset < fixed + length:
-        message = f"data at byte {offset} would lie inside the header of {fixed + length} bytes"
-        faults.error("NNEF0712", message, 4, "the offset counts from the beginning of the file")
+        message = f"data offset {offset} is inside of the header, which has {fixed + length} bytes"
+        faults.error("NNEF0712", message, 4, "set the offset relative to the beginning of the file")
     if code >= len(_PROVISIONAL_KINDS):
         remedy = "0 float, 1 quantized, 2 signed, 3 unsigned"
-        faults.error("NNEF0705", f"{code} is no item type", fixed - 4, remedy)
+        faults.error("NNEF0705", f"unknown item type {code}", fixed - 4, remedy)
         return None
     item = ItemType(_PROVISIONAL_KINDS[int(code)], bits, is_quantized=code == _PROVISIONAL_QUANTIZED)
     if not _has_sound_width(item, fixed - 3, faults):
@@ -322,8 +334,8 @@ def _algorithm(text: bytes, bits: int, byte: int, faults: _Faults) -> Linear | L
     wanted = () if call is None else _PARAMETERS[call[1]]
     if call is None or not given.keys() >= set(wanted) - {"bits"}:
         shown = text[:60].decode("ascii", "replace")
-        remedy = "linear_quantize(min, max, bits) and logarithmic_quantize(max, bits) are"
-        faults.error("NNEF0713", f"the quantization '{shown}' is not known", byte, remedy)
+        remedy = "use linear_quantize(min, max, bits) or logarithmic_quantize(max, bits)"
+        faults.error("NNEF0713", f"unknown quantization '{shown}'", byte, remedy)
         return None
     if call[1] == "linear":
         return _linear(given["min"], given["max"], bits, byte, faults)
@@ -373,8 +385,8 @@ def tensor_file(
     item, pieces = _source(storage, is_plain=is_plain)
     faults = _Faults(Source(name))
     if item is None:
-        message = f"tensor files hold no {storage.dtype}"
-        faults.error("NNEF0722", message, 0, "floats of 16, 32 or 64 bits, integers and logical ones")
+        message = f"NNEF tensor files do not support {storage.dtype}"
+        faults.error("NNEF0722", message, 0, "cast to float16, float32, float64, an integer type or bool")
         raise DiagnosticError(*faults.found)
     length = _bytes(storage.shape, item.bits)
     if edition is Edition.FINAL:
@@ -440,12 +452,19 @@ def _reversed_fields(storage: Storage, bits: int) -> Iterator[bytes | memoryview
 def _final_header(storage: Storage, item: ItemType, length: int, faults: _Faults, *, is_quantized: bool) -> bytes:
     shape = storage.shape
     if length > MOST_BYTES:
-        message = f"{length} bytes of data are more than a header can count"
-        faults.error("NNEF0720", message, 4, f"at most {MOST_BYTES}; split the tensor, or write another format")
+        message = f"the tensor has {length} bytes, more than a tensor file can hold"
+        faults.error(
+            "NNEF0720",
+            message,
+            4,
+            f"split the tensor into tensors of at most {MOST_BYTES} bytes, or choose another format",
+        )
     if len(shape) > MOST_DIMS:
-        faults.error("NNEF0721", f"rank {len(shape)} is more than {MOST_DIMS}", 8, "merge some dims by a reshape")
+        faults.error(
+            "NNEF0721", f"rank {len(shape)} exceeds the limit of {MOST_DIMS}", 8, "merge some dims by a reshape"
+        )
     if any(extent > MOST_BYTES for extent in shape):
-        faults.error("NNEF0721", f"an extent of {max(shape)} does not fit in 32 bits", 12, "split the tensor")
+        faults.error("NNEF0721", f"extent {max(shape)} exceeds the uint32 range", 12, "split the tensor")
     if faults.found:
         return b""
     code = _final_code(item, is_quantized=is_quantized or item.is_quantized)
@@ -468,10 +487,10 @@ def _final_code(item: ItemType, *, is_quantized: bool) -> int:
 def _provisional_header(storage: Storage, item: ItemType, faults: _Faults) -> bytes:
     shape = storage.shape
     if len(shape) > _PROVISIONAL_DIMS:
-        message = f"rank {len(shape)} is more than {_PROVISIONAL_DIMS}"
+        message = f"rank {len(shape)} exceeds the limit of {_PROVISIONAL_DIMS}"
         faults.error("NNEF0721", message, 8, "merge some dims by a reshape")
     if any(extent > MOST_BYTES for extent in shape):
-        faults.error("NNEF0721", f"an extent of {max(shape)} does not fit in 32 bits", 12, "split the tensor")
+        faults.error("NNEF0721", f"extent {max(shape)} exceeds the uint32 range", 12, "split the tensor")
     if faults.found:
         return b""
     code = 0 if item.kind is NumberEncoding.FLOAT else 2 if item.kind is NumberEncoding.SIGNED else 3

@@ -118,7 +118,7 @@ class TokenCursor(Stream):
         if self.start == self._examined:
             return Fault(None)
         found = _short(self.lexeme) if self.lexeme[:1] in QUOTES else f"'{_short(self.lexeme)}'"
-        found = found if self.lexeme else "the end of the text"
+        found = found if self.lexeme else "the end of the document"
         return Fault(Diagnostic("NNEF0201", f"expected {expected}, found {found}", self.here(), help))
 
     def examine(self, *, negative: bool = False) -> bool:

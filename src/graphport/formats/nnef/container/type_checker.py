@@ -124,18 +124,18 @@ def _remedy(node: Expression, given: Type, wanted: Type) -> str | None:
         case Primitive(), TensorOf() if given is INTEGER and wanted.item in (SCALAR, ANY):
             return f"write '{_as_scalar(node)}'" if isinstance(node, Number) else "write scalar(…)"
         case Primitive(), ArrayOf(TupleOf() as item) if isinstance(node, Number):
-            return f"write it for every axis: [({', '.join([node.text] * len(item.items))}), …]"
+            return f"write a pair for every axis: [({', '.join([node.text] * len(item.items))}), …]"
         case TupleOf(), ArrayOf() if all(castable(each, wanted.item or UNKNOWN) for each in given.items):
-            return "arrays stand in brackets: […]; parentheses make a tuple"
+            return "write an array in brackets: […]; parentheses are for tuples"
         case ArrayOf(), TupleOf():
-            return "tuples stand in parentheses: (…); brackets make an array"
+            return "write a tuple in parentheses: (…); brackets are for arrays"
         case Primitive(), ArrayOf() if castable(given, wanted.item or UNKNOWN):
             return "write it as an array: […]"
         case TensorOf(), Primitive():
-            return "an attribute is known at compile time, a tensor only at run time"
+            return "use a compile-time value: attributes cannot be tensors"
         case TensorOf(), TensorOf() if given.item is LOGICAL and wanted.item is SCALAR:
-            return "select(condition, 1.0, 0.0) makes numbers of truth values"
+            return "convert logical values to numbers: select(condition, 1.0, 0.0)"
         case ArrayOf(), Primitive() | TensorOf():
-            return "take one of its items"
+            return "select one item"
         case _:
             return None

@@ -37,22 +37,22 @@ class Variables:
         shape, label = operation.attributes["shape"], operation.attributes["label"]
         for dim in open_dims({"shape": shape})[:1]:
             inputs = ", ".join(self._reporter.described(dim)) or "the document"
-            message = f"the shape of variable '{label}' depends on '{dim}', which {inputs} leaves open"
+            message = f"the shape of variable '{label}' depends on '{dim}', which {inputs} does not set"
             self._reporter.error("NNEF0513", message, node, frame, self._reporter.binding(dim))
         if not isinstance(label, str) or not label:
             self._reporter.error(
                 "NNEF0340",
-                "the label is empty",
+                "empty label",
                 operation.argument_of("label") or node,
                 frame,
-                "name the variable's tensor file",
+                "set the label to the name of the variable's tensor file",
             )
             return
         if self._is_final and not _LABEL.fullmatch(label):
             found = _OUTSIDE.search(label)
             shown = "" if found is None else found[0]
-            message = f"the label '{label[:60]}' contains {shown!r}"
-            remedy = "labels are made of letters, digits and _ . - / \\"
+            message = f"unsupported character {shown!r} in the label '{label[:60]}'"
+            remedy = "use letters, digits and _ . - / \\"
             self._reporter.error("NNEF0341", message, operation.argument_of("label") or node, frame, remedy)
         self._shared(operation, label, node, frame)
 
@@ -61,14 +61,18 @@ class Variables:
         if first is not operation:
             kinds = [(each.attributes["shape"], each.generic) for each in (first, operation)]
             if kinds[0] != kinds[1]:
-                message = f"variables of the label '{label}' differ in shape or type"
-                remedy = f"the first is in line {first.origin.span.line}; who shares a label shares the tensor"
+                message = f"variables with the label '{label}' differ in shape or type"
+                remedy = f"use another label: the variable in line {first.origin.span.line} has the same tensor file"
                 self._reporter.error("NNEF0343", message, operation.argument_of("label") or node, frame, remedy)
         spelling = self._spellings.setdefault(label.lower(), label)
         if self._is_final and spelling != label:
-            message = f"the labels '{label}' and '{spelling}' differ in case only"
+            message = f"the labels '{label}' and '{spelling}' differ only in case"
             self._reporter.warn(
-                "NNEF0342", message, operation.argument_of("label") or node, frame, "some file systems ignore case"
+                "NNEF0342",
+                message,
+                operation.argument_of("label") or node,
+                frame,
+                "rename one label: some file systems ignore case",
             )
 
     def _update(self, operation: Operation, node: Node, frame: Frame) -> None:
@@ -77,11 +81,11 @@ class Variables:
             return
         place = operation.argument_of("variable") or node
         if target.producer is None or target.producer.name != "variable":
-            remedy = "the first argument is the result of 'variable'"
-            self._reporter.error("NNEF0311", "what is updated is no variable", place, frame, remedy)
+            remedy = "pass the result of 'variable' as the first argument"
+            self._reporter.error("NNEF0311", "'update' of a tensor that is not a variable", place, frame, remedy)
             return
         label = target.producer.attributes.get("label")
         first = self._updates.setdefault(target.order, operation)
         if first is not operation:
-            remedy = f"the first time in line {first.origin.span.line}; once a cycle is allowed"
-            self._reporter.error("NNEF0312", f"variable '{label}' is updated twice", place, frame, remedy)
+            remedy = f"remove this or the first update in line {first.origin.span.line}"
+            self._reporter.error("NNEF0312", f"duplicate update of variable '{label}'", place, frame, remedy)

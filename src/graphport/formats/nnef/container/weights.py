@@ -52,8 +52,8 @@ class Weights:
         if tensor is None:
             return None
         if tensor.storage.shape != shape:
-            message = f"'{label}' is declared as {list(shape)}, its file holds {list(tensor.storage.shape)}"
-            self._error("NNEF0750", message, span, "the declared shape and that of the file must be equal")
+            message = f"'{label}' has shape {list(shape)} in the document, but {list(tensor.storage.shape)} in its file"
+            self._error("NNEF0750", message, span, "correct the shape in the document, or replace the file")
             return None
         key = label, data, id(quantization)
         if key not in self._storages:
@@ -76,8 +76,10 @@ class Weights:
             self.findings += error.diagnostics
             return None
         if self._container.needs_data:
-            message = f"there is no file '{label}.dat'"
-            self._error("NNEF0754", message, span, "add it; a text alone is read without numbers")
+            message = f"missing file '{label}.dat'"
+            self._error(
+                "NNEF0754", message, span, "add the file, or load graph.nnef alone to read the graph without weights"
+            )
         return None
 
     def _typed(
@@ -89,16 +91,16 @@ class Weights:
                 decoding = None if quantization is None else decoding_of(quantization)
                 if decoding is not None:
                     return Decoded(storage, decoding)
-                message = f"'{label}' holds quantized codes, but no quantization parameters"
-                self._error("NNEF0753", message, span, "store real numbers, or say it in graph.quant")
+                message = f"'{label}' contains quantized integers, but quantization parameters are missing"
+                self._error("NNEF0753", message, span, "store floats, or add the quantization to graph.quant")
                 return None
             case "scalar" if item.decoding is not None or item.kind is NumberEncoding.FLOAT:
                 if storage.dtype is DType.FLOAT64:
-                    message = f"'{label}' holds floats of 64 bits, which are rounded to 32"
-                    self._warn("NNEF0755", message, span, "store floats of 32 bits")
+                    message = f"'{label}' contains float64 data, which the reader rounds to float32"
+                    self._warn("NNEF0755", message, span, "store float32 data")
                 return _converted(storage, DType.FLOAT32, span)
             case "scalar" if item.kind in _INTEGERS:
-                message = f"'{label}' is declared as scalar and holds integers"
+                message = f"'{label}' is declared as scalar but contains integers"
                 self._warn("NNEF0752", message, span, "declare it as variable<integer>, or store floats")
                 return _converted(storage, DType.FLOAT32, span)
             case "integer" if item.kind in _INTEGERS and item.decoding is None:
@@ -109,8 +111,8 @@ class Weights:
                 # Before there was an item type for logical values, they were unsigned integers.
                 return _converted(storage, DType.BOOL, span)
             case _:
-                message = f"'{label}' is declared as {data}, and its file holds {item} each"
-                self._error("NNEF0751", message, span, "declare what is stored, or store what is declared")
+                message = f"'{label}' is declared as {data}, but its file contains {item}"
+                self._error("NNEF0751", message, span, "correct the declaration or the file")
                 return None
 
     def _error(self, code: str, message: str, span: Span, help: str) -> None:

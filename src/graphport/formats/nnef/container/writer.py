@@ -233,8 +233,8 @@ class _Flat(Files):
         fact = value.fact
         shape = fact.shape if isinstance(fact, TensorFact) else None
         if shape is None:
-            message = f"the rank of the input '{value.name}' is not known"
-            self.error("NNEF0761", message, value.origin, "bind its shape")
+            message = f"the rank of the input '{value.name}' is unknown"
+            self.error("NNEF0761", message, value.origin, "set its shape with --input")
             return
         extents = [self._extent(value, axis, shape) for axis in range(len(shape))]
         generic = self._generic(value)
@@ -246,7 +246,10 @@ class _Flat(Files):
             if dim > 0 or not self._is_final:
                 return str(dim)
             self.error(
-                "NNEF0763", f"axis {axis} of '{value.name}' has no elements", value.origin, "NNEF has no empty tensors"
+                "NNEF0763",
+                f"axis {axis} of '{value.name}' has no elements",
+                value.origin,
+                "choose another format: NNEF does not support empty tensors",
             )
             return "1"
         if not self._is_final:
@@ -256,8 +259,11 @@ class _Flat(Files):
             if self._original is None or name not in self._original.checked.symbols:
                 self._symbols[name] = None
             return name
-        message = f"axis {axis} of the input '{value.name}' is {dim}, but NNEF has static extents only"
-        remedy = f"say the extents, for instance --input {value.name}={example(shape)}; --flavour tract keeps them open"
+        message = f"axis {axis} of the input '{value.name}' is {dim}, but standard NNEF requires static extents"
+        remedy = (
+            f"set the extents, for example --input {value.name}={example(shape)}, "
+            "or use --flavour tract, which keeps them symbolic"
+        )
         self.error("NNEF0762", message, value.origin, remedy)
         return "1"
 
@@ -268,7 +274,9 @@ class _Flat(Files):
         if data is None or (data != "scalar" and not self._is_final):
             message = f"'{value.name}' holds {dtype}"
             remedy = (
-                "reals, integers and logical values" if self._is_final else "the provisional edition has reals only"
+                "cast to float, integer or bool"
+                if self._is_final
+                else "cast to float: the provisional edition has only scalars"
             )
             self.error("NNEF0764", message, value.origin, remedy)
         return "" if data in (None, "scalar") else f"<{data}>"
@@ -288,7 +296,7 @@ class _Flat(Files):
         fact = value.fact
         shape = fact.shape if isinstance(fact, TensorFact) else None
         if shape is None or any(isinstance(dim, Symbolic) for dim in shape):
-            self.error("NNEF0761", f"the shape of '{value.name}' is not known", value.origin)
+            self.error("NNEF0761", f"the shape of '{value.name}' is unknown", value.origin)
             return
         extents = ", ".join(self._extent(value, axis, shape) for axis in range(len(shape)))
         generic = self._generic(value)
@@ -323,7 +331,7 @@ class _Flat(Files):
             return
         if node.dialect != DIALECT or any(True for _ in node.bodies()):
             message = f"NNEF has no equivalent of {node.op}"
-            self.error("NNEF0765", message, node.origin, "lift the graph to NNEF's words first")
+            self.error("NNEF0765", message, node.origin, "export the graph to the dialect nnef first")
             return
         word, attributes = node.word, node.attributes
         if not self._is_final:
@@ -364,7 +372,7 @@ class _Flat(Files):
             return self._library[op_type]
         if call_form(node) is None:
             message = f"the {self.edition} edition has no operation '{op_type}'"
-            self.error("NNEF0767", message, node.origin, "operations of vendors come from documents that name them")
+            self.error("NNEF0767", message, node.origin, "choose the final edition, or a format that has the operation")
         return None
 
     def _call(self, node: Node, word: str, attributes: Mapping[str, Attribute], declaration: Declaration | None) -> str:
@@ -398,13 +406,13 @@ class _Flat(Files):
             return f"[{', '.join(self._operand(node, formal, item) for item in operand)}]"
         if operand is None:
             if formal.default is None:
-                raise Unspellable(f"the operand '{formal.name}' is missing")
+                raise Unspellable(f"missing operand '{formal.name}'")
             return attribute_text(default_of(formal.default), None)
         wanted = _tensor_data_of(formal.type)
         given = data_of(operand.fact.dtype) if isinstance(operand.fact, TensorFact) else None
         if wanted in _DATA and given in _DATA and wanted != given:
-            message = f"'{formal.name}' is a tensor of type {wanted}, and '{operand.name}' is {given}"
-            raise Unspellable(message, "NNEF computes with real numbers only: cast before, or choose another format")
+            message = f"'{formal.name}' requires a tensor of type {wanted}, but '{operand.name}' is {given}"
+            raise Unspellable(message, "cast to float before this operation, or choose another format")
         return self._text(operand)
 
     def _attributes(self, attributes: Mapping[str, Attribute], declaration: Declaration) -> list[str]:
@@ -416,14 +424,14 @@ class _Flat(Files):
                 continue
             if formal.name not in left:
                 if formal.default is None:
-                    raise Unspellable(f"the attribute '{formal.name}' is missing")
+                    raise Unspellable(f"missing attribute '{formal.name}'")
                 continue
             value = left.pop(formal.name)
             if formal.default is None or not is_default(value, default_of(formal.default)):
                 text = attribute_text(value, formal.type, allows_minus=self._is_final)
                 texts.append(f"{formal.name} = {text}")
         if left:
-            raise Unspellable(f"there is no attribute '{next(iter(left))}'")
+            raise Unspellable(f"unknown attribute '{next(iter(left))}'")
         return texts
 
     def _undeclared(self, node: Node) -> Iterator[str]:

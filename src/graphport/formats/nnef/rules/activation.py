@@ -39,7 +39,7 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
     if len(axes) == 1:
         return b(Softmax, x, axis=axes[0])
     if not axes:
-        message = "softmax over no axis"
+        message = "softmax without axes"
         raise UnsupportedError(message)
     # Move the axes to the end, merge them, and undo both.
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)

@@ -150,7 +150,7 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Valu
 def add_n(b: Builder, *x: Value) -> Value:
     """The sum of all."""
     if not x:
-        message = "the sum of no tensor"
+        message = "add_n without tensors"
         raise UnsupportedError(message)
     total = x[0]
     for operand in x[1:]:
@@ -170,7 +170,7 @@ def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
     """The same tensor so many times."""
     if times < 1:
         message = f"times is {times}"
-        raise ShapeError(message, "it is positive")
+        raise ShapeError(message, "use a positive value")
     return (x,) * min(times, b.count)
 
 

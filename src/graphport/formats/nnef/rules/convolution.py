@@ -58,7 +58,7 @@ def _kernel(b: Builder, input: Value, filter: Value) -> tuple[Dim, ...]:
         raise ShapeError(message, "the ranks must be equal")
     if rank < 3:
         message = f"the input has rank {rank}"
-        raise ShapeError(message, "batch, channels, and at least one axis to slide over")
+        raise ShapeError(message, "expected batch, channels and at least one spatial axis")
     return kernel[2:]
 
 
@@ -68,9 +68,9 @@ def _groups(b: Builder, input: Value, groups: int) -> int:
     channels = b.dims(input, at_least=2)[1]
     if groups < 0:
         message = f"groups is {groups}"
-        raise ShapeError(message, "a number of groups, or 0 for one each channel")
+        raise ShapeError(message, "use a positive number of groups, or 0 for one group per channel")
     if not isinstance(channels, int):
-        message = "one group each channel, and the number of channels is not known"
+        message = "groups = 0 with an unknown number of channels"
         raise UnsupportedError(message)
     return channels
 
@@ -87,7 +87,7 @@ def channel_bias(b: Builder, bias: Value | None, maps: Dim) -> tuple[Value | Non
     channels = dims[-1] if len(dims) in (1, 2) else 1
     if len(dims) > 2 and any(decide_equal(dim, 1) is False for dim in (dims[0], *dims[2:])):
         message = f"the bias has the shape {list(dims)}"
-        raise ShapeError(message, "one number per channel: (1, channels)")
+        raise ShapeError(message, "use shape (1, channels)")
     if decide_equal(channels, 1) is not False and decide_equal(channels, maps) is not True:
         return None, bias
     if decide_equal(channels, maps) is False or (len(dims) == 2 and decide_equal(dims[0], 1) is False):
@@ -179,7 +179,7 @@ def _spatial_shape(b: Builder, input: Value, filter: Value, group: int, output_s
     x, w = b.dims(input), b.dims(filter)
     if len(output_shape) != len(x) or any(n < 1 for n in output_shape):
         message = f"output_shape {list(output_shape)} for an input of rank {len(x)}"
-        raise ShapeError(message, "one positive extent for each dimension")
+        raise ShapeError(message, "write one positive extent per axis")
     expected = (x[0], w[1] * group)
     if any(decide_equal(a, n) is False for a, n in zip(expected, output_shape, strict=False)):
         message = f"output_shape begins with {list(output_shape[:2])}, batch and channels are {list(expected)}"
@@ -202,7 +202,7 @@ def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict
             # The output does not reach the full `size * stride`; ONNX needs output_padding.
             wanted = tuple(n * s for n, s in zip(dims, slide.stride, strict=True) if isinstance(n, int))
             if len(wanted) != len(dims):
-                message = "a stride longer than the filter, over an extent that is not known"
+                message = "a stride larger than the filter over an unknown extent"
                 raise UnsupportedError(message)
         return stated | {"auto_pad": "SAME_UPPER", "output_shape": wanted or None}
     pads = (*(begin for begin, _ in slide.padding), *(end for _, end in slide.padding))
@@ -212,7 +212,7 @@ def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict
         gaps = [out - ((n - 1) * s + (k - 1) * d + 1 - p - q) for n, k, s, d, (p, q), out in axes]
         extra = tuple(gap for gap in gaps if isinstance(gap, int))
         if len(extra) != len(gaps):
-            message = "output_shape with explicit padding, over an extent that is not known"
+            message = "output_shape with explicit padding over an unknown extent"
             raise UnsupportedError(message)
     return stated | {"pads": pads if any(pads) else None, "output_padding": extra if any(extra) else None}
 
@@ -223,8 +223,10 @@ def _check_extents(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
     axes = zip(wanted, slide.kernel, slide.stride, slide.dilation, slide.amounts(wanted) or (), strict=True)
     counts = [(n + p + q - (k - 1) * d - 1) // s + 1 for n, k, s, d, (p, q) in axes]
     if any(decide_equal(place, n) is False for place, n in zip(counts, dims, strict=True)):
-        message = f"a window over output_shape {list(wanted)} has {counts} positions, the input {list(dims)}"
-        raise ShapeError(message, "output_shape must be one that the operation without 'de' maps to the input")
+        message = (
+            f"a window over output_shape {list(wanted)} has {counts} positions, but the input has shape {list(dims)}"
+        )
+        raise ShapeError(message, "use an output_shape that the forward operation maps to the input shape")
 
 
 @ConvTransposeView.lift("nnef")
@@ -324,7 +326,7 @@ def _check_separable(b: Builder, plane_filter: Value, point_filter: Value) -> No
         raise ShapeError(message, "the ranks must be equal")
     if decide_equal(planes[1], 1) is False:
         message = f"plane_filter has {planes[1]} channels"
-        raise ShapeError(message, "1: it takes each channel by itself")
+        raise ShapeError(message, "use 1: plane_filter is depth-wise")
     if any(decide_equal(n, 1) is False for n in points[2:]):
         message = f"point_filter has the spatial extents {list(points[2:])}"
-        raise ShapeError(message, "1 each: it mixes channels alone")
+        raise ShapeError(message, "use 1: point_filter is point-wise")

@@ -56,8 +56,8 @@ class Slide:
         padding, stride, dilation = stated.padding, stated.stride, stated.dilation
         for what, found in (("padding", padding), ("stride", stride), ("dilation", dilation)):
             if found and len(found) != rank:
-                message = f"{what} has {len(found)} entries for {rank} axes"
-                raise ShapeError(message, f"{rank} are needed, or none")
+                message = f"{what} has {len(found)} values for {rank} axes"
+                raise ShapeError(message, f"write {rank} values, or none")
         if any(step < 1 for step in (*stride, *dilation)):
             message = f"stride {list(stride)} and dilation {list(dilation)} must be positive"
             raise ShapeError(message)
@@ -145,7 +145,7 @@ def static_dims(dims: Sequence[Dim]) -> tuple[int, ...]:
     """
     found = tuple(dim for dim in dims if isinstance(dim, int))
     if len(found) != len(dims):
-        message = "it depends on an extent that is not known"
+        message = "it depends on an unknown extent"
         raise UnsupportedError(message)
     return found
 

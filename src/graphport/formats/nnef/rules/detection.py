@@ -45,11 +45,11 @@ def _spatial(b: Builder, input: Value, rois: Value, sizes: Shaped) -> int:
     count = len(b.dims(input)) - 2
     if len(sizes) != count or count < 1 or any(size < 1 for size in sizes):
         message = f"{list(sizes)} for an input of rank {count + 2}"
-        raise ShapeError(message, "one positive number for each spatial axis")
+        raise ShapeError(message, "write one positive value per spatial axis")
     dims = b.dims(rois)
     if len(dims) != 2 or decide_equal(dims[1], 2 * count) is False:
         message = f"rois have the shape {list(dims)}"
-        raise ShapeError(message, f"one row a region: {count} beginnings and {count} ends")
+        raise ShapeError(message, f"write one row per region: {count} begins and {count} ends")
     return count
 
 
@@ -136,7 +136,7 @@ def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method:
     shift = 0.5 if method == "symmetric" else 0.0
     if method not in ("symmetric", "asymmetric"):
         message = f"the method is {method!r}"
-        raise ShapeError(message, "symmetric, asymmetric or aligned")
+        raise ShapeError(message, "use symmetric, asymmetric or aligned")
     points = b(Add, begin, b(Mul, length, b.like(rois, (steps + shift) / size)))
     return b(Sub, points, b.like(rois, shift)) if shift else points
 
@@ -166,7 +166,7 @@ def _roi_samples(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch
     size, rate = stated.output_size, stated.sampling_rate
     if len(rate) != len(size) or any(each < 1 for each in rate):
         message = f"sampling_rate is {list(rate)} for output_size {list(size)}"
-        raise ShapeError(message, "one positive number for each spatial axis")
+        raise ShapeError(message, "write one positive value per spatial axis")
     points = tuple(n * each for n, each in zip(size, rate, strict=True))
     return roi_resample(b, input, rois, batch_index, output_size=points, method=stated.resize_method), (1, 1, *rate)
 

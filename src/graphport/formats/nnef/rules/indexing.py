@@ -25,7 +25,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 def gather(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
     """Gather entries along an axis."""
     if not 0 <= axis < len(b.dims(input)):
-        message = f"axis {axis} is outside of a tensor of rank {len(b.dims(input))}"
+        message = f"axis {axis} is out of range for rank {len(b.dims(input))}"
         raise ShapeError(message)
     return b(Gather, input, indices, axis=axis)
 
@@ -63,7 +63,7 @@ def slice_(
             f"axes, begin, end and stride have {len(axes)}, {len(begin)}, {len(end)} and {len(strides)} elements, "
             "expected equal counts"
         )
-        raise ShapeError(message, "one each for every axis")
+        raise ShapeError(message, "write one value per axis in each")
     if any(not 0 <= axis < len(dims) for axis in axes):
         message = f"axes {list(axes)} of a tensor of rank {len(dims)}"
         raise ShapeError(message)
@@ -84,20 +84,20 @@ def _position(given: Dim, extent: Dim) -> int:
         return given
     if given == extent:
         return FAR
-    message = f"the position {given} depends on an extent that is not known"
+    message = f"the index {given} depends on an unknown extent"
     raise UnsupportedError(message)
 
 
 def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
     if step == 0:
-        message = "a stride of 0 never arrives"
+        message = "stride is 0"
         raise ShapeError(message)
     if isinstance(extent, Symbolic):
         return
     first, last = (min(max(p + extent if p < 0 else p, -1), extent) for p in (start, end))
     if not (0 <= first <= last if step > 0 else last <= first < extent):
-        message = f"there is no range from {start} to {end} by {step} in {extent} elements"
-        raise ShapeError(message, "begin is below end with a negative stride")
+        message = f"empty range from {start} to {end} with stride {step} in {extent} elements"
+        raise ShapeError(message, "use a begin above end with a negative stride, and below end with a positive one")
 
 
 @SliceView.lift("nnef")

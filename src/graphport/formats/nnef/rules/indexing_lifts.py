@@ -29,7 +29,7 @@ _NONE = "none"
 @lift("nnef", "Trilu")
 def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
     """Chosen by a mask that is stored."""
-    rows, columns = sizes(b.dims(input)[-2:], "the mask of a triangle")
+    rows, columns = sizes(b.dims(input)[-2:], "a triangular mask")
     shift = (0,) if k is None else constant_numbers(k)
     if shift is None or dtype_of(input) is DType.BOOL:
         return None

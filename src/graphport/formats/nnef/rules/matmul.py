@@ -30,7 +30,7 @@ def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transpos
     rank = len(b.dims(A))
     if len(b.dims(B)) != rank or rank < 2:
         message = f"the factors have ranks {rank} and {len(b.dims(B))}"
-        raise ShapeError(message, "equal ranks, at least 2")
+        raise ShapeError(message, "use equal ranks of at least 2")
     if rank == 2 and (transposeA or transposeB):
         return b(Gemm, A, B, transA=int(transposeA) or None, transB=int(transposeB) or None)
     left = _transposed(b, A) if transposeA else A

@@ -34,7 +34,7 @@ def pad(
     rank = len(b.dims(input))
     if len(padding) != rank:
         message = f"padding has {len(padding)} pairs for a tensor of rank {rank}"
-        raise ShapeError(message, "one pair for each dimension")
+        raise ShapeError(message, "write one pair per axis")
     return padded(b, input, padding, border, value)
 
 
@@ -73,7 +73,7 @@ def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
     elif decide_less(length, max(begin, end)) is False:
         rounds = 0, 0
     else:
-        message = f"{max(begin, end)} entries of an axis of {length}"
+        message = f"padding by {max(begin, end)} along an axis of {length}"
         raise UnsupportedError(message)
     reserve(sum(rounds), _ENTRIES_OF_A_NODE, what="copies of a tensor")
     front = [_slice_axis(b, x, axis, -begin, _FARTHEST)] if begin else []

@@ -41,7 +41,7 @@ def pad_mode(border: str) -> str | None:
         UnsupportedError: there is none.
     """
     if border not in _MODES:
-        message = f"border {border!r} around an axis whose extent is not known"
+        message = f"border {border!r} along an axis of unknown extent"
         raise UnsupportedError(message)
     return None if border == "constant" else _MODES[border]
 
@@ -70,7 +70,7 @@ def _mirrored(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
             parts.append(_slice(b, x, axis, -1, -1 - end))
         return b(Concat, *parts, axis=axis)
     if not isinstance(n, int) or n + abs(begin) + abs(end) > MOST_ELEMENTS:
-        message = f"mirroring ({begin}, {end}) entries of an axis of {n}"
+        message = f"mirror padding of ({begin}, {end}) along an axis of {n}"
         raise UnsupportedError(message)
     kept = np.arange(max(-begin, 0), n - max(-end, 0), dtype=np.int64)
     indices = np.pad(kept, (max(begin, 0), max(end, 0)), "symmetric")

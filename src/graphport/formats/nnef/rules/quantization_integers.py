@@ -43,7 +43,7 @@ def _led(b: Builder, numbers: Value | None, behind: int) -> Value | None:
 
 def _check_exact(count: int) -> None:
     if count > _MOST_EXACT:
-        message = f"sums of {count} products, which float32 does not hold exactly"
+        message = f"sums of {count} products, which float32 does not represent exactly"
         raise UnsupportedError(message)
 
 

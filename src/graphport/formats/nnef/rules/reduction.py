@@ -172,7 +172,7 @@ def lift_product(
         return None
     y = data
     for axis in chosen:
-        (n,) = sizes(b.dims(data)[axis : axis + 1], "the entries that are multiplied")
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "the multiplied elements")
         if n == 0:
             return None
         while n > 1:
@@ -200,7 +200,7 @@ def _running(b: Builder, x: Value, axis: Value, joined: Page, neutral: int, excl
     found = integers(axis)
     if found is None or not dtype_of(x).is_floating:
         return None
-    dims = sizes(b.dims(x), "the entries that are joined")
+    dims = sizes(b.dims(x), "the concatenated elements")
     place = found[0] % len(dims)
     if not dims[place]:
         return None

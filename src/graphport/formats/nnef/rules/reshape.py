@@ -41,7 +41,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 def _axis(axis: int, rank: int) -> int:
     """NNEF counts axes from the front only."""
     if not 0 <= axis < rank:
-        message = f"axis {axis} is outside of a tensor of rank {rank}"
+        message = f"axis {axis} is out of range for rank {rank}"
         raise ShapeError(message)
     return axis
 
@@ -59,7 +59,7 @@ def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int
     dims = b.dims(input)
     stop = len(dims) if axis_count == -1 else axis_start + axis_count
     if not 0 <= axis_start <= stop <= len(dims):
-        message = f"axis_start {axis_start} and axis_count {axis_count} reach beyond rank {len(dims)}"
+        message = f"axis_start {axis_start} and axis_count {axis_count} exceed the rank {len(dims)}"
         raise ShapeError(message)
     # Spelled out: canonical 0 and -1 count over the whole tensor, NNEF's over the part that is replaced.
     middle = resolve_target_shape(dims[axis_start:stop], shape, copies_zero=True)
@@ -93,7 +93,7 @@ def _replaced(b: Builder, input: Value, middle: Sequence[Dim], start: int, stop:
     dims = b.dims(input)
     numbers = emitted_shape(dims[start:stop], middle)
     if numbers is None:
-        message = "more than one extent of the result is not known"
+        message = "more than one unknown extent in the result"
         raise UnsupportedError(message)
     entries = [
         _vector(b, [number]) if number else b(Shape, input, start=start + place, end=start + place + 1)
@@ -230,7 +230,7 @@ def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tu
         lengths = _vector(b, [ratio * (extent // total) for ratio in ratios])
         return b.results(Split, len(ratios), value, lengths, axis=axis)
     if len(set(ratios)) > 1:
-        message = f"parts of {list(ratios)} in an extent that is not known"
+        message = f"ratios {list(ratios)} of an unknown extent"
         raise UnsupportedError(message)
     return b.results(Split, len(ratios), value, None, axis=axis, num_outputs=len(ratios))
 
@@ -257,7 +257,7 @@ def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
     """So many times along each axis."""
     numbers = [times for times in repeats if isinstance(times, int)]
     if len(numbers) < len(repeats):
-        message = "the repeats depend on an extent that is not known"
+        message = "the repeats depend on an unknown extent"
         raise UnsupportedError(message)
     return b(Tile, input, _vector(b, numbers))
 

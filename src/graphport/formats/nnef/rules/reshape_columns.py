@@ -30,7 +30,7 @@ def lift_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     room = [n + edges[at] + edges[at + axes] - reach[at] for at, n in enumerate(image)]
     counts = [space // step + 1 for space, step in zip(room, steps, strict=True)]
     rest = tuple(space % step for space, step in zip(room, steps, strict=True))
-    reserve(columns, rows, what="filters of columns")
+    reserve(columns, rows, what="im2col filters")
     filters = np.tile(np.eye(rows).reshape(rows, 1, *block), (channels, *[1] * (axes + 1)))
     emit = OpBuilder(b)
     split = emit("Reshape", op.input, b.constant(np.array([batch, columns, *counts], np.int64)))

@@ -41,7 +41,7 @@ def _checked(b: Builder, input: Value, factor: Factors, *, divides: bool) -> tup
     dims = b.dims(input)[2:]
     if len(factor) != len(dims) or any(f < 1 for f in factor):
         message = f"factor {list(factor)} for {len(dims)} spatial axes"
-        raise ShapeError(message, "one positive entry for each")
+        raise ShapeError(message, "write one positive value per axis")
     if divides and any(decide_equal(n % f, 0) is False for n, f in zip(dims, factor, strict=True)):
         message = f"factor {list(factor)} does not divide the extents {list(dims)}"
         raise ShapeError(message)
@@ -111,7 +111,7 @@ def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """Export Resize by integer factors if possible, else by a matrix per axis."""
     coordinates = op.coordinate_transformation_mode
     if coordinates == "tf_crop_and_resize":
-        message = "NNEF cannot crop and resize"
+        message = "NNEF has no crop-and-resize"
         raise UnsupportedError(message)
     if not (op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch" or op.mode == "cubic"):
         stated = _by_factors(b, op.x, op.scales, op.sizes, op.axes, op.mode, coordinates, op.nearest_mode)
@@ -230,7 +230,7 @@ def _by_axes(
     `resample` gives a new axis for an old one that an array has in front.
     """
     if not picks and not dtype_of(x).is_floating:
-        message = "NNEF cannot interpolate integers"
+        message = "NNEF has no interpolation of integers"
         raise UnsupportedError(message)
     dims = b.dims(x)
     chosen = tuple(range(len(dims))) if axes is None else tuple(axis % len(dims) for axis in axes)
@@ -246,7 +246,7 @@ def _by_axes(
     if policy == "stretch" and len(given) == len(chosen):  # other axes may be open
         resized = [(axis, n) for axis, n in zip(chosen, given, strict=True) if n != (1 if is_scaled else dims[axis])]
         chosen, given = tuple(axis for axis, _ in resized), [n for _, n in resized]
-    lengths = known([dims[axis] for axis in chosen], "the shape of what is resized")
+    lengths = known([dims[axis] for axis in chosen], "the shape of the resized tensor")
     numbers = np.array(given) if is_scaled else np.array(known(given, "the new shape"), np.int64)
     wanted, ratios = target(lengths, numbers if is_scaled else None, None if is_scaled else numbers, policy)
 

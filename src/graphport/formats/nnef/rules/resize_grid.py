@@ -24,14 +24,14 @@ _LINEAR, _NEAREST = frozenset(("linear", "bilinear")), frozenset(("nearest",))
 def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
     """y[c, p] = sum over h of v[h, p] * (sum over w of x[c, h, w] * u[w, p]), where u and v are 0 but next to p."""
     if op.mode not in (*_LINEAR, *_NEAREST) or op.padding_mode not in ("zeros", "border"):
-        message = f"mode {op.mode} with {op.padding_mode} around"
+        message = f"mode {op.mode} with padding_mode {op.padding_mode}"
         raise UnsupportedError(message)
     batch, channels, *plane = sizes(b.dims(op.x))
     points = sizes(b.dims(op.grid))[1:-1]
     if len(plane) != _PLANE or 0 in (*plane, *points):
         return None
     count = points[0] * points[1]
-    reserve(batch, channels, plane[0], count, what="weighted entries")
+    reserve(batch, channels, plane[0], count, what="interpolation weights")
     emit, is_near = OpBuilder(b), op.mode in _NEAREST
     flat = emit("Reshape", op.grid, _vector(b, batch, count, _PLANE))
     columns, rows = (

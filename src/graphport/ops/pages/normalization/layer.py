@@ -38,7 +38,7 @@ def check_fits(name: str, fact: TensorFact | None, shape: tuple[Dim, ...]) -> No
         found, wanted = fact.shape[-axis], shape[-axis]
         if decide_equal(found, 1) is False and decide_equal(found, wanted) is False:
             message = f"{name} has size {found} on axis -{axis}, x has {wanted}"
-            raise ShapeError(message, "the sizes must be equal, or {name} must have size 1")
+            raise ShapeError(message, f"use equal sizes, or size 1 for {name}")
 
 
 @viewed

@@ -38,7 +38,7 @@ def apply_operator(operator: str, left: Any, right: Any) -> Any:
     except TooLong as error:
         raise GivenError(str(error)) from error
     except (ArithmeticError, GivenError) as error:
-        message = f"{left!r} {operator} {right!r} is no finite number, or no integer of 64 bits"
+        message = f"{left!r} {operator} {right!r} is not finite or exceeds the int64 range"
         raise GivenError(message) from error
 
 
@@ -68,7 +68,7 @@ def check_int64(number: Any) -> Any:
     """
     is_other = isinstance(number, complex) or (isinstance(number, int) and not -_LARGEST - 1 <= number <= _LARGEST)
     if is_other or (isinstance(number, float) and math.isnan(number)):
-        message = f"{number!r} is no number of 64 bits"
+        message = f"{number!r} is not a 64-bit number"
         raise GivenError(message)
     return number
 
@@ -82,7 +82,7 @@ def extents(items: Sequence[Any]) -> list[Dim]:
     for each in items:
         is_count = isinstance(each, int) and not isinstance(each, bool) and each >= 0
         if not is_count and not isinstance(each, Symbolic):
-            message = f"{_named(each)} is no extent"
+            message = f"{_named(each)} is not an extent"
             raise GivenError(message)
     return list(items)
 
@@ -127,13 +127,13 @@ def fill(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]
     known = [each for each in extents(shape) if isinstance(each, int)]
     array = array_of(items, dtype)
     if len(known) < len(shape):
-        message = "the shape of a constant is not known"
+        message = "the shape of a constant is unknown"
         raise GivenError(message)
     wanted = bounded(known)
     if array.size == 1:
         return np.broadcast_to(array.reshape(()), wanted)
     if array.size != math.prod(wanted):
-        message = f"{array.size} elements do not fill the shape {list(wanted)}"
+        message = f"{array.size} elements cannot have shape {list(wanted)}"
         raise GivenError(message)
     return array.reshape(wanted)
 
@@ -149,7 +149,7 @@ def rows(given: Any, kinds: Sequence[type], least: int, name: str) -> list[tuple
         row = _as_list(each)
         row += [1] * (len(kinds) - len(row) if least <= len(row) else 0)
         if len(row) != len(kinds) or not all(map(_is_a, row, kinds)):
-            message = f"an item of '{name}' is no tuple of {', '.join(_NAMES[kind] for kind in kinds[:least])}"
+            message = f"an item of '{name}' is not a tuple of {', '.join(_NAMES[kind] for kind in kinds[:least])}"
             raise GivenError(message)
         found.append(tuple(row))
     return found

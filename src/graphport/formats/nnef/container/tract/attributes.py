@@ -49,7 +49,7 @@ class Attributes(GraphBuilder):
     def _tuples(self, items: Sequence[Any], pair: TupleOf, node: Expression) -> tuple[tuple[Any, ...], ...]:
         rows = [as_list(item) for item in items]
         if any(len(row) != len(pair.items) for row in rows):
-            raise self.fault("NNEF0401", f"an item is no tuple of {len(pair.items)}", node)
+            raise self.fault("NNEF0401", f"an item is not a tuple of {len(pair.items)} items", node)
         return tuple(tuple(self.attribute(x, pair.items[0], node) for x in row) for row in rows)
 
     def _scalar_attribute(self, value: Any, kind: Type, node: Expression) -> Any:
@@ -70,7 +70,7 @@ class Attributes(GraphBuilder):
                 return int(value)
         except (TypeError, ValueError, OverflowError):
             pass
-        raise self.fault("NNEF0401", f"{value!r} is no {getattr(kind, 'name', 'attribute')}", node)
+        raise self.fault("NNEF0401", f"{value!r} is not of type {getattr(kind, 'name', 'attribute')}", node)
 
     def fold_constant(self, value: Any) -> Any:
         """Return the elements of a small constant used as an attribute."""

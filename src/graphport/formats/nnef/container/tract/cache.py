@@ -47,17 +47,17 @@ def append_to_cache(at: GraphBuilder, given: Mapping[str, Any], node: Call, name
     past = cast("list[Dim]", sizes)
     if at.graph is not at.home or not 0 <= axis < len(past) or wrong:
         where = f"has the dimension {wrong[0]!r}, expected an integer" if wrong else f"has no axis {axis}"
-        where = where if at.graph is at.home else "stands in a loop"
+        where = where if at.graph is at.home else "is inside of a loop"
         raise at.fault("NNEF0904", f"the cache '{given['name']}' {where}", node)
     dtype = datum(str(given["datum_type"])) or DType.FLOAT32
     state = Value(at.home.fresh(str(given["name"])), TensorFact(dtype, tuple(past)), origin=at.span(node))
     others = [dim for place, dim in enumerate(past) if place != axis]
     if any(isinstance(dim, int) and dim < 0 for dim in others):
-        raise at.fault("NNEF0904", f"the cache '{given['name']}' has a negative dimension", node)
+        raise at.fault("NNEF0904", f"the cache '{given['name']}' has a negative extent", node)
     if all(isinstance(dim, int) for dim in others):
         shape = cast("list[int]", [0 if place == axis else dim for place, dim in enumerate(past)])
         if not fits_in_memory(shape):
-            raise at.fault("NNEF0904", f"the cache '{given['name']}' has a dimension that no memory holds", node)
+            raise at.fault("NNEF0904", f"the cache '{given['name']}' has an extent beyond the addressable memory", node)
         state.storage = storage_of(np.zeros(shape, dtype.numpy), dtype)
     at.home.adopt_input(state)
     (result,) = at.node("concat", [state, x], 1, names=[name], axis=axis)

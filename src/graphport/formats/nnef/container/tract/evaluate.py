@@ -138,15 +138,15 @@ class Evaluator(Attributes):
         outputs: list[Value] = []
         for name in self.document.outputs:
             if name not in frame.names:
-                message = f"output '{name}' is never assigned"
+                message = f"output '{name}' is not assigned"
                 raise self.fault("NNEF0305", message, None, f"add '{name} = …' to the body")
             outputs.append(self.tensor(frame.names[name], name))
         self.graph.set_outputs(outputs)
         return_states(self.graph, self.kept)
         for name in self.document.inputs:
             if name not in frame.names:
-                message = f"input '{name}' is never made"
-                self.findings.append(Diagnostic("NNEF0307", message, None, "leave it out", Severity.WARNING))
+                message = f"the graph parameter '{name}' is not assigned by 'external'"
+                self.findings.append(Diagnostic("NNEF0307", message, None, "remove it", Severity.WARNING))
         return self.graph
 
     # ── statements ──
@@ -159,8 +159,8 @@ class Evaluator(Attributes):
         value = self._of(statement.value, frame, names)
         values = [value] if isinstance(target, Name) else as_list(value)
         if len(values) < len(names):
-            message = f"{len(names)} names on the left side, {len(values)} values on the right"
-            raise self.fault("NNEF0515", message, target, "one name for each value")
+            message = f"{len(values)} values are assigned to {len(names)} names"
+            raise self.fault("NNEF0515", message, target, "write one name for each value")
         for name, each in zip(names, values, strict=False):
             only = as_list(each)
             found = only[0] if is_list(each) and len(only) == 1 and isinstance(only[0], Value) else each
@@ -205,7 +205,7 @@ class Evaluator(Attributes):
             case Subscript():
                 return self._subscript(node, frame)
             case _:
-                raise self.fault("NNEF0210", "tract has no such expression", node)
+                raise self.fault("NNEF0210", "tract does not support this expression", node)
 
     def _name(self, node: Name, frame: Frame) -> Any:
         if node.text in frame.names:
@@ -214,7 +214,7 @@ class Evaluator(Attributes):
             return self.symbols[node.text]
         if node.text == "inf":
             return float("inf")
-        message = f"'{node.text}' is not defined"
+        message = f"undefined name '{node.text}'"
         raise self.fault("NNEF0303", message, node, suggestion(node.text, frame.names))
 
     def _unary(self, node: Unary, frame: Frame) -> Any:
@@ -241,7 +241,7 @@ class Evaluator(Attributes):
             if found is not None:
                 return found
         if node.operator not in OPERATIONS:
-            raise self.fault("NNEF0210", f"tract has no operator '{node.operator}'", node)
+            raise self.fault("NNEF0210", f"tract does not support the operator '{node.operator}'", node)
         operands = [self.tensor(left), self.tensor(right)]
         return self.node(OPERATIONS[node.operator], operands, 1, dialect=DIALECT)[0]
 
@@ -255,7 +255,7 @@ class Evaluator(Attributes):
         try:
             return target[index]
         except (IndexError, TypeError) as error:
-            raise self.fault("NNEF0504", f"there is no item {index}: {error}", node) from None
+            raise self.fault("NNEF0504", f"no item {index}: {error}", node) from None
 
     # ── calls ──
 
@@ -287,7 +287,7 @@ class Evaluator(Attributes):
         declaration = self._declaration(node.name)
         if declaration is None:
             known = [*self.document.fragments, *registry(), *standard(Edition.FINAL)]
-            message = f"operation '{node.name}' is not declared"
+            message = f"undeclared operation '{node.name}'"
             raise self.fault("NNEF0322", message, node, suggestion(node.name, known))
         if node.name == "tract_core_cast" and node.arguments and names and names[0] in self._quantized:
             real = self.codes.quantize(self.tensor(self._of(node.arguments[0].value, frame)), names[0])
@@ -307,8 +307,10 @@ class Evaluator(Attributes):
         )
         inner = None if self._submodel is None else self._submodel(label)
         if inner is None or len(inner.inputs) != len(operands):
-            what = f"takes {len(inner.inputs)} inputs, not {len(operands)}" if inner else "is not beside this text"
-            raise self.fault("NNEF0907", f"the model '{label}' {what}", node, f"the folder '{label}' with graph.nnef")
+            what = f"takes {len(inner.inputs)} inputs, got {len(operands)}" if inner else "is missing"
+            raise self.fault(
+                "NNEF0907", f"the model '{label}' {what}", node, f"add the folder '{label}' with its graph.nnef"
+            )
         found = self.inlined(inner, operands)
         return found[0] if len(found) == 1 else found
 
@@ -331,7 +333,7 @@ class Evaluator(Attributes):
             self._assign(statement, inner)
         missing = [name for name in fragment.results if name not in inner.names]
         if missing:
-            raise self.fault("NNEF0305", f"result '{missing[0]}' of '{fragment.name}' is never assigned", node)
+            raise self.fault("NNEF0305", f"result '{missing[0]}' of '{fragment.name}' is not assigned", node)
         results = tuple(inner.names[name] for name in fragment.results)
         return results[0] if len(results) == 1 else self.array(results, node)
 
@@ -350,7 +352,7 @@ class Evaluator(Attributes):
         for formal, default in formals:
             if formal not in bound:
                 if default is None:
-                    raise self.fault("NNEF0324", f"'{name}' needs an argument for '{formal}'", node)
+                    raise self.fault("NNEF0324", f"missing argument '{formal}' of '{name}'", node)
                 bound[formal] = self._of(default, Frame())
         return bound
 
@@ -371,8 +373,8 @@ class Evaluator(Attributes):
                 attributes[formal.name] = static
         operands = self.codes.real_bias(operands, [formal.name for formal in declaration.formals])
         if wires and self._dialect != DIALECT:
-            message = f"'{next(iter(wires))}' of '{node.name}' is a tensor that is not one number of the text"
-            raise self.fault("NNEF0401", message, node, "an attribute is known at compile time")
+            message = f"'{next(iter(wires))}' of '{node.name}' requires a numeric literal, but it is a tensor"
+            raise self.fault("NNEF0401", message, node, "use a compile-time value: attributes cannot be tensors")
         if wires:
             attributes[WIRES] = tuple(wires)
         while operands and operands[-1] is None and not wires:
@@ -410,7 +412,7 @@ class Evaluator(Attributes):
         for name in names_in(node):
             if name not in frame.names and name not in self.symbols:
                 self.symbols[name] = Symbol(name, 0)
-                message = f"the symbol '{name}' is not declared"
+                message = f"undeclared symbol '{name}'"
                 span = Span(self.document.source, node.start, node.stop)
                 self.findings.append(
                     Diagnostic("NNEF0901", message, span, f"add 'extension tract_symbol {name};'", Severity.WARNING)
@@ -421,7 +423,9 @@ class Evaluator(Attributes):
         given = self._arguments(node, frame)
         dtype = datum(str(given["datum_type"])) if "datum_type" in given else _DATA.get(node.generic or "scalar")
         if dtype is None:
-            raise self.fault("NNEF0902", f"tract has no type '{given.get('datum_type', node.generic)}'", node)
+            raise self.fault(
+                "NNEF0902", f"tract does not support the type '{given.get('datum_type', node.generic)}'", node
+            )
         name = names[0] if names else "input"
         shape = given.get("shape", [])
         known = self.checked(lambda: extents([self.fold_constant(each) for each in as_list(shape)]), node)
@@ -437,7 +441,7 @@ class Evaluator(Attributes):
         name = names[0] if names else str(given.get("label", "variable"))
         known = tuple(each for each in stated if isinstance(each, int))
         if len(known) < len(stated) or self.checked(lambda: extents(stated), node) != stated:
-            raise self.fault("NNEF0513", f"the shape of variable '{name}' is not known", node)
+            raise self.fault("NNEF0513", f"the shape of variable '{name}' is unknown", node)
         return self._variable(self, Variable(name, str(given.get("label", "")).lstrip("/"), known, self.span(node)))
 
     def _constant(self, node: Call, frame: Frame) -> Value:

@@ -81,13 +81,13 @@ def _tensors(region: Region, file: MappedFile) -> dict[str, Storage]:
     length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else -1
     begin = _LENGTH.size + length
     if not 0 < length <= min(_MOST_HEADER, region.size - _LENGTH.size):
-        raise _corrupt_error(region, "its header is longer than it")
+        raise _corrupt_error(region, "the header is longer than the file")
     try:
         header: Any = json.loads(region.read(_LENGTH.size, length))
     except (ValueError, RecursionError) as error:
-        raise _corrupt_error(region, f"its header is no JSON: {error}") from error
+        raise _corrupt_error(region, f"the header is not JSON: {error}") from error
     if not isinstance(header, dict):
-        raise _corrupt_error(region, "its header is no object")
+        raise _corrupt_error(region, "the header is not a JSON object")
     found: dict[str, Storage] = {}
     for name, entry in cast("dict[str, Any]", header).items():
         if name != "__metadata__" and (storage := _storage(region, file, begin, name, entry)) is not None:
@@ -102,20 +102,22 @@ def _storage(region: Region, file: MappedFile, begin: int, name: str, entry: Any
         shape = tuple(_count(extent) for extent in entry["shape"])
         first, last = (_count(offset) for offset in entry["data_offsets"])
     except (TypeError, KeyError, ValueError) as error:
-        raise _corrupt_error(region, f"'{name}' has no type, shape and place") from error
+        raise _corrupt_error(region, f"'{name}' has no type, shape or position") from error
     if dtype is None:
         return None
     if last - first != prod(shape) * (dtype.bits // 8 or 1) or begin + last > region.size or first > last:
-        raise _corrupt_error(region, f"'{name}' of the shape {list(shape)} does not lie in bytes {first} to {last}")
+        raise _corrupt_error(region, f"'{name}' of shape {list(shape)} does not fit bytes {first} to {last}")
     return FileStorage(file, region.start + begin + first, dtype, shape)
 
 
 def _count(number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        message = f"{number!r} is no count"
+        message = f"{number!r} is not a count"
         raise ValueError(message)
     return number
 
 
 def _corrupt_error(region: Region, message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic("NNEF0906", message, Span(Source(region.name)), "the file is damaged"))
+    return DiagnosticError(
+        Diagnostic("NNEF0906", message, Span(Source(region.name)), "create the archive again: it is corrupt")
+    )

@@ -123,7 +123,7 @@ class GraphBuilder(ABC):
         """
         self._count += number
         if self._count > _MOST_NODES:
-            raise self.fault("NNEF0506", f"the document makes more than {_MOST_NODES} operations", None)
+            raise self.fault("NNEF0506", f"the document expands to more than {_MOST_NODES} operations", None)
 
     def array(self, items: Sequence[Any], node: Expression) -> Any:
         """`items` as an array of the document, which is not larger written out than a document may be.
@@ -190,8 +190,10 @@ class GraphBuilder(ABC):
             value, axis = self._given[own]
             (shape,) = self.node("Shape", [value], 1, dialect="", start=axis, end=axis + 1)
             return self.node("Squeeze", [shape, self.tensor([0])], 1, dialect="")[0]
-        message = f"no input has the extent {variable.name}"
-        raise self.fault("NNEF0903", message, None, "an input says what a symbol is in a run")
+        message = f"no input declares the extent {variable.name}"
+        raise self.fault(
+            "NNEF0903", message, None, "use the symbol in the shape of an input, which sets its value at run time"
+        )
 
     def _arithmetic(self, word: str, left: Value, right: Value) -> Value:
         return self.node(word, [left, right], 1, dialect="")[0]
@@ -265,6 +267,6 @@ def names_in(node: Expression) -> list[str]:
 
 def overlooked(name: str, formal: str | None, span: Span) -> Diagnostic:
     """Warn about an argument that tract ignores because the operator has no such parameter."""
-    stated = "an argument more than it takes" if formal is None else f"no parameter '{formal}'"
+    stated = "too many arguments" if formal is None else f"an unknown parameter '{formal}'"
     code = "NNEF0323" if formal is None else "NNEF0326"
-    return Diagnostic(code, f"'{name}' has {stated}, which tract overlooks", span, "leave it out", Severity.WARNING)
+    return Diagnostic(code, f"'{name}' has {stated}, which tract ignores", span, "remove it", Severity.WARNING)

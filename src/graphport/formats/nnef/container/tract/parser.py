@@ -108,7 +108,7 @@ class _Parser:
         found.outputs = self._listed(lambda: tokens.name("an output's name"))
         found.body = self._body()
         if tokens.lexeme:
-            raise tokens.fault("the end of the text")
+            raise tokens.fault("the end of the document")
         return found
 
     def _extension(self) -> tuple[str, str]:

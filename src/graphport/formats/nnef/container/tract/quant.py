@@ -40,13 +40,13 @@ def _checked(found: Quantization, entry: QuantizationEntry, source: Source) -> Q
     arguments = {name: value for name, value in given.items() if isinstance(value, int | float)}
     code, message = "NNEF0810", ""
     if missing:
-        code, message = "NNEF0324", f"'{found.operation}' needs an argument for '{missing[0]}'"
+        code, message = "NNEF0324", f"missing argument '{missing[0]}' of '{found.operation}'"
     elif not 1 <= arguments["bits"] <= _MOST_BITS:
         message = f"bits is {arguments['bits']}, expected 1 to {_MOST_BITS}"
     elif arguments.get("scale", 1) <= 0:
-        message = "a scale is not positive"
+        message = "scale is not positive"
     elif arguments.get("min", 0) >= arguments.get("max", float("inf")):
-        message = "'min' is not below 'max'"
+        message = "'min' is not less than 'max'"
     if message:
         raise DiagnosticError(Diagnostic(code, message, Span(source, entry.call.start, entry.call.stop)))
     return found

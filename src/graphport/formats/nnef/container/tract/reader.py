@@ -173,9 +173,10 @@ class _Weights:
         if storage is not None and storage.shape != variable.shape:
             if storage.count != _volume(variable.shape):
                 message = (
-                    f"'{variable.label}' is declared as {list(variable.shape)}, its file holds {list(storage.shape)}"
+                    f"'{variable.label}' has shape {list(variable.shape)} "
+                    f"in the document, but {list(storage.shape)} in its file"
                 )
-                raise at.fault("NNEF0750", message, None, "the declared shape and that of the file must be equal")
+                raise at.fault("NNEF0750", message, None, "correct the shape in the document, or replace the file")
             storage = storage.reshaped(variable.shape)
         decoding = None if quantization is None else decoding_of(quantization)
         is_coded = storage is not None and storage.dtype.is_integer and decoding is not None
@@ -196,7 +197,7 @@ class _Weights:
             if (stored := self._named.get(variable.label)) is not None:
                 return stored
             if self._container.needs_data:
-                message = f"there is no file '{variable.label}.dat'"
+                message = f"missing file '{variable.label}.dat'"
                 raise DiagnosticError(Diagnostic("NNEF0754", message, variable.span, "add it"))
             return None
         blocked = read_blocked(region)

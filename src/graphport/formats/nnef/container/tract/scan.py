@@ -50,10 +50,15 @@ def scanned(at: GraphBuilder, given: Mapping[str, Any], node: Call, depth: int) 
     """
     fragment = at.document.fragments.get(str(given.get("body")))
     if fragment is None or fragment.body is None:
-        raise at.fault("NNEF0904", f"'{given.get('body')}' is no fragment with a body", node, "body names a fragment")
+        raise at.fault(
+            "NNEF0904",
+            f"body '{given.get('body')}' is not a fragment with a body",
+            node,
+            "set body to the name of a fragment",
+        )
     unsupported = [name for name in ("skip", "reset_every_turn") if given.get(name)]
     if unsupported:
-        raise at.fault("NNEF0904", f"a scan with {unsupported[0]} = {given[unsupported[0]]} is not known here", node)
+        raise at.fault("NNEF0904", f"unsupported scan attribute {unsupported[0]} = {given[unsupported[0]]}", node)
 
     def of(name: str, kinds: Sequence[type], least: int) -> list[tuple[Any, ...]]:
         return at.checked(lambda: rows(given.get(name, []), kinds, least, name), node)
@@ -63,9 +68,14 @@ def scanned(at: GraphBuilder, given: Mapping[str, Any], node: Call, depth: int) 
     outputs = [_Output(*row) for row in of("output", (str, str, int, int), 2)]
     full = [(name, at.tensor(value)) for name, value in of("full", (str, object), 2)]
     if not all(each.chunk for each in (*scans, *outputs)):
-        raise at.fault("NNEF0904", "a scan goes in steps of 0", node, "the last item of a tuple is the step")
+        raise at.fault(
+            "NNEF0904",
+            "the chunk size of a scan is 0",
+            node,
+            "set the last item of the tuple, the chunk size, to a nonzero value",
+        )
     if not scans:
-        raise at.fault("NNEF0904", "a scan goes over nothing", node, "scan lists at least one tensor")
+        raise at.fault("NNEF0904", "a scan without scanned tensors", node, "list at least one tensor in scan")
     return _Builder(at, fragment, scans, states, outputs, node, depth).results(full)
 
 
@@ -161,14 +171,14 @@ class _Builder:
         for formal in self._fragment.formals:
             if _are_equal(formal.name, parameter):
                 return formal.name
-        message = f"'{self._fragment.name}' has no parameter '{parameter}'"
+        message = f"unknown parameter '{parameter}' of '{self._fragment.name}'"
         raise self._at.fault("NNEF0326", message, self._node)
 
     def _result(self, results: Mapping[str, Any], name: str) -> Any:
         for result, value in results.items():
             if _are_equal(result, name):
                 return value
-        raise self._at.fault("NNEF0904", f"'{self._fragment.name}' has no result '{name}'", self._node)
+        raise self._at.fault("NNEF0904", f"unknown result '{name}' of '{self._fragment.name}'", self._node)
 
     def _is_state(self, output: _Output) -> bool:
         return output.kind == "last" and self._state_of(output) is not None

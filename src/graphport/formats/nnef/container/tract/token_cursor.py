@@ -81,7 +81,7 @@ class TokenCursor:
 
     def fault(self, expected: str, help: str | None = None) -> DiagnosticError:
         """Report that the current token is not `expected`."""
-        found = f"'{self.lexeme[:40]}'" if self.lexeme else "the end of the text"
+        found = f"'{self.lexeme[:40]}'" if self.lexeme else "the end of the document"
         span = Span(self.source, self.start, self.start + len(self.lexeme))
         return DiagnosticError(Diagnostic("NNEF0201", f"expected {expected}, found {found}", span, help))
 

@@ -26,9 +26,9 @@ _LACKING = frozenset(
     ]
 )
 """Standard operations that tract 0.23 has no definition of without an extension, or a dead one."""
-_NO_WORD = "it has no such operation without its registries"
-_NOTHING = "a window covers nothing but padding that is ignored"
-_OVER_SPACE = "its windows go over the axes behind the second one alone"
+_NO_WORD = "the operation requires a registry"
+_NOTHING = "a window contains only ignored padding"
+_OVER_SPACE = "it does not support windows over batch and channels"
 _BORDERS = frozenset(("constant", "ignore"))
 
 
@@ -49,23 +49,23 @@ def not_taken(graph: Graph) -> list[NotTaken]:
     }
     quantized = next((value for value in graph.values() if quantization_of(value) is not None), None)
     if quantized is not None:
-        reason = "it computes on the codes of what is quantized, where the standard computes on the numbers"
+        reason = "it computes on quantized integers, standard NNEF on dequantized values"
         found["", reason] = NotTaken(f"the quantization of '{quantized.name}'", reason, quantized.origin)
     return list(found.values())
 
 
 def findings_of(found: list[NotTaken], severity: Severity) -> list[Diagnostic]:
     """A finding for each, a note or an error."""
-    remedy = "the flavour 'tract' says it in tract's own words"
+    remedy = "choose the flavour 'tract'"
     return [
-        Diagnostic("NNEF0774", f"tract would not take {each.what}: {each.reason}", each.origin, remedy, severity)
+        Diagnostic("NNEF0774", f"tract does not accept {each.what}: {each.reason}", each.origin, remedy, severity)
         for each in found
     ]
 
 
 def _reason(node: Node) -> str | None:
     if node.dialect != DIALECT or node.word not in standard(Edition.FINAL):
-        return "it is no operation of the standard"
+        return "it is not an operation of the standard"
     if node.word in _LACKING:
         return _NO_WORD
     rule = _RULES.get(node.word)
@@ -83,25 +83,25 @@ def _pairs(node: Node) -> tuple[tuple[int, int], ...]:
 
 def _pad(node: Node) -> str | None:
     if any(min(pair) < 0 for pair in _pairs(node)):
-        return "it does not cut by padding"
+        return "negative padding is not supported"
     is_taken = node.attributes.get("border", "constant") in ("constant", "reflect")
-    return None if is_taken else "it has no such border"
+    return None if is_taken else "the border mode is not supported"
 
 
 def _slice(node: Node) -> str | None:
     steps = _integers_of(node, "stride")
-    return "it does not go backwards" if any(isinstance(step, int) and step < 0 for step in steps) else None
+    return "negative strides are not supported" if any(isinstance(step, int) and step < 0 for step in steps) else None
 
 
 def _conv(node: Node) -> str | None:
     if node.attributes.get("border", "constant") != "constant":
-        return "it pads with zeros alone"
-    return "it does not cut by padding" if any(min(pair) < 0 for pair in _pairs(node)) else None
+        return "only zero padding is supported"
+    return "negative padding is not supported" if any(min(pair) < 0 for pair in _pairs(node)) else None
 
 
 def _deconv(node: Node) -> str | None:
     del node
-    return "it has the channels of the filter in another order"
+    return "its filter has another channel order"
 
 
 def _window(node: Node) -> str | None:
@@ -114,10 +114,10 @@ def _window(node: Node) -> str | None:
     if any(pair != (0, 0) for pair in pairs[:2]):
         return _OVER_SPACE
     if any(min(pair) < 0 for pair in pairs):
-        return "it does not cut by padding"
+        return "negative padding is not supported"
     if node.attributes.get("border") == "ignore" and overhangs(node):
         return _NOTHING
-    return None if node.attributes.get("border", "constant") in _BORDERS else "it has no such border"
+    return None if node.attributes.get("border", "constant") in _BORDERS else "the border mode is not supported"
 
 
 def overhangs(node: Node) -> bool:
@@ -133,7 +133,7 @@ def overhangs(node: Node) -> bool:
 def _indexed(node: Node) -> str | None:
     indices = node.outputs[1] if len(node.outputs) > 1 else None
     if indices is not None and (indices.uses or indices.is_output):
-        return "it counts places in the plane, the standard in the window"
+        return "its indices are relative to the plane, in the standard to the window"
     return _window(node)
 
 

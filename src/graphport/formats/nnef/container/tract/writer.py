@@ -116,8 +116,8 @@ class TractFiles(Files):
         shape = fact.shape if isinstance(fact, TensorFact) else None
         datum = datum_name(fact.dtype) if isinstance(fact, TensorFact) and fact.dtype is not None else None
         if shape is None or datum is None:
-            message = f"the rank or the element type of the input '{value.name}' is not known to tract"
-            self.error("NNEF0761", message, value.origin, "bind its shape")
+            message = f"the rank or element type of the input '{value.name}' is unknown, but tract requires both"
+            self.error("NNEF0761", message, value.origin, "set its shape with --input")
             return
         try:
             extents = ", ".join(self._value(dim) for dim in shape)
@@ -137,14 +137,19 @@ class TractFiles(Files):
         shape = fact.shape if isinstance(fact, TensorFact) else None
         extents = [dim for dim in shape or () if isinstance(dim, int)]
         if shape is None or len(extents) < len(shape):
-            self.error("NNEF0761", f"the shape of '{value.name}' is not known", value.origin)
+            self.error("NNEF0761", f"the shape of '{value.name}' is unknown", value.origin)
             return
         label = self._labels.of(value, self._name(value))
         kind = "scalar" if value.storage is None or value.storage.dtype.is_floating else "integer"
         kind = "logical" if value.storage is not None and value.storage.dtype is DType.BOOL else kind
         text = f"variable<{kind}>(label = {string_literal(label)}, shape = {extents})"
         if value.storage is not None and value.storage.count == 0:
-            self.error("NNEF0763", f"'{value.name}' has no elements", value.origin, "NNEF has no empty tensors")
+            self.error(
+                "NNEF0763",
+                f"'{value.name}' has no elements",
+                value.origin,
+                "choose another format: NNEF does not support empty tensors",
+            )
         if isinstance(value.storage, InBlocks) and self._is_filter(value):
             for user, _ in value.uses:
                 if isinstance(user, Node) and user.word == "tract_core_gather":
@@ -193,7 +198,7 @@ class TractFiles(Files):
     def _declaration(self, node: Node) -> Declaration:
         found = registry().get(node.word) or standard(Edition.FINAL).get(node.word)
         if found is None:
-            raise Unspellable("there is no such operation")
+            raise Unspellable("unknown operation")
         if match := _REGISTRY.match(node.word):
             self._registries[match[1]] = None
         return found
@@ -218,9 +223,9 @@ class TractFiles(Files):
                     texts.append(f"{formal.name} = {self._text(value)}" if is_behind else self._text(value))
         given = {name: value for name, value in node.attributes.items() if name != DTYPE}
         if node.dialect == "nnef" and node.word == "max_pool_with_index" and (place := node.outputs[1]) and place.uses:
-            raise Unspellable("tract counts places in the plane, the standard in the window")
+            raise Unspellable("indices are relative to the plane in tract, and to the window in the standard")
         if node.attributes.get("border") == "ignore" and overhangs(node):
-            raise Unspellable("a window covers nothing but padding that is ignored")
+            raise Unspellable("a window contains only ignored padding")
         # What depends on symbols alone is written in the place of a tensor.
         stated = [formal.name for formal in formals if formal.name in given]
         texts += [f"{name} = {self._value(given.pop(name))}" for name in stated]
@@ -231,7 +236,7 @@ class TractFiles(Files):
                 if formal.default is None or value != default or _REGISTRY.match(node.word):
                     texts.append(f"{formal.name} = {self._value(value, formal.type)}")
         if given:
-            raise Unspellable(f"there is no attribute '{next(iter(given))}'")
+            raise Unspellable(f"unknown attribute '{next(iter(given))}'")
         names = [self._names.unused() if value is None else self._name(value) for value in node.outputs]
         names += [self._names.unused() for _ in range(len(declaration.results) - len(names))]
         is_list = any(isinstance(kind, ArrayOf) for _, kind in declaration.results)
@@ -244,14 +249,14 @@ class TractFiles(Files):
 
     def _text(self, value: Value | None) -> str:
         if value is None:
-            raise Unspellable("an operand is missing")
+            raise Unspellable("missing operand")
         return self._inline.get(value) or self._inner.get(value) or self._names[value]
 
     def _value(self, value: Any, kind: Any = None) -> str:
         if isinstance(value, Symbolic):
             text = str(value)
             if _UNSUPPORTED.search(text) or not self._bound.issuperset(symbols(value)):
-                raise Unspellable(f"tract has no way to write the extent {text}", "bind the shapes of inputs")
+                raise Unspellable(f"tract cannot express the extent {text}", "set the shapes of inputs with --input")
             named = substitute(value, {name: self._symbol(name, each) for name, each in symbols(value).items()})
             return f"({str(named).replace('//', '/')})"
         if isinstance(value, tuple):
@@ -366,6 +371,6 @@ def _literal(value: Value) -> str | None:
 
 def _format_number(number: float) -> str:
     if not math.isfinite(number):
-        raise Unspellable(f"{number} has no literal")
+        raise Unspellable(f"{number} has no NNEF literal")
     text = repr(number).replace("e+", "e")
     return text if "." in text or "e" in text else f"{text}.0"

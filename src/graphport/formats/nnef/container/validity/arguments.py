@@ -26,8 +26,8 @@ def positive_shape(case: Case) -> Iterator[Diagnostic]:
     least = 0 if case.operation.name == "external" and not case.is_final else 1
     for axis, extent in enumerate(case.integers_of("shape")):
         if isinstance(extent, int) and extent < least:
-            message = f"axis {axis} of '{case.operation.name}' has the extent {extent}"
-            remedy = "extents are positive" if least else "extents are positive, or 0 where they are left open"
+            message = f"invalid extent {extent} of axis {axis} of '{case.operation.name}'"
+            remedy = "use positive extents" if least else "use positive extents, or 0 for an unknown extent"
             yield case.error("NNEF0601", message, "shape", remedy)
 
 
@@ -37,15 +37,15 @@ def value_count(case: Case) -> Iterator[Diagnostic]:
     volume = math.prod(extent for extent in shape if isinstance(extent, int))
     if count not in (1, volume) and not any(isinstance(extent, Symbolic) or extent < 1 for extent in shape):
         message = f"{count} values for a constant of shape {shown(shape)}"
-        yield case.error("NNEF0602", message, "value", f"give {volume} values, or one for all")
+        yield case.error("NNEF0602", message, "value", f"pass {volume} values, or a single value")
 
 
 def _check_choice(parameter: str, names: Sequence[str], code: str) -> Rule:
     def rule(case: Case) -> Iterator[Diagnostic]:
         value = case.attribute(parameter)
         if value not in names:
-            message = f"'{parameter}' of '{case.operation.name}' is '{value}'"
-            yield case.error(code, message, parameter, f"it is one of {', '.join(names)}")
+            message = f"unknown '{parameter}' of '{case.operation.name}': '{value}'"
+            yield case.error(code, message, parameter, f"use one of {', '.join(names)}")
 
     return rule
 
@@ -68,7 +68,7 @@ def all_positive(*parameters: str) -> Rule:
             for number in case.integers_of(parameter):
                 if isinstance(number, int) and number < 1:
                     message = f"'{parameter}' of '{case.operation.name}' contains {number}"
-                    yield case.error("NNEF0605", message, parameter, "its items are positive")
+                    yield case.error("NNEF0605", message, parameter, "use positive items")
 
     return rule
 
@@ -80,14 +80,14 @@ def paddings_at_least_0(case: Case) -> Iterator[Diagnostic]:
     for before, after in case.pairs("padding"):
         if any(isinstance(end, int) and end < 0 for end in (before, after)):
             message = f"'padding' of '{case.operation.name}' contains ({before},{after})"
-            yield case.error("NNEF0605", message, "padding", "its items are 0 or more")
+            yield case.error("NNEF0605", message, "padding", "use items of 0 or more")
 
 
 def bit_count(case: Case) -> Iterator[Diagnostic]:
     """A number of bits is one that integers have."""
     bits = case.attribute("bits")
     if isinstance(bits, int) and not 1 <= bits <= _MOST_BITS:
-        yield case.error("NNEF0605", f"{bits} bits are not between 1 and {_MOST_BITS}", "bits")
+        yield case.error("NNEF0605", f"bits is {bits}, expected 1 to {_MOST_BITS}", "bits")
 
 
 def superseded(case: Case) -> Iterator[Diagnostic]:
@@ -102,7 +102,7 @@ def copy_count(case: Case) -> Iterator[Diagnostic]:
     """Something is copied at least once."""
     times = case.attribute("times")
     if isinstance(times, int) and times < 1:
-        yield case.error("NNEF0605", f"'times' of 'copy_n' is {times}", "times", "it is positive")
+        yield case.error("NNEF0605", f"'times' of 'copy_n' is {times}", "times", "use a positive value")
 
 
 def lengths_fit(operand: str, *parameters: str, skipped: int = 0, may_be_empty: bool = True) -> Rule:
@@ -119,7 +119,7 @@ def lengths_fit(operand: str, *parameters: str, skipped: int = 0, may_be_empty: 
                 continue
             axes = "spatial axis" if skipped else "axis"
             message = f"'{parameter}' of '{case.operation.name}' has {length} items, '{operand}' has rank {rank}"
-            yield case.error("NNEF0606", message, parameter, f"one item for each {axes}: {wanted}")
+            yield case.error("NNEF0606", message, parameter, f"write one item per {axes}: {wanted}")
 
     return rule
 
@@ -141,7 +141,7 @@ def axes_repeated(case: Case, parameter: str, axes: Shape) -> Iterator[Diagnosti
     for axis, count in Counter(axes).items():
         if count > 1:
             message = f"axis {axis} occurs {count} times in '{parameter}' of '{case.operation.name}'"
-            yield case.error("NNEF0607", message, parameter, "name every axis once")
+            yield case.error("NNEF0607", message, parameter, "remove duplicate axes")
 
 
 def axes_outside(case: Case, parameter: str, axes: Sequence[Dim], rank: int | None) -> Iterator[Diagnostic]:
@@ -149,8 +149,8 @@ def axes_outside(case: Case, parameter: str, axes: Sequence[Dim], rank: int | No
     for axis in axes:
         if isinstance(axis, int) and (axis < 0 or (rank is not None and axis >= rank)):
             limit = "" if rank is None else f" of a tensor of rank {rank}"
-            remedy = "axes are counted from 0" + ("" if not rank else f" to {rank - 1}")
-            message = f"'{parameter}' of '{case.operation.name}' names axis {axis}{limit}"
+            remedy = "use axes from 0" + ("" if not rank else f" to {rank - 1}")
+            message = f"'{parameter}' of '{case.operation.name}' refers to axis {axis}{limit}"
             yield case.error("NNEF0608", message, parameter, remedy)
 
 
@@ -171,4 +171,4 @@ def valid_axis(operand: str, *, more: int = 0) -> Rule:
 def some_summed(case: Case) -> Iterator[Diagnostic]:
     """A sum has at least one value."""
     if next(case.operation.inputs(), None) is None:
-        yield case.error("NNEF0616", "'add_n' has no values", "x", "give at least one")
+        yield case.error("NNEF0616", "'add_n' has an empty array of values", "x", "pass at least one value")

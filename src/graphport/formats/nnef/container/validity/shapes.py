@@ -37,8 +37,8 @@ def broadcasting(case: Case) -> Iterator[Diagnostic]:
                 extents[axis] = (extent, name)
             elif extent != 1 and differ(extent, extents[axis][0]) and not may_be_one(extent, extents[axis][0]):
                 other, first = extents[axis]
-                message = f"axis {axis} of '{name}' is {extent}, that of '{first}' is {other}"
-                remedy = "shapes align from the left; extents are equal, or one of them is 1"
+                message = f"shapes do not broadcast: axis {axis} is {extent} in '{name}', but {other} in '{first}'"
+                remedy = "align shapes from the left, with equal extents or 1"
                 yield case.error("NNEF0609", message, name, remedy)
                 return
     yield from _grown(case)
@@ -52,7 +52,9 @@ def _grown(case: Case) -> Iterator[Diagnostic]:
         for other, shape in shapes.items():
             if shape is not None and len(shape) > 1 and shape[0] == 1 and extent == shape[1] != 1:
                 message = f"'{name}' {shown([extent])} aligns with the first axis of '{other}' {shown(shape)}"
-                remedy = f"the result is {shown([extent, *shape[1:]])}; a vector of channels has the shape [1,{extent}]"
+                remedy = (
+                    f"the result is {shown([extent, *shape[1:]])}; use shape [1,{extent}] for one value per channel"
+                )
                 yield case.warning("NNEF0633", message, name, remedy)
                 return
 
@@ -71,14 +73,14 @@ def reshaping(case: Case) -> Iterator[Diagnostic]:
     if shape is None or not isinstance(start, int) or not isinstance(count, int):
         return
     if not 0 <= start <= len(shape):
-        yield case.error("NNEF0611", f"'axis_start' is {start}, the rank is {len(shape)}", "axis_start")
+        yield case.error("NNEF0611", f"'axis_start' is {start}, but the rank is {len(shape)}", "axis_start")
     elif count < -1 or start + count > len(shape):
-        yield case.error("NNEF0611", f"{count} axes from {start} on, the rank is {len(shape)}", "axis_count")
+        yield case.error("NNEF0611", f"{count} axes from axis {start} exceed the rank {len(shape)}", "axis_count")
     else:
         yield from _reshaped(case, items, shape[start : len(shape) if count < 0 else start + count], start, shape)
 
 
-_RESHAPE = "items are extents, 0 for the input's own, or once -1 for what remains"
+_RESHAPE = "use extents, 0 to copy the input's extent, or at most one -1 for the remaining extent"
 
 
 def _reshaped(case: Case, items: Shape, replaced: Shape, start: int, shape: Shape) -> Iterator[Diagnostic]:
@@ -86,7 +88,7 @@ def _reshaped(case: Case, items: Shape, replaced: Shape, start: int, shape: Shap
     for index, item in enumerate(items):
         if item == 0:
             if start + index >= len(shape):
-                message = f"item {index} of 'shape' inherits axis {start + index}, the rank is {len(shape)}"
+                message = f"item {index} of 'shape' copies axis {start + index}, but the rank is {len(shape)}"
                 yield case.error("NNEF0610", message, "shape", _RESHAPE)
                 return
             wanted.append(shape[start + index])
@@ -98,9 +100,11 @@ def _reshaped(case: Case, items: Shape, replaced: Shape, start: int, shape: Shap
     volume, product = math.prod(map(static_dim, replaced)), math.prod(map(static_dim, wanted))
     fits = product != 0 and volume % product == 0 if -1 in items else volume == product
     if not fits:
-        message = f"{shown(replaced)} has {volume} items, 'shape' {shown(items)} has {product}"
+        message = (
+            f"the number of elements differs: {shown(replaced)} has {volume}, 'shape' {shown(items)} has {product}"
+        )
         message += " and a multiple of it" if -1 in items else ""
-        yield case.error("NNEF0612", message, "shape", "both have the same number of items")
+        yield case.error("NNEF0612", message, "shape", "keep the number of elements")
 
 
 def squeezing(case: Case) -> Iterator[Diagnostic]:
@@ -108,8 +112,8 @@ def squeezing(case: Case) -> Iterator[Diagnostic]:
     shape = case.shape("input")
     for axis in case.integers_of("axes"):
         if shape is not None and isinstance(axis, int) and 0 <= axis < len(shape) and differ(shape[axis], 1):
-            message = f"axis {axis} of {shown(shape)} has the extent {shape[axis]} and cannot be squeezed"
-            yield case.error("NNEF0613", message, "axes", "only extents of 1 can")
+            message = f"cannot squeeze axis {axis} of {shown(shape)}: its extent is {shape[axis]}, expected 1"
+            yield case.error("NNEF0613", message, "axes", "squeeze only axes of extent 1")
 
 
 def unsqueezing(case: Case) -> Iterator[Diagnostic]:
@@ -124,10 +128,10 @@ def is_permutation(case: Case) -> Iterator[Diagnostic]:
     parameter = "axes" if case.is_final else "perm"
     axes, rank = case.integers_of(parameter), rank_of(case, "input")
     if sorted(axis for axis in axes if isinstance(axis, int)) != list(range(len(axes))):
-        message = f"'{parameter}' {shown(axes)} is no permutation"
-        yield case.error("NNEF0614", message, parameter, f"each of 0 to {len(axes) - 1} stands once in it")
+        message = f"'{parameter}' {shown(axes)} is not a permutation"
+        yield case.error("NNEF0614", message, parameter, f"write each axis from 0 to {len(axes) - 1} once")
     elif rank is not None and len(axes) > rank and case.is_final:
-        yield case.error("NNEF0614", f"'{parameter}' has {len(axes)} items, the rank is {rank}", parameter)
+        yield case.error("NNEF0614", f"'{parameter}' has {len(axes)} items, but the rank is {rank}", parameter)
 
 
 def splitting(case: Case) -> Iterator[Diagnostic]:
@@ -135,33 +139,37 @@ def splitting(case: Case) -> Iterator[Diagnostic]:
     ratios, shape, axis = case.integers_of("ratios"), case.shape("value"), case.attribute("axis")
     total = sum(ratio for ratio in ratios if isinstance(ratio, int))
     if not ratios:
-        yield case.error("NNEF0615", "there are no ratios to split by", "ratios")
+        yield case.error("NNEF0615", "'ratios' is empty", "ratios")
     elif shape is not None and isinstance(axis, int) and 0 <= axis < len(shape) and total > 0:
         extent = shape[axis]
         if isinstance(extent, int) and extent % total:
-            message = f"the ratios {shown(ratios)} sum up to {total}, which does not divide the extent {extent}"
-            yield case.error("NNEF0615", message, "ratios", f"axis {axis} is split in parts of these ratios")
+            message = f"the ratios {shown(ratios)} sum to {total}, which does not divide the extent {extent}"
+            yield case.error("NNEF0615", message, "ratios", f"use ratios whose sum divides the extent of axis {axis}")
 
 
 def joining(case: Case) -> Iterator[Diagnostic]:
     """Check concat and stack: all dims except that of the axis must be equal."""
     values, axis = [*tensors(case.operation.operands["values"])], case.attribute("axis")
     if not values:
-        yield case.error("NNEF0616", f"'{case.operation.name}' has no values", "values", "give at least one")
+        yield case.error(
+            "NNEF0616", f"'{case.operation.name}' has an empty array of values", "values", "pass at least one value"
+        )
     first = next((shape for shape in map(shape_of, values) if shape is not None), None)
     for position, value in enumerate(values):
         shape = shape_of(value)
         if shape is None or first is None:
             continue
         if len(shape) != len(first):
-            message = f"value {position} has the shape {shown(shape)}, another has {shown(first)}"
-            yield case.error("NNEF0616", message, "values", "their ranks are equal")
+            message = f"value {position} has shape {shown(shape)}, but value 0 has {shown(first)}"
+            yield case.error("NNEF0616", message, "values", "use tensors of equal rank")
             continue
         ignored = axis if case.operation.name == "concat" else None
         for at, (extent, other) in enumerate(zip(shape, first, strict=True)):
             if at != ignored and differ(extent, other):
-                message = f"axis {at} of value {position} is {extent}, that of another is {other}"
-                yield case.error("NNEF0616", message, "values", f"shapes {shown(shape)} and {shown(first)} do not fit")
+                message = f"axis {at} is {extent} in value {position}, but {other} in value 0"
+                yield case.error(
+                    "NNEF0616", message, "values", f"use matching shapes: {shown(shape)} and {shown(first)} differ"
+                )
                 break
 
 
@@ -173,14 +181,14 @@ def slicing(case: Case) -> Iterator[Diagnostic]:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"'{name}' {count}" for name, count in lengths.items())
         yield case.error(
-            "NNEF0617", f"the arrays of 'slice' differ in length: {found}", "axes", "one item for each axis"
+            "NNEF0617", f"array arguments of 'slice' differ in length: {found}", "axes", "write one item per axis"
         )
         return
     shape, axes = case.shape("input"), case.integers_of("axes")
     strides = case.integers_of("stride") or (1,) * len(axes)
     for axis, begin, end, stride in zip(axes, case.integers_of("begin"), case.integers_of("end"), strides, strict=True):
         if stride == 0:
-            yield case.error("NNEF0617", f"the stride of axis {axis} is 0", "stride", "1 takes every item")
+            yield case.error("NNEF0617", f"the stride of axis {axis} is 0", "stride", "use a nonzero stride")
         elif shape is not None and isinstance(axis, int) and 0 <= axis < len(shape):
             yield from _sliced(case, axis, (begin, end, stride), shape[axis])
 
@@ -196,8 +204,8 @@ def _sliced(case: Case, axis: int, part: tuple[Dim, Dim, Dim], extent: Dim) -> I
     length = static_dim(extent)
     first, last = (min(max(n + length if n < 0 else n, -1), length) for n in (static_dim(begin), static_dim(end)))
     if (last < first) if static_dim(stride) > 0 else (last > first):
-        message = f"the slice of axis {axis} begins at {begin} and ends at {end} of {extent}"
-        yield case.error("NNEF0617", message, "end", "it runs in the direction of its stride")
+        message = f"empty slice of axis {axis}: from {begin} to {end}, extent {extent}"
+        yield case.error("NNEF0617", message, "end", "use an end after the begin in the direction of the stride")
 
 
 def matrices_fit(case: Case) -> Iterator[Diagnostic]:
@@ -206,18 +214,18 @@ def matrices_fit(case: Case) -> Iterator[Diagnostic]:
     if a is None or b is None:
         return
     if len(a) != len(b) or len(a) < 2 or (len(a) > 2 and not case.is_final):
-        message = f"'A' {shown(a)} and 'B' {shown(b)} are no matrices of one rank"
-        yield case.error("NNEF0619", message, "B", "both have the same rank, at least 2")
+        message = f"'A' {shown(a)} and 'B' {shown(b)} are not matrices of equal rank"
+        yield case.error("NNEF0619", message, "B", "use equal ranks of at least 2")
         return
     flags = ("transposeA", "transposeB") if case.is_final else ("trA", "trB")
     inner = a[-2 if case.attribute(flags[0]) else -1], b[-1 if case.attribute(flags[1]) else -2]
     if differ(*inner):
-        message = f"the inner extents of {shown(a)} and {shown(b)} are {inner[0]} and {inner[1]}"
-        yield case.error("NNEF0619", message, "B", f"'{flags[0]}' and '{flags[1]}' turn the matrices")
+        message = f"the inner extents of {shown(a)} and {shown(b)} differ: {inner[0]} and {inner[1]}"
+        yield case.error("NNEF0619", message, "B", f"set '{flags[0]}' or '{flags[1]}' to transpose a matrix")
     for axis, (one, other) in enumerate(zip(a[:-2], b[:-2], strict=True)):
         if 1 not in (one, other) and differ(one, other) and not may_be_one(one, other):
             message = f"batch axis {axis} is {one} in 'A' and {other} in 'B'"
-            yield case.error("NNEF0619", message, "B", "they are equal, or one of them is 1")
+            yield case.error("NNEF0619", message, "B", "use equal extents, or 1")
 
 
 def linear_fits(case: Case) -> Iterator[Diagnostic]:
@@ -225,12 +233,12 @@ def linear_fits(case: Case) -> Iterator[Diagnostic]:
     x, w, bias = case.shape("input"), case.shape("filter"), case.shape("bias")
     if x is not None and w is not None:
         if len(x) != len(w) or len(x) < 2:
-            message = f"'input' {shown(x)} and 'filter' {shown(w)} are no matrices of one rank"
-            yield case.error("NNEF0619", message, "filter", "both have the same rank, at least 2")
+            message = f"'input' {shown(x)} and 'filter' {shown(w)} are not matrices of equal rank"
+            yield case.error("NNEF0619", message, "filter", "use equal ranks of at least 2")
             return
         if differ(x[-1], w[-1]):
-            message = f"'input' {shown(x)} has {x[-1]} channels, 'filter' {shown(w)} takes {w[-1]}"
-            yield case.error("NNEF0619", message, "filter", "the last extents are equal")
+            message = f"'input' {shown(x)} has {x[-1]} channels, but 'filter' {shown(w)} expects {w[-1]}"
+            yield case.error("NNEF0619", message, "filter", "use equal last extents")
     if w is not None and bias is not None:
         yield from bias_fits(case, bias, w[0] if len(w) == 2 else w[-2])
 
@@ -241,15 +249,15 @@ def bias_fits(case: Case, bias: Shape, channels: Dim) -> Iterator[Diagnostic]:
         return
     if len(bias) == 1:
         if differ(bias[0], channels):
-            message = f"the bias {shown(bias)} is for {bias[0]} channels, there are {channels}"
+            message = f"the bias {shown(bias)} has {bias[0]} channels, expected {channels}"
             yield case.error("NNEF0620", message, "bias", f"write its shape as [1,{channels}]")
         else:
             message = f"the bias has the shape {shown(bias)}, expected a separate channel axis"
             yield case.warning("NNEF0621", message, "bias", f"write its shape as [1,{channels}]")
         return
     if bias[0] != 1 or any(extent != 1 for extent in bias[2:]) or (bias[1] != 1 and differ(bias[1], channels)):
-        message = f"the bias has the shape {shown(bias)}, there are {channels} channels"
-        yield case.error("NNEF0620", message, "bias", f"it is [1,{channels}], or singular")
+        message = f"the bias has shape {shown(bias)}, expected {channels} channels"
+        yield case.error("NNEF0620", message, "bias", f"use shape [1,{channels}] or a scalar")
 
 
 def update_fits(case: Case) -> Iterator[Diagnostic]:
@@ -258,5 +266,5 @@ def update_fits(case: Case) -> Iterator[Diagnostic]:
     if variable is None or value is None:
         return
     if len(variable) != len(value) or any(map(differ, variable, value)):
-        message = f"a variable of shape {shown(variable)} is updated by {shown(value)}"
-        yield case.error("NNEF0622", message, "value", "their shapes are equal")
+        message = f"a variable of shape {shown(variable)} is updated by a value of shape {shown(value)}"
+        yield case.error("NNEF0622", message, "value", "use equal shapes")

@@ -34,8 +34,8 @@ def _check_window_size(
         x, n, d, before, after = cast("tuple[int, int, int, int, int]", numbers)
         reach = (n - 1) * d + 1
         if before + x + after < reach:
-            message = f"a window that reaches over {reach} does not fit in {before} + {x} + {after}"
-            yield case.error("NNEF0623", message, "padding", "enlarge the padding, or make the window smaller")
+            message = f"a window of {reach} does not fit the padded extent {before} + {x} + {after}"
+            yield case.error("NNEF0623", message, "padding", "enlarge the padding, or shrink the window")
 
 
 def pooling(case: Case) -> Iterator[Diagnostic]:
@@ -51,9 +51,9 @@ def indexing(case: Case) -> Iterator[Diagnostic]:
     if shape is None or index is None:
         return
     if len(shape) != len(index) or (case.operation.name == "desample" and any(map(differ, shape, index))):
-        message = f"'index' has the shape {shown(index)}, 'input' has {shown(shape)}"
-        wanted = "that of the input" if case.operation.name == "desample" else "of the input's rank"
-        yield case.error("NNEF0624", message, "index", f"its shape is {wanted}")
+        message = f"'index' has shape {shown(index)}, but 'input' has {shown(shape)}"
+        wanted = "that of 'input'" if case.operation.name == "desample" else "of the input's rank"
+        yield case.error("NNEF0624", message, "index", f"use the shape {wanted}")
 
 
 def convolving(case: Case) -> Iterator[Diagnostic]:
@@ -68,8 +68,10 @@ def convolving(case: Case) -> Iterator[Diagnostic]:
     count = groups or x[1]
     if is_reverse:
         if differ(f[0], x[1]):
-            message = f"a filter of shape {shown(f)} takes {f[0]} channels, 'input' {shown(x)} has {x[1]}"
-            yield case.error("NNEF0626", message, "filter", "the filter's batch is the number of input channels")
+            message = f"a filter of shape {shown(f)} expects {f[0]} channels, but 'input' {shown(x)} has {x[1]}"
+            yield case.error(
+                "NNEF0626", message, "filter", "set the filter's batch extent to the number of input channels"
+            )
     else:
         yield from _channels(case, "filter", x, f, groups)
     bias = case.shape("bias")
@@ -85,8 +87,8 @@ def _unequal_ranks(case: Case, name: str, x: Shape, f: Shape) -> Iterator[Diagno
     """A filter of another rank than its input; the generator returns whether there was one."""
     is_wrong = len(x) != len(f) or len(x) < 3
     if is_wrong:
-        message = f"'{name}' has the shape {shown(f)}, 'input' has {shown(x)}"
-        yield case.error("NNEF0625", message, name, "both are batch, channel, and the same spatial axes")
+        message = f"'{name}' has shape {shown(f)}, but 'input' has {shown(x)}"
+        yield case.error("NNEF0625", message, name, "use equal ranks: batch, channel and the spatial axes")
     return is_wrong
 
 
@@ -94,11 +96,11 @@ def _bad_groups(case: Case, groups: int, batch: Dim) -> Iterator[Diagnostic]:
     least = 0 if case.is_final else 1
     is_wrong = "groups" in case.operation.attributes and groups < least
     if is_wrong:
-        yield case.error("NNEF0627", f"'groups' is {groups}", "groups", f"it is at least {least}")
+        yield case.error("NNEF0627", f"'groups' is {groups}", "groups", f"use {least} or more")
     elif groups > 1 and isinstance(batch, int) and batch % groups:
         is_wrong = True
-        message = f"{batch} filters are not {groups} groups of one size"
-        yield case.error("NNEF0627", message, "groups", "it divides the filter's batch")
+        message = f"{batch} filters cannot be split into {groups} equal groups"
+        yield case.error("NNEF0627", message, "groups", "use a number of groups that divides the filter's batch extent")
     return is_wrong
 
 
@@ -106,14 +108,14 @@ def _channels(case: Case, name: str, x: Shape, f: Shape, groups: int) -> Iterato
     """Filters of a convolution take their group's channels; depth-wise (`groups` 0) one each."""
     if groups:
         if differ(f[1] * groups, x[1]):
-            message = f"{groups} groups of {f[1]} channels are not the {x[1]} of 'input'"
-            yield case.error("NNEF0626", message, name, f"'{name}' has the shape {shown(f)}, 'input' {shown(x)}")
+            message = f"{groups} groups of {f[1]} channels do not match the {x[1]} channels of 'input'"
+            yield case.error("NNEF0626", message, name, f"correct a shape: '{name}' has {shown(f)}, 'input' {shown(x)}")
     elif differ(f[1], 1):
-        message = f"a depth-wise filter of shape {shown(f)} takes {f[1]} channels"
-        yield case.error("NNEF0626", message, name, "its second extent is 1")
+        message = f"a depth-wise filter of shape {shown(f)} has {f[1]} channels, expected 1"
+        yield case.error("NNEF0626", message, name, "set its second extent to 1")
     elif isinstance(f[0], int) and isinstance(x[1], int) and f[0] % x[1]:
-        message = f"{f[0]} depth-wise filters are no multiple of the {x[1]} channels of 'input'"
-        yield case.error("NNEF0626", message, name, f"'{name}' has the shape {shown(f)}, 'input' {shown(x)}")
+        message = f"{f[0]} depth-wise filters are not a multiple of the {x[1]} channels of 'input'"
+        yield case.error("NNEF0626", message, name, f"correct a shape: '{name}' has {shown(f)}, 'input' {shown(x)}")
 
 
 def separable_convolution(case: Case) -> Iterator[Diagnostic]:
@@ -127,17 +129,17 @@ def separable_convolution(case: Case) -> Iterator[Diagnostic]:
     if (yield from _unequal_ranks(case, "point_filter", x, point)):
         return
     if any(differ(extent, 1) for extent in point[2:]):
-        message = f"'point_filter' has the shape {shown(point)}"
-        yield case.error("NNEF0625", message, "point_filter", "its spatial extents are 1")
+        message = f"'point_filter' has shape {shown(point)}, expected spatial extents of 1"
+        yield case.error("NNEF0625", message, "point_filter", "set its spatial extents to 1")
     is_reverse = case.operation.name == "separable_deconv"
     inner = (point[1] * (groups or x[1]) if is_reverse else plane[0], "plane_filter" if is_reverse else "point_filter")
     taken = plane[0] if is_reverse else point[1] * (groups or plane[0])
     if differ(plane[1], 1):
-        message = f"'plane_filter' of shape {shown(plane)} takes {plane[1]} channels"
-        yield case.error("NNEF0626", message, "plane_filter", "it is depth-wise: its second extent is 1")
+        message = f"'plane_filter' of shape {shown(plane)} has {plane[1]} channels, expected 1"
+        yield case.error("NNEF0626", message, "plane_filter", "set its second extent to 1: the filter is depth-wise")
     elif differ(inner[0], taken):
-        message = f"{inner[0]} channels lie between the filters, and '{inner[1]}' takes {taken}"
-        yield case.error("NNEF0626", message, inner[1], f"the filters are {shown(plane)} and {shown(point)}")
+        message = f"{inner[0]} channels between the filters, but '{inner[1]}' expects {taken}"
+        yield case.error("NNEF0626", message, inner[1], f"correct a filter shape: {shown(plane)} or {shown(point)}")
     bias = case.shape("bias")
     if bias is not None:
         yield from bias_fits(case, bias, plane[0] if is_reverse else point[0])
@@ -149,8 +151,8 @@ def _output_shape(case: Case, x: Shape, f: Shape, channels: Dim) -> Iterator[Dia
     if not wanted:
         return
     if len(wanted) != len(x) or differ(wanted[0], x[0]) or differ(wanted[1], channels):
-        message = f"'output_shape' is {shown(wanted)}, batch and channels are {x[0]} and {channels}"
-        yield case.error("NNEF0628", message, "output_shape", "it is the whole shape of the result")
+        message = f"'output_shape' is {shown(wanted)}, but batch and channels are {x[0]} and {channels}"
+        yield case.error("NNEF0628", message, "output_shape", "write the complete shape of the result")
         return
     yield from _scales_down(case, wanted[2:], x[2:], f[2:])
 
@@ -161,8 +163,8 @@ def unpooling(case: Case) -> Iterator[Diagnostic]:
     if shape is None or not wanted:
         return
     if len(wanted) != len(shape):
-        message = f"'output_shape' is {shown(wanted)}, the rank is {len(shape)}"
-        yield case.error("NNEF0628", message, "output_shape", "it is the whole shape of the result")
+        message = f"'output_shape' is {shown(wanted)}, but the rank is {len(shape)}"
+        yield case.error("NNEF0628", message, "output_shape", "write the complete shape of the result")
         return
     yield from _scales_down(case, wanted, shape, _with_ones(case, "size", len(shape)))
 
@@ -182,8 +184,11 @@ def _scales_down(case: Case, wanted: Shape, extents: Shape, sizes: Shape) -> Ite
         else:
             reached = -(-up // stride)
         if reached != down:
-            message = f"an output of {up} comes down to {reached} with stride {stride}, not to the input's {down}"
-            yield case.error("NNEF0628", message, "output_shape", f"its extents are {shown(wanted)}")
+            message = (
+                f"an output extent of {up} with stride {stride} corresponds "
+                f"to an input extent of {reached}, but it is {down}"
+            )
+            yield case.error("NNEF0628", message, "output_shape", f"set its extents to {shown(wanted)}")
 
 
 def factors_divide(case: Case) -> Iterator[Diagnostic]:
@@ -192,7 +197,7 @@ def factors_divide(case: Case) -> Iterator[Diagnostic]:
     for axis, (extent, factor) in enumerate(zip(shape[2:], case.integers_of("factor"), strict=False)):
         if isinstance(extent, int) and isinstance(factor, int) and factor > 0 and extent % factor:
             message = f"the factor {factor} does not divide the extent {extent} of axis {axis + 2}"
-            yield case.error("NNEF0629", message, "factor", "only whole blocks are sampled down")
+            yield case.error("NNEF0629", message, "factor", "use a factor that divides the extent")
 
 
 def regions_fit(case: Case) -> Iterator[Diagnostic]:
@@ -201,12 +206,15 @@ def regions_fit(case: Case) -> Iterator[Diagnostic]:
     if shape is not None and rois is not None:
         width = 2 * (len(shape) - 2)
         if len(rois) != 2 or differ(rois[1], width):
-            message = f"'rois' has the shape {shown(rois)}"
-            yield case.error("NNEF0630", message, "rois", f"a row for each region, of {width} coordinates")
+            message = f"'rois' has shape {shown(rois)}, expected rows of {width} coordinates"
+            yield case.error("NNEF0630", message, "rois", f"write one row of {width} coordinates per region")
     if index is not None and (len(index) not in (1, 2) or any(differ(extent, 1) for extent in index[1:])):
         yield case.error(
-            "NNEF0630", f"'batch_index' has the shape {shown(index)}", "batch_index", "one for each region"
+            "NNEF0630",
+            f"'batch_index' has shape {shown(index)}, expected rank 1",
+            "batch_index",
+            "pass one batch index per region",
         )
     elif index and rois and differ(index[0], rois[0]):
         message = f"{rois[0]} regions have {index[0]} batch indices"
-        yield case.error("NNEF0630", message, "batch_index", "one for each region")
+        yield case.error("NNEF0630", message, "batch_index", "pass one batch index per region")

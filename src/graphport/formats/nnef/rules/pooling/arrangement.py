@@ -40,7 +40,7 @@ class Arranged:
         """
         if shape and (len(shape) != len(self.order) - self.added or any(n < 1 for n in shape)):
             message = f"output_shape {list(shape)} for a tensor of rank {len(self.order) - self.added}"
-            raise ShapeError(message, "one positive entry for each dimension")
+            raise ShapeError(message, "write one positive value per axis")
         return tuple(shape[axis - self.added] if axis >= self.added else 1 for axis in self.order[2:]) if shape else ()
 
     def restored(self, b: Builder, y: Value) -> Value:
@@ -59,7 +59,7 @@ def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
     rank, size = len(b.dims(input)), stated.size
     if len(size) != rank or any(k < 1 for k in size):
         message = f"size {list(size)} for a tensor of rank {rank}"
-        raise ShapeError(message, "one positive entry for each dimension")
+        raise ShapeError(message, "write one positive value per axis")
     slide = Slide.of(size, stated)
     pairs = slide.padding or ((0, 0),) * rank
     slid = [axis for axis in range(rank) if size[axis] > 1 or slide.stride[axis] > 1 or any(pairs[axis])]

@@ -82,7 +82,7 @@ def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Wind
         part = b(Mul, step, _integers(b, prod(kernel[axis + 1 :])))
         total = part if total is None else b(Add, total, part)
     if total is None:
-        message = "a window over no axis"
+        message = "a window without axes"
         raise ShapeError(message)
     return total
 
@@ -99,7 +99,7 @@ def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
     expected = _windows(slide, wide)
     if windows != expected:
         message = f"an index of shape {list(windows)} for {list(expected)} windows"
-        raise ShapeError(message, "there is one index for each window")
+        raise ShapeError(message, "pass one index per window")
     indices = _flat_indices(b, index, slide, wide, windows)
     return b(Gather, b(Reshape, x, b.constant([-1])), indices, axis=0)
 
@@ -114,7 +114,7 @@ def _slide(b: Builder, input: Value, stated: Pooling) -> Slide:
     rank, size = len(b.dims(input)), stated.size
     if len(size) != rank or any(k < 1 for k in size):
         message = f"size {list(size)} for a tensor of rank {rank}"
-        raise ShapeError(message, "one positive entry for each dimension")
+        raise ShapeError(message, "write one positive value per axis")
     return Slide.of(size, stated)
 
 
@@ -131,7 +131,7 @@ def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...],
         for part in parts:
             total = part if total is None else b(Add, total, part)
     if total is None:
-        message = "a window over no axis"
+        message = "a window without axes"
         raise ShapeError(message)
     # With a kernel of one element the position is 0, but the shape of the indices is needed.
     return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, _integers(b, 0)))
@@ -141,7 +141,7 @@ def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...],
 def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_shape: Shaped = ()) -> Value:
     """Zeros, and the entries at the positions in the window that `index` names; what meets there adds up."""
     if stated.border not in ("constant", "ignore"):
-        message = f"border {stated.border!r} of an operation that writes"
+        message = f"border {stated.border!r} of an unpooling operation"
         raise UnsupportedError(message)
     slide = _slide(b, input, stated)
     dims = static_dims(b.dims(input))
@@ -170,7 +170,7 @@ def _conv_transpose(slide: Slide, dims: tuple[int, ...], output_shape: Shaped) -
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in axes)
     if output_shape and len(output_shape) != len(dims):
         message = f"output_shape {list(output_shape)} for a tensor of rank {len(dims)}"
-        raise ShapeError(message, "one positive entry for each dimension")
+        raise ShapeError(message, "write one positive value per axis")
     if slide.padding:
         out = output_shape or tuple(n - p - q for n, (p, q) in zip(full, slide.padding, strict=True))
         return out, slide.padding

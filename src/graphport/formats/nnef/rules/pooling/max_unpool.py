@@ -97,7 +97,7 @@ def _in_tensor(b: Builder, index: Value, factors: list[tuple[int, int, int]], st
         return index
     reach = sum(abs(factor) * most for _, factor, most in factors) + sum(int(np.abs(each).max()) for each in starts)
     if reach > _EXACT:
-        message = f"a place of up to {reach}, which a single float does not hold exactly"
+        message = f"indices of up to {reach}, which float32 does not represent exactly"
         raise UnsupportedError(message)
     fact = fact_of(index)
     real = term(b, "cast", index, fact=TensorFact(DType.FLOAT32, fact.shape), dtype=DType.FLOAT32)

@@ -74,17 +74,17 @@ def rms_pool(b: Builder, stated: Pooling, input: Value) -> Value:
 def debox(b: Builder, stated: Pooling, input: Value, *, output_shape: Shaped = (), normalize: bool = False) -> Value:
     """Debox: add each element, divided by the window size with `normalize`, to all positions of its window."""
     if stated.border not in ("constant", "ignore"):
-        message = f"border {stated.border!r} of a filter that writes"
+        message = f"border {stated.border!r} of a transposed filter"
         raise UnsupportedError(message)
     found = arranged(b, input, stated)
     channels = b.dims(found.x, at_least=2)[1]
     if not isinstance(channels, int):
-        message = "the extent of an axis that no window slides over is not known"
+        message = "an unknown extent of a non-spatial axis"
         raise UnsupportedError(message)
     wanted = found.window_dims(output_shape)
     kernel = static_dims(found.slide.kernel)
     if channels * prod(kernel) > MOST_ELEMENTS:
-        message = f"{channels} windows of {prod(kernel)} entries"
+        message = f"{channels} windows of {prod(kernel)} elements"
         raise UnsupportedError(message)
     share = 1 / prod(kernel) if normalize else 1
     weights = b.like(input, np.full((channels, 1, *kernel), share))

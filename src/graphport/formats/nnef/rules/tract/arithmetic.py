@@ -204,7 +204,7 @@ def cumsum(
     if skip:
         kept = b.dims(input)[place]
         if not isinstance(kept, int):
-            message = "the first entries of an axis of unknown length are passed over"
+            message = "the first elements of an axis of unknown length are skipped"
             raise UnsupportedError(message)
         seen = (np.arange(kept) >= skip).reshape([-1 if at == place else 1 for at in range(len(b.dims(input)))])
         input = OpBuilder(b)("Where", b.constant(seen), input, b.like(input, 0.0))

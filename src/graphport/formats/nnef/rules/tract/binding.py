@@ -93,8 +93,8 @@ def inherited(
         raise ShapeError(str(error)) from error
     absent = [n for n, x in bound.arguments.items() if x is None and signature.parameters[n].annotation == "Value"]
     if absent:
-        message = f"operand {absent[0]} is absent"
-        raise ShapeError(message, "only optional operands can be")
+        message = f"missing operand {absent[0]}"
+        raise ShapeError(message, "pass the operand: it is required")
     return rule(b, *tensors, **given, **known)
 
 
@@ -190,7 +190,7 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
         elif value.storage is not None and value.is_constant and value.storage.count == 1:
             if DType.STRING in (dtype, wide):
                 message = f"operands are {', '.join(map(str, dict.fromkeys(known)))}"
-                raise ShapeError(message, "strings go with strings only")
+                raise ShapeError(message, "use strings for all operands or for none")
             found.append(b.constant(value.storage.numpy().astype(wide.numpy), wide))
         else:
             found.append(b(cast, value, to=wide))

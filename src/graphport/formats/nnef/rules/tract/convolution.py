@@ -34,7 +34,7 @@ def deconv(
     group = count if isinstance(count, int) else 1
     if group < 1:
         message = f"{group} groups"
-        raise ShapeError(message, "at least 1 is needed")
+        raise ShapeError(message, "use 1 or more")
     transposed = swapped(b, filter, group)
     shape: tuple[Any, ...] = ()
     if len(output_shape) == len(dims) - 2:

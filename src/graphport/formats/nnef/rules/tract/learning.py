@@ -59,16 +59,16 @@ def trees(
 def _constant_array(value: Value, name: str) -> Any:
     storage = folded(value)
     if storage is None:
-        message = f"{name} that only a run knows"
+        message = f"{name} known only at run time"
         raise UnsupportedError(message)
     if not storage.dtype.is_integer:
         message = f"{name} is {storage.dtype}"
-        raise ShapeError(message, "integers are needed")
+        raise ShapeError(message, "use integers")
     array = storage.numpy().astype(np.uint32)
     columns = _COLUMNS.get(name)
     if columns is not None and (array.ndim != 2 or array.shape[1] != columns):
         message = f"{name} has the shape {list(array.shape)}"
-        raise ShapeError(message, f"rows of {columns}")
+        raise ShapeError(message, f"use rows of {columns}")
     return array
 
 
@@ -87,7 +87,7 @@ def _attributes(roots: Any, rows: Any, ends: Any) -> dict[str, Any]:
         _LEAF,
         *_MODES,
     }:
-        message = "a node of a tree leads nowhere"
+        message = "a tree node has no valid child"
         raise ShapeError(message)
     targets: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
     for at in np.flatnonzero(is_leaf):

@@ -58,7 +58,7 @@ def matrix_equation(b: Builder, A: Value, B: Value, axes: tuple[int, ...]) -> st
     """
     ranks = [len(b.dims(x)) for x in (A, B)]
     if len(axes) != 6 or ranks[0] != ranks[1] or any(not 0 <= axis < ranks[0] for axis in axes):
-        message = f"the axes {list(axes)} of a product"
+        message = f"a matrix product with axes {list(axes)}"
         raise UnsupportedError(message)
     texts = [list(ascii_lowercase[: ranks[0]]) for _ in range(3)]
     for place, (at, letter) in enumerate(zip((0, 0, 1, 1, 2, 2), "mkknmn", strict=True)):

@@ -129,7 +129,7 @@ def _running(
     place = axis_of(axis, len(dims))
     length = dims[place]
     if not isinstance(length, int) or length > 4096 or skip:
-        message = f"a running mean over {length} entries, of which {skip} are passed over"
+        message = f"a running mean over {length} elements that skips {skip}"
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     found: list[Value] = []

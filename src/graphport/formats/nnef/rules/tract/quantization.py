@@ -168,7 +168,7 @@ def encoded(b: Builder, x: Value, *, scale: float, zero_point: int, signed: bool
     own = x.dtype
     if own is not None and own.is_integer:
         if own is not zero.dtype:
-            message = f"{own} is no {zero.dtype}"
+            message = f"{own} is not a {zero.dtype}"
             raise UnsupportedError(message)
         return OpBuilder(b)("Identity", x)
     return OpBuilder(b)("QuantizeLinear", x, b.constant(np.float32(scale)), zero)

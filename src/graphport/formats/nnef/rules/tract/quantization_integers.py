@@ -63,7 +63,7 @@ def _among(b: Builder, x: Value, own: str, letters: str) -> Value:
     if not own or own == letters:
         return x
     if [letter for letter in letters if letter in own] != list(own):
-        message = f"axes {own} are not in the order of {letters}"
+        message = f"axes {own} are not in the order {letters}"
         raise UnsupportedError(message)
     missing = [at for at, letter in enumerate(letters) if letter not in own]
     return OpBuilder(b)("Unsqueeze", x, b.constant(np.array(missing, np.int64)))
@@ -93,7 +93,7 @@ def qconv(
     given = [number for number in numbers if number is not None]
     if len(given) != len(numbers) or len(given) != 6:
         message = f"{len(given)} zero points and scales, expected 6"
-        raise ShapeError(message, "filter, input and output have one each")
+        raise ShapeError(message, "pass a zero point and a scale for filter, input and output")
     a0, a_scale, b0, b_scale, c0, c_scale = given
     target, space = datum(output_dt) or DType.INT32, len(b.dims(input)) - 2
     zeros = [_stored(b, zero, like) for zero, like in ((a0, filter), (b0, input))]
@@ -257,7 +257,7 @@ def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Any:
 def _type(value: Value) -> DType:
     dtype = value.dtype
     if dtype is None or not dtype.is_integer:
-        message = "codes that are no integers"
+        message = "quantized data of a non-integer type"
         raise UnsupportedError(message)
     return dtype
 

@@ -61,7 +61,7 @@ def gru_seq(
 ) -> tuple[Value, Value]:
     """A whole layer over x [batch, time, input], and its last state [batch, 1, hidden]."""
     if projected or w is None or flags.get("reset_every_turn"):
-        message = "a layer whose input is multiplied outside, or which begins anew in each turn"
+        message = "a layer with an external input product, or one that resets its state in each step"
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     front = b.constant(np.array([0], np.int64))

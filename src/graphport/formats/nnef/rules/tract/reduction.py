@@ -45,7 +45,7 @@ def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 def _arg_reduce(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
     if len(axes) != 1:
         message = f"{len(axes)} axes"
-        raise ShapeError(message, "one axis is reduced")
+        raise ShapeError(message, "use one axis")
     axis = axis_of(axes[0], len(b.dims(input)))
     return OpBuilder(b)(page, input, axis=axis, keepdims=1, select_last_index=1)
 
@@ -57,7 +57,7 @@ def _logical(page: str, word_: str) -> None:
     def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
         dtype = input.dtype
         if dtype is not None and dtype is not DType.BOOL:
-            message = f"tract reduces booleans only, {input.name} is {dtype}"
+            message = f"tract reduces only booleans, but {input.name} is {dtype}"
             raise UnsupportedError(message)
         return reduced(b, registry.pages()[page], input, axes)
 

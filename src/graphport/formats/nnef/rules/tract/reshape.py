@@ -155,8 +155,8 @@ def require_constant_divisors(dims: Sequence[Dim]) -> None:
     """
     for dim in dims:
         if isinstance(dim, Symbolic) and has_open_divisor(dim.terms):
-            message = f"tract divides sizes by constants only, not {dim}"
-            raise UnsupportedError(message, help="bind the size in the divisor with --input")
+            message = f"tract divides dims only by constants, not {dim}"
+            raise UnsupportedError(message, help="set the dim in the divisor with --input")
 
 
 def has_open_divisor(terms: Terms) -> bool:

@@ -34,7 +34,7 @@ def resize(
 ) -> Value:
     """As ONNX's, of all axes."""
     if roi:
-        message = "it resizes a region"
+        message = "resizing of a region"
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     by = (
@@ -100,8 +100,8 @@ def _constant_size(b: Builder, op: ResizeView) -> tuple[Value | None, Value | No
     known = [scale for scale in scales if scale is not None]
     if len(known) < len(scales):
         axis = scales.index(None)
-        message = f"tract resizes by constant factors, not {dims[axis]} to {wanted[axis]}"
-        raise UnsupportedError(message, help="bind the dim with --input")
+        message = f"tract resizes only by constant factors, not from {dims[axis]} to {wanted[axis]}"
+        raise UnsupportedError(message, help="set the dim with --input")
     return b.constant(np.array(known), DType.FLOAT32), None
 
 

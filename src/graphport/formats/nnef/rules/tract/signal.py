@@ -39,12 +39,12 @@ def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, fr
     place = axis_of(axis, len(dims))
     length = dims[place]
     if not isinstance(length, int):
-        message = "the frames of a signal whose length is not known"
+        message = "frames of a signal of unknown length"
         raise UnsupportedError(message)
     if min(frame, stride) < 1:
-        message = f"frames of {frame} entries, one each {stride}"
+        message = f"frames of {frame} elements with stride {stride}"
         raise UnsupportedError(message)
-    reserve(max(length - frame, 0) // stride + 1, frame, what="places in frames")
+    reserve(max(length - frame, 0) // stride + 1, frame, what="frame indices")
     starts = np.arange(0, length - frame + 1, stride)
     indices = b.constant((starts[:, None] + np.arange(frame)[None]).astype(np.int64))
     frames = emit("Gather", input, indices, axis=place)
