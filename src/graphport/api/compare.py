@@ -1,4 +1,4 @@
-"""Run two models on the same inputs and compare them."""
+"""Run two models on equal inputs and compare their values."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def compare(
     every_value: bool = False,
     limits: Limits | None = None,
 ) -> Comparison:
-    """Run two models on the same inputs and compare the outputs of `b` with those of `a`.
+    """Run two models on equal inputs and compare the outputs of `b` with the outputs of `a`.
 
     Args:
         a: the expected model.
@@ -254,7 +254,7 @@ def _list_input_differences(a: Graph, b: Graph) -> list[str]:
 
 
 def _concrete(model: Model, given: Mapping[str, Any]) -> tuple[Graph, dict[str, Any]]:
-    """Return the canonical model for inputs of these shapes, and the inputs converted to the declared types."""
+    """Return the canonical model for the inputs' shapes, and the inputs converted to the declared types."""
     arrays = checked(runnable(model), given)
     graph = rewrite.copy(model.graph)
     shapes = {

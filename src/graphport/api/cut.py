@@ -183,7 +183,7 @@ def _cut(model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Sh
     if shapes:
         bind_inputs(graph, shapes)
     if shapes or any(_is_partly_known(value.fact) for value, twin in found.values.items() if twin.is_input):
-        # Facts that followed from statically known values are invalid if these values are inputs now.
+        # Facts derived from statically known values are invalid if the values are inputs now.
         Inference().graph(graph)
     return Model(graph, model.format, None, [*model.findings, *findings], model.versions), added
 

@@ -21,8 +21,8 @@ def dequantize(model: ModelSource, *, calibration: object = None, threads: int =
     """Convert a quantized model to float; `.report` has the removed operators and the SNR relative to `model`.
 
     QuantizeLinear and DequantizeLinear, integer operators, dynamic quantization, fake quantization, fp8 and packed
-    weights are removed. Weights are those of the quantized model, so that their rounding remains. Integer inputs and
-    outputs with a scale become float.
+    weights are removed. Weights are dequantized, so that their rounding remains. Integer inputs and
+    outputs with a scale are converted to float.
 
     Args:
         model: not changed; a raw model is legalized first.

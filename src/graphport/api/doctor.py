@@ -20,7 +20,7 @@ from graphport.quantization.processor import description
 class PackageStatus:
     """An optional package.
 
-    `least` is the oldest supported version; `is_usable` tells whether a supported version is installed. `adds`
+    `least` is the oldest supported version; `is_usable` is true if a supported version is installed. `adds`
     describes its use, `faults` lists deviations from the format's specification, `install` is the command that installs
     it.
     """

@@ -516,7 +516,7 @@ def _check_samples(model: Model, result: Model, batch: int | str | None) -> list
 def _concatenate_runs(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> dict[str, Any]:
     """Concatenate the outputs of runs of `step` samples each into arrays of `count` samples.
 
-    Outputs without a batch axis are left out: other shapes, sequences, and optionals.
+    Outputs without a batch axis are omitted: other shapes, sequences, and optionals.
     """
     found: dict[str, Any] = {}
     for place, outputs in enumerate(runs):

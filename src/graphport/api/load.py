@@ -55,7 +55,7 @@ def load(
         format: the format of bytes whose content does not identify it; a path has a name.
 
     Returns:
-        A new model in the canonical dialect; operators without a canonical form stay opaque. Known violations of the
+        A new model in the canonical dialect; operators without a canonical form are opaque. Known violations of the
         format by other tools are warnings here, and errors in `check`.
 
     Raises:
@@ -90,14 +90,14 @@ def checked(
     program: str | None = None,
     format: str | None = None,
 ) -> tuple[Model | None, list[Diagnostic]]:
-    """Return the findings of `check`, and the model as far as it was read; it may contain errors."""
+    """Return the findings of `check`, and the part of the model that was read; it may contain errors."""
     try:
         return _read_source(path, format, shapes=shapes, edition=edition, program=program, tolerant=False)
     except DiagnosticError as error:
         return None, error.diagnostics
 
 
-# Pause the garbage collector while reading: reading creates many objects that all stay alive.
+# Pause the garbage collector while reading: reading creates many objects, and all of them remain in use.
 @paused_collection()
 def _read_source(path: ModelSource, format: str | None, **options: Any) -> tuple[Model, list[Diagnostic]]:
     """Read a path, or a source without one."""
@@ -207,7 +207,7 @@ def from_torch(
         module: a module in eval mode, or a result of `torch.export.export`.
         args: positional example arguments for the export.
         kwargs: keyword example arguments.
-        dynamic_shapes: the dims that stay open, as for `torch.export.export`.
+        dynamic_shapes: the open dims, as for `torch.export.export`.
         states: as for `load`.
 
     Raises:

@@ -53,7 +53,7 @@ def with_activations(found: Inspection, graph: Graph) -> Inspection:
 
 
 def compare_summaries(before: Graph, after: Graph) -> tuple[Inspection, Inspection]:
-    """Summarize two canonical graphs, the second derived from the first; operations are counted at the same sizes."""
+    """Summarize two canonical graphs, the second derived from the first; operations are counted at equal sizes."""
     first, second = (with_example(inspect(each, has_coverage=False), each) for each in (before, after))
     example = first.example or second.example
     if example is None:

@@ -66,7 +66,7 @@ def merge(
     """Return one model that computes `a`, and `b` on results of `a`; weights of both are shared.
 
     Its inputs are those of `a` and the unconnected inputs of `b`. Its outputs are the unconnected outputs of `a` and
-    those of `b`. A name of `b` that also occurs in `a` gets a numeric suffix.
+    all outputs of `b`. A name of `b` that also occurs in `a` gets a numeric suffix.
 
     With `branch`, it computes `b` where the boolean input of that name is true, else `a`, as a merged decoder does with
     `use_cache_branch`: see `graphport.api.merge_branches`.
@@ -100,7 +100,7 @@ def merge_files(  # noqa: PLR0913  keywords, each documented
 ) -> MergeReport:
     """Read two files, merge them, write `target`, and prove that it computes the composition.
 
-    Arguments and errors are those of `merge` and `convert`.
+    Arguments and errors as for `merge` and `convert`.
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)

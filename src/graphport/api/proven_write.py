@@ -106,7 +106,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         has_checks: whether the proof is stored in files that can contain documents.
         is_for_runtime: whether the file is useless if the native runtime of its format does not load it.
         beside: writes sidecar files; called with the path of the file.
-        before_accepting: writes other models next to a file whose proof did not fail; all become visible together.
+        before_accepting: writes further models next to a file whose proof did not fail; all are published together.
         allowed: differences of the interface that the user requested.
 
     Raises:
@@ -207,7 +207,7 @@ def save_proven(
 
 
 def _has_quantized_input(graph: Graph) -> bool:
-    """Whether an input has a quantized type; float samples do not fit such inputs."""
+    """Whether an input has a quantized type, which float samples do not fit."""
     facts = [value.fact for value in graph.inputs]
     return any(isinstance(fact, TensorFact) and fact.dtype in _GRIDS for fact in facts)
 

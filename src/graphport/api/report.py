@@ -121,7 +121,7 @@ def _described(model: Model, side: GraphDocument) -> dict[str, Any]:
 def _compared(
     model: Model, against: Model, sides: list[GraphDocument], inputs: Mapping[str, Any] | None, backend: str
 ) -> dict[str, Any]:
-    """Return the paired values, and the differences of the second model's values from those of the first."""
+    """Return the paired values, and the differences between both models' values."""
     a, b = sides
     belonging = correspondence(a.graph, b.graph)
     found: dict[str, Any] = {"pairs": [[a.values[x], b.values[y]] for y, x in belonging.items()]}

@@ -68,7 +68,7 @@ class RewriteReport:
 
     @cached_property
     def sizes(self) -> tuple[Inspection, Inspection] | None:
-        """Summaries before and after; operations are counted at the same sizes, or with the same formulas."""
+        """Summaries before and after; operations are counted at equal sizes, or with equal formulas."""
         if self.source is None:
             return None
         return compare_summaries(self.source, self.graph)

@@ -88,7 +88,7 @@ class Runner:
         return Outputs(found, self._graph.outputs)
 
     def _bound(self, arrays: Mapping[str, Any]) -> Session:
-        """Return the model for arrays of these shapes, which some operators need."""
+        """Return the model with the shapes of the arrays, which some operators need."""
         shapes = {value.name: tuple(arrays[value.name].shape) for value in self._graph.inputs}
         key = tuple(shapes.values())
         if key not in self._of_shapes:
@@ -154,7 +154,7 @@ def first_run(
     """Return random inputs on which a model runs, and its results.
 
     Raises:
-        DiagnosticError: no inputs can be generated, or the model runs on none of them.
+        DiagnosticError: no inputs can be generated, or the model rejects all of them.
     """
     graph = runnable(model)
     given, runner = random_inputs(graph), Runner(graph, backend, once=True)

@@ -180,7 +180,7 @@ def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Ex
         formats_with = " or ".join(each.endings[0] for each in formats.FORMATS.values() if each.has_metadata)
         raise DiagnosticError(Diagnostic("EDIT0015", message, model.graph.origin, f"write {formats_with}"))
     if isinstance(model, QuantizedModel):
-        # The types of the quantization target are those of the format.
+        # The format determines the types of the quantization target.
         options = _with_flavour(model, kind, options)
         return Export(lifted(kind.dialects_with(**options)[0]), options)
     return Export(*kind.choose_flavour(lifted, options, model.versions if model.format == kind.name else {}))
@@ -206,7 +206,7 @@ def convert_to_dialect(
     dialect: str | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Graph:
-    """Convert `model` to a dialect; without `is_whole`, canonical operators stay where the dialect has none.
+    """Convert `model` to a dialect; without `is_whole`, operators that the dialect lacks remain canonical.
 
     Applies the `options` of the writer that change the graph: another batch size, fused operators.
     """

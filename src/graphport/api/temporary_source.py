@@ -54,7 +54,7 @@ def write_temporary(source: object, format: str | None = None) -> Generator[Path
     except DiagnosticError as error:
         raise DiagnosticError(*(replace_path(finding, path) for finding in error.diagnostics)) from error
     finally:
-        # On systems where mapped files cannot be removed, the file stays until the system cleans up.
+        # If the system cannot remove mapped files, it removes the file later.
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -138,7 +138,7 @@ def replace_path(finding: Diagnostic, path: Path) -> Diagnostic:
 
 
 def map_weights(graph: Graph) -> None:
-    """Map every file that contains weights of `graph`; a mapping stays valid after the file is removed."""
+    """Map every file that contains weights of `graph`; a mapping remains valid after the file is removed."""
     for storage in _storages(graph):
         file = storage.file
         if isinstance(file, MappedFile):

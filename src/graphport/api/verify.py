@@ -51,7 +51,7 @@ def verify(  # noqa: PLR0913  keywords, each documented
 
     Args:
         a: the source; a model in memory is computed by graphport, so that the verdict is at most `consistent`.
-        b: the model that should compute the same.
+        b: the model that should compute equal outputs.
         inputs: by the names of `a`, or as for `run`; random if `None`.
         shapes: binds open dims of inputs of both.
         edition: of NNEF.
@@ -191,7 +191,7 @@ def proven(
     effort: float | str = "default",
     allowed: Collection[Aspect] = (),
 ) -> Proof:
-    """Prove that `b` computes the same as `a`.
+    """Prove that `b` computes the outputs of `a`.
 
     Raises:
         DiagnosticError: RUN0010, the verdict is weaker than required; `inputs` do not fit.

@@ -10,7 +10,7 @@ A node knows its operands and results, a value knows its producer and its consum
 takes constant time.
 
 Values, nodes and graphs share a module because their types refer to each other, and imports form no cycle. Order,
-ports, notes and attributes have modules of their own.
+ports, notes and attributes are in separate modules.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Use(NamedTuple):
     """A place that reads a value: operand `index` of a node, or result `index` of a graph."""
 
     user: Node | Graph
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]  nobody looks for an item in a use
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]  the tuple method of that name is unused
 
     def read(self, value: Value) -> None:
         """Let it read `value` there."""
@@ -102,7 +102,7 @@ class Value(Placed):
         self._notes = notes
 
     def copy_detached(self) -> Value:
-        """Return a detached value with the same name, fact, storage and notes."""
+        """Return a detached value with equal name, fact, storage and notes."""
         twin = _bare(Value)
         twin.name = self.name
         twin.fact = self.fact
@@ -409,7 +409,7 @@ class Node(Placed):
         return [value for value in outputs if value is not None]
 
     def set_input(self, index: int, value: Value | None) -> None:
-        """Set operand `index` to `value`; operands between the last one and `index` become absent."""
+        """Set operand `index` to `value`; operands between the last one and `index` are absent."""
         if index < 0:
             message = f"there is no operand {index}"
             raise IndexError(message)
@@ -454,7 +454,7 @@ class Node(Placed):
         self._outputs = _trim(outputs)
 
     def restate(self, word: str, dialect: str, attributes: Mapping[str, Attribute]) -> None:
-        """Become another operation without bodies and notes, with the same operands and results."""
+        """Change the operation, without bodies and notes; operands and results remain."""
         if self.has_bodies:
             message = f"{self!r} has bodies"
             raise ValueError(message)
@@ -559,7 +559,7 @@ class Graph(Body, Ports[Node, Value]):
     # Values
 
     def add_input(self, name: str, fact: Fact = UNKNOWN, *, origin: Span | None = None) -> Value:
-        """Add an input after the others, named `name` or a unique variant."""
+        """Append an input, named `name` or a unique variant."""
         return self.adopt_input(Value(self.fresh(name), fact, origin=origin))
 
     def add_constant(
@@ -617,7 +617,7 @@ class Graph(Body, Ports[Node, Value]):
     def rename(self, value: Value, name: str) -> None:
         """Set the name of `value` exactly; duplicate names fail verification.
 
-        The old name stays reserved, because another value may have it already.
+        The old name remains reserved, because another value may have it already.
         """
         self._names.taken.add(name)
         value.name = name

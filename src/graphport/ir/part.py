@@ -25,12 +25,12 @@ class Subgraph(NamedTuple):
 def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Value] = ()) -> Subgraph:
     """Return a graph of `nodes` with the given outputs; constants share storage, origins and bodies are kept.
 
-    Values that the nodes use but do not compute become inputs after `inputs`, or constants.
+    Values that the nodes use but do not compute are inputs after `inputs`, or constants.
 
     Args:
         nodes: nodes in topological order, of one graph and the graphs around it.
         outputs: results of nodes, inputs or constants.
-        inputs: values that become inputs, used or not.
+        inputs: inputs of the part, used or not.
     """
     first = next((node.graph for node in nodes if node.graph is not None), None)
     root = first.root if first is not None else None
@@ -71,7 +71,7 @@ def extract_subgraph(nodes: Sequence[Node], outputs: Iterable[Value], inputs: It
 def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Subgraph:
     """Return the subgraph that computes `outputs` from `inputs` and from other values that it needs.
 
-    Both may contain values of bodies: captured values are computed too; values that the node passes to its body become
+    Both may contain values of bodies: captured values are computed too; values that the node passes to its body are
     inputs.
     """
     given = dict.fromkeys(inputs)

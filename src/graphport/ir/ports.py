@@ -72,7 +72,7 @@ class Ports(Chain[N], Generic[N, V]):
     def replace_input(self, value: V, other: V) -> None:
         """Replace the input `value`, which has no uses, by `other`, which belongs to no graph and may have uses.
 
-        If both have the same name, `other` keeps it.
+        If both have one name, `other` keeps it.
         """
         if value.uses:
             message = f"%{value.name} is still read"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def replace(old: Value, new: Value, *, keep: Container[Node] = ()) -> None:
-    """Replace `old` by `new` in all uses except those of `keep`; public names stay in place.
+    """Replace `old` by `new` in all uses except in `keep`; public names remain.
 
     If `old` is a graph output, `new` takes its name; if `new` must keep its own name (an input, another output, a value
     of an outer graph), an `Identity` carries the name.
@@ -84,7 +84,7 @@ def remove_dead(graph: Graph, *, keep: Callable[[Node], bool] | None = None) -> 
             current.remove(node)
             removed += 1
         elif node.has_bodies:
-            # Bodies first, so that values only they used become dead too.
+            # Bodies first, so that values only they used are dead too.
             pending += [(body, reversed(body)) for body in node.bodies()]
     return removed
 
@@ -244,7 +244,7 @@ def sort_topologically(graph: Graph) -> list[Node]:
 
     Stable: a sorted graph keeps its order, and of the nodes that are ready the first one is next. Captured values of a
     body count as operands of its node; bodies themselves are not sorted. Nodes of cycles, and nodes that depend on
-    them, come last in their old order. In the returned cycle each node uses a result of the previous one, and the first
+    them, follow in their old order. In the returned cycle each node uses a result of the previous one, and the first
     of the last.
     """
     nodes = list(graph)

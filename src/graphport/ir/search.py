@@ -69,7 +69,7 @@ def paths(
         end: condition on the last node; an end is never a relay.
         relay: condition on the nodes between; none by default.
         step: whether a path may continue from a node to the next relay.
-        direction: `down` to consumers or `up` to producers; the start comes first either way.
+        direction: `down` to consumers or `up` to producers; the start is the first node either way.
         limit: the search stops after this number; request one more than needed to detect a truncation.
     """
     ways = _find_routes(graph, start, end, relay, step, direction)
@@ -256,7 +256,7 @@ def _is_closed(graph: Graph, match: Path) -> bool:
 
 
 class _RouteTable(NamedTuple):
-    """The steps that can reach an end."""
+    """The states that can reach an end."""
 
     starts: list[Node]
     nexts: dict[Node, list[Node]]

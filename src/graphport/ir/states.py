@@ -1,6 +1,6 @@
 """State: inputs whose value in the next run is an output of the present run.
 
-Variables of formats (NNEF's `variable` and `update`, OpenVINO's `ReadValue` and `Assign`) are read as such a pair. The
+Variables of formats (NNEF's `variable` and `update`, OpenVINO's `ReadValue` and `Assign`) are read as a pair. The
 storage of the input, if present, is the initial state. The pairing is recorded in notes of the input as strings and
 numbers, so that files can store it.
 """

@@ -37,8 +37,8 @@ def operator(
         domain: the domain in ONNX files.
         name: the operator's name; the name of the function if `None`.
         shape: maps facts of operands and attributes to facts of results, with the parameters of the function; the
-            dtype and
-            shape of the first operand if `None`. A `Fact` has `dtype` and `shape`, whose dims may be symbolic.
+            dtype and shape of the first operand if `None`. A `Fact` has `dtype` and `shape`, whose dims may be
+            symbolic.
         outputs: names of the results.
 
     Raises:

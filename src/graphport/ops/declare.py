@@ -387,7 +387,7 @@ def op(
 def lower(
     dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
 ) -> Callable[[Lowering], Lowering]:
-    """Register an import rule of `word` in `dialect`.
+    """Register an import rule of the op type `word` in `dialect`.
 
     It is called as `function(builder, *operands, **attributes)` and returns the results in order. It raises
     `ShapeError` for an invalid node and `UnsupportedError` if no canonical form exists.

@@ -110,7 +110,7 @@ class _Begun(NamedTuple):
 
 
 def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashable:
-    """Return the key that equal nodes share; the number of results separates their facts from those of operands."""
+    """Return the key that equal nodes share; the number of results separates the facts of results and operands."""
     attributes = node.stated
     key: list[Hashable] = [node.dialect, node.op_type, len(outputs)]
     key += [None if value is None else id(value.fact) for value in outputs]
@@ -135,7 +135,7 @@ def _reads_numbers(node: Node) -> bool:
 
 
 def literal(value: Value | None) -> object:
-    """Return what a rule may read of an operand besides its fact: a literal or the elements of a small constant."""
+    """Return the data that a rule may read besides the operand's fact: a literal, or a small constant's elements."""
     if value is None or value.storage is None or not value.is_constant:
         return None
     if value.is_literal and value.storage.count == 1:

@@ -128,7 +128,7 @@ def _fold_operands(value: Value, depth: int, known: dict[Value, Storage | None])
         sources.append(source)
     shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
     present = tuple(source for source in sources if source is not None)
-    # A large tensor generated from few elements is left to the runtime.
+    # The runtime computes a large tensor that is generated from few elements.
     if prod(shape) > max(max_generated_elements(), *(source.count for source in present), 0):
         return None
     if _deepest(present) >= _MAX_DEPTH:

@@ -50,7 +50,7 @@ def settle(graph: Graph, language: Language) -> None:
 
 
 def _merge(graph: Graph, node: Node, language: Language) -> bool:
-    """Compose a Transpose with the one before it; remove both if they cancel."""
+    """Compose two consecutive Transposes; remove both if they cancel."""
     second, source = language.order(node), node.inputs[0]
     before = None if source is None else source.producer
     first = None if before is None else language.order(before)

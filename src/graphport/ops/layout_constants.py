@@ -26,7 +26,7 @@ def fold_layouts(graph: Graph) -> None:
     Before  w = Transpose(c, p);  y = Identity(Conv(x, w))
     After   y = Conv(x, c permuted by p), which is computed when it is read
 
-    An Identity that is an output, or that reads an input, stays.
+    Does not remove an Identity that is an output or reads an input.
     """
     for node in list(graph):
         if node.dialect:

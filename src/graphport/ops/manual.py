@@ -37,7 +37,7 @@ class Spelling:
 
     @property
     def direction(self) -> str:
-        """`read, write`, one of them, or an empty string."""
+        """`read, write`, `read`, `write`, or an empty string."""
         return ", ".join(word for word, holds in (("read", bool(self.reads)), ("write", self.writes)) if holds)
 
 
@@ -157,7 +157,7 @@ def _op_types_by_rule(dialect: str) -> Mapping[int, Sequence[str]]:
 
 
 def _import_emission(dialect: str, word: str) -> Emitted | None:
-    """Return what the import of an op type emits, from recorded tests and from its row."""
+    """Return the operators that the import of an op type emits, from recorded tests and from its row."""
     rules = LOWERINGS.get((dialect, word), ())
     if not rules and (parent := registry.record(dialect).parent):
         return _combine_emissions(_emitted("lower", dialect, word), reading(parent, word))
@@ -190,20 +190,20 @@ def _combine_emissions(own: Emitted | None, other: Emitted | None) -> Emitted | 
 
 
 def _emitted_by_same_rule(dialect: str, rule: object) -> Emitted | None:
-    """Return what another op type of the same rule was recorded to emit."""
+    """Return the recorded operators of another op type of the rule."""
     others = _op_types_by_rule(dialect).get(id(rule), ())
     return next((found for other in others if (found := _emitted("lower", dialect, other)) is not None), None)
 
 
 def _emission_of_name(dialect: str, name: str) -> Emitted:
-    """Return what a name in a row emits: an operator, or an op type of the dialect or of its parent."""
+    """Return the operators that a name in a row emits: an operator, or an op type of the dialect or of its parent."""
     if name in registry.pages():
         return Emitted((name,), frozenset((name,)), "")
     return _import_emission(dialect, name) or _emission_in_other_dialect(dialect, name) or Emitted((), frozenset(), "")
 
 
 def _emission_in_other_dialect(dialect: str, word: str) -> Emitted | None:
-    """Return what an op type emits whose rule belongs to another dialect (PNNX uses rules of PyTorch)."""
+    """Return the operators of an op type whose rule belongs to another dialect (PNNX uses rules of PyTorch)."""
     rule = registry.lowering(dialect, word)
     own = _dialects().get(word) if rule is None else _words_by_rule().get(id(_innermost(rule)))
     return None if own is None or own == (dialect, word) else _import_emission(*own)
@@ -238,7 +238,7 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
 
 
 def reading(dialect: str, word: str) -> Emitted | None:
-    """Return what an op type is imported as, including op types that the rule of another one covers."""
+    """Return the operators of an op type's import, including op types that the rule of another one covers."""
     found = reads(dialect).get(word)
     if dialect == "onnx":
         # A current ONNX operator is itself; older forms may need other operators.
@@ -272,7 +272,7 @@ def _innermost(rule: Any) -> Any:
 
 @cache
 def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
-    """Every op type of a dialect that has an import rule, with the operators that it becomes."""
+    """Every op type of a dialect that has an import rule, with the operators that it emits."""
     return MappingProxyType({word: emitted.operators for word, emitted in reads(dialect).items()})
 
 
@@ -293,8 +293,8 @@ def export_op_types(dialect: str, page: Page) -> Emitted | None:
 def spellings(dialect: str) -> Mapping[str, Spelling]:
     """The relation of every operator to the op types of a dialect, by operator name.
 
-    An op type that becomes several operators counts for the one with weights, else for the one that the fewest op types
-    always need: `nn.LSTM`, which also needs reshaping, counts for LSTM.
+    An op type that emits several operators counts for the operator with weights, else for the operator that the fewest
+    op types always need: `nn.LSTM`, which also needs reshaping, counts for LSTM.
     """
     weighted = {page.name for page in registry.pages().values() if page.role == "weighted"}
     needed = {word: emitted.always or emitted.operators for word, emitted in reads(dialect).items()}

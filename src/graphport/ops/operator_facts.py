@@ -59,7 +59,7 @@ _MEMORY: ContextVar[_SharedCache | None] = ContextVar("_MEMORY", default=None)
 def shared_inference_cache() -> Generator[None]:
     """Share one cache of shape-rule results among all inferences inside the block.
 
-    A reader infers shapes to check a file, and legalization infers the same shapes again.
+    A reader infers shapes to check a file, and legalization infers them again.
     """
     token = _MEMORY.set(_SharedCache())
     try:
@@ -119,7 +119,7 @@ class OperatorFacts(ABC):
         return self._words
 
     def meet(self, graph: Graph) -> None:
-        """Use the symbols of `graph` from now on, unless those of another graph are already in use."""
+        """Use the symbols of `graph` from now on, unless another graph's symbols are already in use."""
         if self._words is not None:
             return
         extents = graph.extents

@@ -145,7 +145,7 @@ def _load_own(page: Page, dialect: str) -> None:
 def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
     """Return the import rules of `word`, importing as few families as possible.
 
-    The rules of an ONNX operator are in its family, and those of an op type with a call pattern in the family of its
+    The rules of an ONNX operator are in its family; an op type with a call pattern has its rules in the family of its
     operators. Every other op type has one rule, in any family.
     """
     if dialect == "onnx" and word in pages():
@@ -159,7 +159,7 @@ def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
 
 
 def _lifting_rules(dialect: str, page: Page) -> Sequence[Rule]:
-    """Return the export rules of the operator `page` for `dialect`; all of them are in one family.
+    """Return the export rules of the operator `page` for `dialect`, which are all in one family.
 
     Other families are imported only if the operator's own family has none.
     """

@@ -130,7 +130,7 @@ class Renaming:
             self._forms.clear()
 
     def alike(self, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute]) -> LookupKey | None:
-        """Return what the operands have in common with others; `None` if names may matter."""
+        """Return the key of operands that are equal up to names; `None` if names may matter."""
         forms = [self._name_free_form(fact) for fact in operands]
         if None in forms or not all(map(_is_nameless, attributes.values())):
             return None

@@ -67,7 +67,7 @@ def _broadcast_dim(dims: Sequence[Dim]) -> Dim:
             continue
         require(result, "broadcast", dim)
         if isinstance(dim, Symbolic) and isinstance(result, Symbolic):
-            # If the dims differ, one of them is 1 in every successful run, and the result is the other one: the larger
+            # If the dims differ, one dim is 1 in every successful run, and the result is the larger
             # one, or 0.
             greater = maximum(dim, result)
             may_be_empty = not (decide_less(0, dim) and decide_less(0, result))

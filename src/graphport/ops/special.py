@@ -37,7 +37,7 @@ def narrow_sum(x: Tensor) -> Tensor:
 def softmax_rounded(x: Tensor) -> Tensor:
     """Compute softmax along the last axis; 16-bit types are rounded after each of the four steps.
 
-    The steps are those of Softmax's decomposition in the specification. NumPy sums float16 in float32; the reference
+    As in Softmax's decomposition in the specification. NumPy sums float16 in float32; the reference
     implementation sums bfloat16 in bfloat16.
 
     Shapes: x [*s, n] with n > 0 → [*s, n].

@@ -1,7 +1,7 @@
 """The sets of dtypes that ONNX's operators accept, as annotations of operator definitions.
 
 A type variable is an alias in a family's module: `T = Annotated[Tensor, Types("T", FLOATS)]`. Operands and results of
-one type variable have one dtype; its name and its set are those of ONNX's schema.
+one type variable have one dtype; its name and its set are taken from ONNX's schema.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Rank:
         return cls(stated, stated) if isinstance(stated, int) else cls(*stated)
 
     def fault(self, shape: Sequence_[Any] | None) -> str:
-        """Return what is wrong with an operand of `shape` (`None`: not known); empty if it is valid."""
+        """Return the error of an operand of `shape` (`None`: unknown); empty if it is valid."""
         if shape is None:
             return ""
         if self.is_scalar and len(shape) <= 1:

@@ -62,7 +62,7 @@ class View(Generic[T]):
 class Attributes:
     """Attributes shared by op types of a dialect: a keyword-only dataclass with names and defaults.
 
-    A rule takes them as one parameter after the builder. Further attributes of an op type are parameters of their own:
+    A rule takes them as one parameter after the builder. Further attributes of an op type are separate parameters:
 
         @Sliding.lower("nnef", "conv")
         def conv(b: Builder, stated: Sliding, input: Value, filter: Value, *, groups: int = 1) -> Value: ...
@@ -72,7 +72,7 @@ class Attributes:
     def lower(
         cls, dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
     ) -> Callable[[F], F]:
-        """Register an import rule of `word`, which has these attributes, in `dialect`."""
+        """Register an import rule of an op type with these attributes in `dialect`."""
         shared = signature(cls).parameters
 
         def register(function: F) -> F:

@@ -1,4 +1,4 @@
-"""Convert outputs of two runtimes to a common type and shape, and record what an output proves."""
+"""Convert outputs of two runtimes to a common type and shape, and record the evidence of each output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
     if x is None or y is None or is_sequence(x) or is_sequence(y):
         return x, y
     x, y = np.asarray(x), np.asarray(y)
-    # Empty outputs are equal; LiteRT reports 0 for the remaining dims of such a result.
+    # Empty outputs are equal; LiteRT reports 0 for their remaining dims.
     if x.size == y.size == 0 and x.ndim == y.ndim:
         y = y.reshape(x.shape)
     if not manner.has_batches and x.shape != y.shape and x.size == y.size:

@@ -92,7 +92,7 @@ class Case:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the proof has failed, whatever later runs show."""
+        """Whether the proof has failed; later runs cannot change that."""
         return is_refuted(self.matrix())
 
     def matrix(self, obstacle: str | None = None) -> Matrix:

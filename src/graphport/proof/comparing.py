@@ -88,9 +88,10 @@ def compare(
     *,
     is_last: bool = False,
 ) -> list[Difference] | None:
-    """Compare what the second side computed with the first.
+    """Compare the outputs of the second side with those of the first.
 
-    `None` if that proves nothing: values of large magnitude overflow on one side (unless `is_last`), the model is
+    `None` if the comparison proves nothing: values of large magnitude overflow on one side (unless `is_last`), the
+    model is
     random, or its result is undefined. Differences that ties or rounding explain have passed.
     """
     found = differences(case, pair, test_input, outputs)

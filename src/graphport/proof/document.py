@@ -91,7 +91,7 @@ class OutputProof:
 
     @property
     def reason(self) -> str | None:
-        """What differs besides the numbers."""
+        """Differences other than the elements (dtype, shape, missing outputs)."""
         return self.worst.reason
 
     @property
@@ -127,7 +127,7 @@ class OutputProof:
 @short_repr
 @dataclass(frozen=True, slots=True)
 class FirstWrong:
-    """The first node whose result the second side computes otherwise, and not merely for what came before it.
+    """The first node that computes a different result from equal operands.
 
     `node` and `operator` are those of the first side, as is the place; `difference` names the value on both sides.
     """
@@ -222,7 +222,7 @@ class Proof:
 
     @property
     def coverage(self) -> Coverage:
-        """What the test inputs reached of the model."""
+        """The coverage of the model by the test inputs."""
         return self.matrix.coverage
 
     @property
@@ -263,7 +263,7 @@ class Proof:
 
     @property
     def is_independent(self) -> bool:
-        """Whether a program that shares no code with graphport computed each file."""
+        """Whether an independent runtime computed each file."""
         return {"a", "b"} <= {each.side for each in self.witnesses if each.is_own and each.ran}
 
     @property
@@ -307,7 +307,7 @@ def write_document(path: Path, proof: Proof, files: Mapping[str, Path | None], a
         path: of the document.
         proof: the result.
         files: the two sides by letter.
-        asked: the other arguments of the proof: bound shapes, effort.
+        asked: further arguments of the proof: bound shapes, effort.
     """
     known = {letter: {"path": str(file), "sha256": digest(file)} for letter, file in files.items() if file is not None}
     document = {**proof.as_json(), "files": known, "asked": dict(asked)}
@@ -339,7 +339,7 @@ def changed(document: Path, files: Mapping[str, Path]) -> list[str]:
 
 
 def digest(path: Path) -> dict[str, str]:
-    """Hashes of the files of a model by name: of all in its folder, or of those beside it that are called like it."""
+    """Hashes of the files of a model by name: all files of its folder, or the file and its sidecar files."""
     stem = path.name.partition(".")[0]
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())

@@ -30,7 +30,7 @@ MAX_CONFIRMATIONS = 8
 
 
 def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
-    """Compare both sides on inputs that reach more of them, and on inputs on which a search finds a difference.
+    """Compare both sides on inputs that increase coverage, and on inputs on which a search finds a difference.
 
     Args:
         case: the proof, with the test inputs that both sides computed.
@@ -40,7 +40,7 @@ def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
     if case.one_at_a_time:
         case.coverage = case.coverage.merged(unexplored(a))
         return
-    # Values of half precision and quantized values are rounded at other places by runtimes than by the reference.
+    # Runtimes round float16 and quantized values after other operators than the reference interpreter.
     compares = case.tolerance.least_snr is None and not any(quantized_snr(graph) for graph in (a, b))
     exploration = Exploration.of(
         a,
@@ -118,7 +118,7 @@ def _is_resolution(finding: Finding, position: int, output: Any) -> bool:
 
 
 def _refuted(each: Difference, finding: Finding, position: int) -> Difference:
-    """A difference that is larger than the rounding of both files explains, whatever the tolerance is."""
+    """A difference larger than the rounding errors of both files, independent of the tolerance."""
     flag = next(flag for flag in finding.flags if flag.position == position)
     places: Any = np.argwhere(flag.elements)
     reason = each.reason

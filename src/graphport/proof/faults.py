@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def _multiplies_compressed(node: Node) -> bool:
-    """Whether one operand is stored as integers and the other is not quantized."""
+    """Whether exactly one operand is quantized, and stored as integers."""
     if node.op != "MatMul" or len(node.operands) != 2:
         return False
     makers = [value.producer for value in node.operands]
@@ -141,10 +141,10 @@ def habits(runtime: str, graph: Graph) -> list[str]:
 
 
 def ends_onnx_runtime(node: Node) -> bool:
-    """Whether a Transpose moves the first axis behind others for a MatMul with a constant.
+    """Whether a Transpose moves the first axis back, before a MatMul with a constant.
 
-    In half precision that ends a process: ONNX Runtime 1.31 and 1.32 fuse the two into a product they have no kernel
-    for in halves, and follow nothing while they look for casts around it.
+    In float16 that crashes ONNX Runtime 1.31 and 1.32: they fuse both nodes into a product without a float16 kernel,
+    and follow a null pointer while they look for casts around it.
     """
     perm = node.attributes.get("perm")
     if node.dialect or node.op_type != "Transpose" or not isinstance(perm, tuple) or len(perm) < 3:

@@ -100,7 +100,7 @@ _OPERANDS_OF_RANGE = {
 
 
 def range_operand(value: Value) -> IntegerRange | None:
-    """The whole numbers for a scalar float input that decides the length of a Range; `None` for other inputs."""
+    """The integers for a scalar float input that determines the length of a Range; `None` for other inputs."""
     if value.shape != ():
         return None
     role: IntegerRange | None = None
@@ -132,7 +132,7 @@ def _range(rule: Any, node: Node, sizes: Mapping[str, int]) -> IntegerRange:
         ends = cast("tuple[Dim, ...]", high if isinstance(high, tuple) else (high,))
         return IntegerRange(_length(low, sizes), min(_length(end, sizes) for end in ends))
     except (ShapeError, ValueError, IndexError, KeyError, TypeError, AttributeError):
-        return IntegerRange(0, 1)  # where nothing is known of the axis, its first entry is there
+        return IntegerRange(0, 1)  # an axis of unknown length is assumed to have a first element
 
 
 def _length(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -35,9 +35,9 @@ _NARROWED = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
 def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) -> list[str]:
-    """What differs between the interfaces of two files, except for the `allowed` aspects, which the user asked for.
+    """Differences between the interfaces of two files, except for the `allowed` aspects, which the user requested.
 
-    Formats restrict names, types and dims; what the format of `b` cannot declare is no difference.
+    Formats restrict names, types and dims; aspects that the format of `b` cannot declare do not count.
     """
     found: list[str] = []
     for noun in ("input", "output"):
@@ -160,7 +160,7 @@ def _difference_of_dims(a: Side, b: Side, noun: str, pair: tuple[Value, Value]) 
     if len(one) != len(two):
         return [f"the {noun} {pair[0].name} has {len(one)} dims, and {len(two)} in {b.label}"]
     fixed = [axis for axis, (m, n) in enumerate(zip(one, two, strict=True)) if isinstance(n, int) and m != n]
-    if noun == "output":  # shape inference may know less of one file than of the other
+    if noun == "output":  # shape inference may find fewer dims in one file
         fixed = [axis for axis in fixed if isinstance(one[axis], int)]
     fixed = [axis for axis in fixed if not _has_one_size(a.graph, one[axis], two[axis])]
     if not fixed:

@@ -1,4 +1,4 @@
-"""Runs two files on the same test inputs and compares their outputs."""
+"""Run two files on common test inputs and compare their outputs."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def prove(
 
     Args:
         a: the source.
-        b: what should compute the same.
+        b: the side that should compute equal outputs.
         given: inputs by the names of `a`; generated if `None`.
-        tolerance: what counts as equal.
-        effort: what the proof may cost.
-        allowed: aspects of the interface that may differ, because the user asked for it.
+        tolerance: the largest difference that counts as equal.
+        effort: limits of the proof's time.
+        allowed: aspects of the interface that may differ, as requested by the user.
 
     Raises:
         DiagnosticError: `given` does not fit `a`.
@@ -177,8 +177,8 @@ def compare_input(case: Case, test_input: TestInput, *, is_first: bool = False) 
 
     Args:
         case: the proof; its carriers are loaded.
-        test_input: what is computed.
-        is_first: whether it is the first of its sizes, which side `a` may not be made for.
+        test_input: the inputs of the run.
+        is_first: whether it is the first of its sizes, which side `a` may not support.
 
     Returns:
         Why it is not a test input: side `a` does not compute it.
@@ -235,7 +235,7 @@ def _record_refusal(case: Case, test_input: TestInput) -> None:
 
 
 def _compare_modest(case: Case, test_input: TestInput) -> None:
-    """Compare smaller values instead of those that overflow on one side only."""
+    """Use smaller values instead of values that overflow on one side only."""
     modest = make_test_input(case.a.graph, test_input.kind, test_input.sizes, test_input.seed, MODEST)
     a, b = case.carriers["a"], case.carriers["b"]
     found = compute_outputs(case, (a, b), modest)

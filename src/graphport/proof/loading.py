@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def load_carriers(case: Case) -> str | None:
     """Choose the runner that represents each side. Return why a side has none, if so.
 
-    Native runtimes load both files at the same time, as users start them. A runtime that rejects the source is tried in
+    Native runtimes load both files in parallel, with default settings. A runtime that rejects the source is tried in
     its strict configuration; a side that no native runtime loads is computed by a backend as graphport read it.
     """
     started = [runner for side in (case.a, case.b) if (runner := _start_native(case, side)) is not None]
@@ -102,10 +102,10 @@ def strict_pair(case: Case) -> tuple[Runner, Runner]:
 
 
 def size_checker(case: Case) -> Runner:
-    """The runner of side `a` that decides whether it is made for sizes.
+    """The runner of side `a` that decides whether it supports sizes.
 
-    Optimizations may skip the lookup that is out of bounds. Where lengths of integer inputs, such as masks and
-    positions, may depend on other lengths, that is the strict configuration.
+    Optimizations may skip the lookup that is out of bounds. If lengths of integer inputs (masks, positions) may depend
+    on other lengths, the strict configuration is used.
     """
     _, lengths = open_axes(case.a.graph)
     has_integers = any(value.dtype is not None and value.dtype.is_integer for value in case.a.graph.inputs)

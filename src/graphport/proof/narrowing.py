@@ -21,7 +21,7 @@ _MAX_LISTED = 3
 def narrowed_nodes(a: Side, b: Side) -> tuple[str, ...]:
     """Phrases of the nodes of `b` that compute in float16 or bfloat16 although `a` computes in wider floats.
 
-    Runtimes may compute such nodes in float32 and so hide the rounding that the file states.
+    Runtimes may compute them in float32 and so skip the rounding that the file specifies.
     """
     if any(True for _ in _narrow_nodes(a.graph)):
         return ()
@@ -33,7 +33,7 @@ def narrowed_nodes(a: Side, b: Side) -> tuple[str, ...]:
 
 
 def _narrow_nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes that compute narrow floats, and the casts that round what another node computes."""
+    """The nodes that compute narrow floats, and the casts that round results of other nodes."""
     for inner in walk(graph):
         for node in inner:
             if any(value.dtype in _NARROW for value in node.results) and (node.op != "Cast" or _rounds(node)):

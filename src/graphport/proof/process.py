@@ -39,11 +39,11 @@ _GRACE = 0.05
 
 
 class UnansweredError(Exception):
-    """The runtime refused, ended, or took too long; the text says which."""
+    """The runtime refused, ended, or took too long; the text contains the reason."""
 
 
 class LackingError(UnansweredError):
-    """The runtime has no kernel for the file, which is a valid answer."""
+    """The runtime has no kernel for the file, which is a valid result."""
 
 
 class UnfinishedError(UnansweredError):
@@ -118,7 +118,7 @@ _EAR = _Selecting if hasattr(os, "readv") else Listening
 
 
 class Process:
-    """The process of one runtime, with at most one loaded file. Requests and answers are separate steps."""
+    """The process of one runtime, with at most one loaded file. Requests and responses are separate calls."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -173,7 +173,7 @@ class Process:
         return Answer(values[:count], states, plain["seconds"])
 
     def drop(self) -> None:
-        """Release the file; the process stays."""
+        """Release the file; the process continues."""
         if self.is_alive:
             self._ask({"do": "drop"})
             self._until = min(self._until, time.monotonic() + _DROP_SECONDS)

@@ -1,4 +1,4 @@
-"""Quantized outputs that agree only loosely: both files compared once more as graphport reads them.
+"""Compare quantized outputs that agree only loosely once more on the reference interpreter.
 
 A kernel may round quantized values to a neighbour, which hides a scale that is a few percent off. The readings round
 where the files state it, and both are computed by one backend: they agree tightly unless the files differ.

@@ -81,7 +81,7 @@ class Run:
 
     @property
     def is_native(self) -> bool:
-        """Whether a program that shares no code with graphport computed the file itself."""
+        """Whether an independent runtime computed the file."""
         return self.configuration is not Configuration.READING
 
     def as_json(self) -> dict[str, Any]:

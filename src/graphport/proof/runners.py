@@ -1,4 +1,4 @@
-"""Runners: what computes one side of a proof, a native runtime on the file or a backend on our reading of it."""
+"""Runners compute one side of a proof: a native runtime on the file, or a backend on its canonical graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Runner(ABC):
-    """Computes one side of a proof. A run is started and finished in two steps, so that both sides compute at once."""
+    """Computes one side of a proof. Separate calls start and finish a run: both sides compute in parallel."""
 
     def __init__(self, side: Side, runtime: str, title: str, configuration: Configuration) -> None:
         self.side = side
@@ -55,7 +55,7 @@ class Runner(ABC):
 
     @property
     def is_native(self) -> bool:
-        """Whether it computes the file itself, and shares no code with graphport."""
+        """Whether it is an independent runtime that computes the file."""
         return self.configuration is not Configuration.READING
 
     @property
@@ -154,7 +154,7 @@ class NativeRunner(Runner):
         kept = [value for value in self.side.graph.inputs if value not in self._given and state_of(value)]
         self._kept = kept if self._runtime.keeps_states else []
         self._more = kept if self._runtime.takes_more else []
-        # An input that has numbers of its own begins with them, as it does with us.
+        # An input with a default value starts with it, as in the reference interpreter.
         if any(map(is_flag, kept)) and not (self._kept or self._more):
             raise StatesError("has no way to be told that a run is not the first")
         if kept and not self._kept and len(self.loaded_file.outputs) != len(self.side.graph.outputs):
@@ -162,7 +162,7 @@ class NativeRunner(Runner):
         self.is_loaded = True
 
     def _error_type(self, error: UnansweredError) -> type[UnansweredError]:
-        """A runtime that does not accept every file of its format lacks what it refuses."""
+        """A runtime that does not support all files of its format reports a missing feature."""
         is_certain = self._runtime.takes_all or self.side.has_known_reader or isinstance(error, UnfinishedError)
         return type(error) if is_certain else LackingError
 
@@ -174,7 +174,7 @@ class NativeRunner(Runner):
     def start_run(self, test_input: TestInput, first: Side) -> None:
         arrays = checked(self.side.graph, paired(test_input.arrays, first.graph, self.side.graph))
         if self._process is not None and not self._process.is_alive:
-            # It may have ended at sizes that the other side refuses as well.
+            # It may have ended at sizes that the second side refuses as well.
             self.close()
             self.load()
         ports = self.loaded_file.inputs if self.loaded_file is not None else []
@@ -183,7 +183,7 @@ class NativeRunner(Runner):
         own = {v.name for v in self._kept if is_flag(v)} | (waiting(self.side.graph) if is_first else set[str]())
         begun = [v for v in self._kept if v.name not in own]
         states = {state.variable: arrays[v.name] for v in begun if (state := state_of(v)) is not None}
-        # An input that has a default value in the file is given another one by its name.
+        # An input with a default value in the file is overridden by name.
         self._running().ask_to_run(inputs, states | {v.name: arrays[v.name] for v in self._more})
 
     def finish(self) -> list[Any]:
@@ -305,9 +305,9 @@ def _version(backend: str) -> str:
 
 
 def _variable_state(states: Mapping[str, Any], state: State, value: Value) -> Any:
-    """What a variable is behind a run; OpenVINO keeps a number without axes as an array of one.
+    """The value of a variable after a run; OpenVINO stores a scalar as an array of one element.
 
-    That it is not the first run is told by the runtime itself, which begins anew where it is not told.
+    `KEPT`, whether the run continues another, is true: the runtime itself starts with initial states.
     """
     if state.variable == KEPT:
         return np.ones((), np.bool_)

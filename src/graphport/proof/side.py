@@ -47,10 +47,10 @@ class Side:
 
 
 def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:
-    """Entries by inputs of `a` as entries by inputs of `b`.
+    """Map entries by inputs of `a` to entries by inputs of `b`.
 
-    Inputs are paired by name, by original name, and by the variable of a state; the others by position. Entries of
-    unused inputs that `b` does not have are left out.
+    Inputs are paired by name, by original name, and by the variable of a state; else by position. Entries of unused
+    inputs that `b` does not have are omitted.
     """
     of_a, of_b = {value.name: value for value in a.inputs}, {value.name: value for value in b.inputs}
     known = {original: name for name, original in originals(b).items() if name in of_b}
@@ -90,7 +90,7 @@ def settle_kept_states(side: Side, other: Side) -> Side:
 
 
 def order_outputs(side: Side, other: Side) -> Side:
-    """`side` with its outputs in the order of the other file, if its format declares no order and the names agree."""
+    """`side` with its outputs in the order of the second file, if its format declares no order and the names agree."""
     if side.format not in WITHOUT_ORDER:
         return side
     names = _original_names(side.graph)

@@ -59,7 +59,7 @@ def choices_of_inputs(case: Case, given: Mapping[str, Any] | None) -> Iterator[I
 
 
 def _sizes(case: Case, choices: list[Sizes], related: Callable[[list[Sizes]], Relations]) -> Iterator[Sizes]:
-    """Sizes to try, the best first; relations between them are searched if these do not run."""
+    """Sizes to try, the best first; relations between them are searched if none of them runs."""
 
     def completed_choices() -> Iterator[Sizes]:
         relations = case.relations = related(choices)

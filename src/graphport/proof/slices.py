@@ -32,11 +32,11 @@ class Slice(NamedTuple):
 
 
 def worst_slice(a: Any, b: Any, parts: tuple[int, list[int]] | None, least_snr: float | None) -> Slice | None:
-    """The slice of `b` that differs most beyond its tolerance from that of `a`, if any does.
+    """The slice of `b` that differs most from the slice of `a`, beyond its tolerance, if any does.
 
     Args:
         a: an output of floats.
-        b: the same of the other side; the whole tensors agree.
+        b: the corresponding output; the whole tensors agree.
         parts: axis and sizes of the operands of the Concat that computes the output, if one does.
         least_snr: decibels that outputs of lower precision keep.
     """

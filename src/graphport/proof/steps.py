@@ -1,4 +1,4 @@
-"""Differences of quantized models that come from values halfway between two integers, which round either way.
+"""Differences of quantized models due to values halfway between two integers, which round either way.
 
 Runtimes add floats in different orders. One rounds a sum that is halfway between two integers up, another rounds it
 down, and all that depends on it differs by one step.
@@ -130,7 +130,7 @@ def _moved(graph: Graph, way: int) -> Graph | None:
 
 
 def _shift(node: Node) -> float:
-    """The relative change of what a QuantizeLinear rounds: another order of sums, or a rounded ratio of two scales."""
+    """The relative error of a QuantizeLinear's operand: another order of sums, or a rounded ratio of scales."""
     before = node.operands[0].producer
     if before is None or before.dialect or before.op != DequantizeLinear.name:
         return _SHIFT

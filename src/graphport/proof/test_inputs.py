@@ -65,7 +65,7 @@ def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
 
     Args:
         graph: the first side, whose inputs have the open axes.
-        fixed: symbols that the other side has lengths for.
+        fixed: symbols whose lengths the second side fixes.
 
     Raises:
         DiagnosticError: RUN0009 no lengths suit.
@@ -88,8 +88,8 @@ def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
 def accepted(graph: Graph, choices: list[Sizes], related: Iterable[Sizes] = ()) -> Iterator[Sizes]:
     """The sizes that shape inference accepts; the last of `choices` is used in any case, then other sizes.
 
-    The others are those that are `related`, looked for when they are asked for, and what else may suit. Sizes that a
-    result is empty with show nothing, and come last.
+    They are the `related` sizes, searched on demand, and further candidates. Sizes for which a result is empty prove
+    nothing and are tried at the end.
     """
     *first, last = choices
     empty: list[Sizes] = []
@@ -131,7 +131,7 @@ def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: f
     random = np.random.default_rng(seed)
     numbers = graph.extents.evaluate_symbols(sizes)
     arrays: dict[str, Any] = {}
-    # The first test input starts with the initial states; the others start with other states.
+    # The first test input starts with the initial states; further test inputs start with random states.
     begun = waiting(graph) if kind != KINDS[0] else set[str]()
     for value in graph.inputs:
         if begun and is_flag(value):
@@ -208,7 +208,7 @@ def _random_array(value: Value, dtype: DType, shape: list[int], how: _How) -> An
     if dtype.kind == "c":
         return (_random_floats(how, shape, dtype) + 1j * _random_floats(how, shape, dtype)).astype(dtype.numpy)
     found = _random_floats(how, shape, dtype).astype(dtype.numpy)
-    # Formats without float64 receive the same numbers.
+    # Formats without float64 receive equal values.
     return found.astype(np.float32).astype(np.float64) if dtype is DType.FLOAT64 else found
 
 
@@ -221,7 +221,7 @@ def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed:
         ends = np.array([low, high - 1])
         found = np.where(random.random(shape) < 0.5, ends[random.integers(0, 2, shape)], found)
         return np.where(found == 0, 1, found) if is_divisor else found
-    # A result of it may be a divisor.
+    # Its result may be a divisor.
     return np.where(found == 0, 1, found) if is_data else found
 
 

@@ -80,7 +80,7 @@ def decide(matrix: Matrix, *, is_demanded: bool = False, is_strict: bool = False
     """The verdict of a matrix of runs.
 
     Args:
-        matrix: what was run and compared.
+        matrix: the runs and comparisons.
         is_demanded: `--verify`: exit code 1 unless native runtimes computed the files and the outputs agree.
         is_strict: `--strict`: exit code 1 if anything is uncovered.
     """
@@ -96,7 +96,7 @@ def decide(matrix: Matrix, *, is_demanded: bool = False, is_strict: bool = False
 
 
 def is_refuted(matrix: Matrix) -> bool:
-    """Whether the verdict of a matrix is a failure, whatever runs are added."""
+    """Whether the verdict of a matrix is a failure that further runs cannot change."""
     return _first_fault(matrix) is not None
 
 
@@ -169,7 +169,7 @@ def _compared_inputs(matrix: Matrix) -> set[str]:
 
 
 def _native_inputs(runs: Iterable[Run], side: str) -> set[str]:
-    """Test inputs that the runtime of a side computed as users start it, unless that differs from what it should be."""
+    """Test inputs that the runtime of a side computed with default settings, unless its result is known to be wrong."""
     return {
         run.input
         for run in runs

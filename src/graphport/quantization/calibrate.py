@@ -246,7 +246,7 @@ def _least(counts: Array, levels: int, stops: list[int]) -> int:
 
 
 def divergences(counts: Array, stops: Array, levels: int) -> Array:
-    """KL divergence of `counts` cut at each bin of `stops` from their quantized form with `levels` steps.
+    """KL divergence of `counts` cut at each bin of `stops` from their quantized form with `levels` levels.
 
     With p the normalized counts up to the cut, the counts beyond it added to the last bin, and q the counts spread
     evenly over the nonempty bins of each step: Σ p log(p / q). The sums over runs of bins are differences of prefix

@@ -36,8 +36,8 @@ def canonicalize(graph: Graph) -> Graph:
     After   y = Div(x, r)                    which ONNX Runtime fuses into normalizations
 
     The scales or sizes of a Resize with `axes` are expanded likewise. Automatic padding of dilated convolutions, which
-    ONNX Runtime does not support, becomes explicit. A Gemm addend that differs by row becomes an Add. Names of results
-    are kept. Values are equal up to rounding.
+    ONNX Runtime does not support, is made explicit. A Gemm addend that differs by row is replaced by an Add. Preserves
+    names of results; values are equal up to rounding.
     """
     rules = [
         (_is_odd_gemm, _canonical_gemm),
@@ -173,7 +173,7 @@ def _transpose_product(graph: Graph, node: Node) -> None:
 
 
 def _is_partial_pad(node: Node) -> bool:
-    """Whether a Pad has `axes`: when ONNX Runtime moves Transposes, it takes such pads for those of all axes."""
+    """Whether a Pad has `axes`: when ONNX Runtime moves Transposes, it applies the pads to all axes."""
     if node.op != "Pad" or node.operand(3) is None or not shape_of(node.operands[0]):
         return False
     return all(value is not None and value.storage is not None for value in (node.operand(1), node.operand(3)))
@@ -189,7 +189,7 @@ def _whole_pad(graph: Graph, node: Node) -> None:
 
 
 def _is_partial_resize(node: Node) -> bool:
-    """Whether a Resize has `axes`, which ONNX Runtime drops as those of a Pad."""
+    """Whether a Resize has `axes`, which ONNX Runtime ignores likewise."""
     is_plain = node.attributes.get("keep_aspect_ratio_policy", "stretch") in ("stretch", b"stretch")
     if node.op != "Resize" or not node.attributes.get("axes") or node.operand(1) is not None or not is_plain:
         return False

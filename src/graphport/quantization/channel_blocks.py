@@ -43,7 +43,7 @@ def split_channels(layer: Layer) -> list[slice]:
 
 
 def along(layer: Layer, part: slice) -> tuple[slice, ...]:
-    """Return the index of these channels in the weight of a product."""
+    """Return the index of the channels in the weight of a product."""
     return (slice(None), part) if layer.out_axis else (part,)
 
 
@@ -57,7 +57,7 @@ def layer_in_memory(layer: Layer) -> Layer:
 
 
 def layer_channels(layer: Layer, part: slice) -> Layer:
-    """Return `layer` with only these output channels."""
+    """Return `layer` with only the selected output channels."""
     weight = _constant(layer.weight.name, layer.float_weight()[along(layer, part)])
     bias = None if layer.bias is None else _constant(layer.bias.name, layer.offsets()[part])
     return replace(layer, weight=weight, bias=bias)
@@ -71,7 +71,7 @@ def _constant(name: str, numbers: Array) -> Value:
 
 
 def qparams_channels(layer: Layer, qparams: QuantizationParameters, part: slice) -> QuantizationParameters:
-    """Return `qparams` of these output channels."""
+    """Return `qparams` of the selected output channels."""
     if not qparams.block and (qparams.scale.ndim != 1 or qparams.axis != layer.out_axis):
         return qparams
     where = along(layer, part) if qparams.block else (part,)
@@ -79,7 +79,7 @@ def qparams_channels(layer: Layer, qparams: QuantizationParameters, part: slice)
 
 
 def weight_channels(layer: Layer, weight: Weight, part: slice) -> Weight:
-    """Return `weight` of these output channels."""
+    """Return `weight` of the selected output channels."""
     return Weight(
         qparams_channels(layer, weight.qparams, part),
         weight.codes[along(layer, part)],

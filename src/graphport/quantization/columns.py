@@ -215,7 +215,7 @@ class FollowingColumn:
 
 
 def joined(parts: list[Column], names: list[str] | None = None) -> Column:
-    """Concatenate columns; `names` are those of their files."""
+    """Concatenate columns; `names` are the names of their files."""
     return parts[0] if len(parts) == 1 else Columns(tuple(parts), tuple(names or ()))
 
 

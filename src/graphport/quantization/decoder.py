@@ -51,7 +51,7 @@ class Decoder:
 
 
 def decoder_of(graph: Graph) -> Decoder | None:
-    """Recognize the inputs of a language model; `None` if one of them has another purpose.
+    """Recognize the inputs of a language model; `None` if an input has another purpose.
 
     Masks and positions are recognized by name; caches by a float type, an open length besides the batch, and an output
     of equal shape but for that length.

@@ -81,7 +81,7 @@ class DequantizeReport:
 
     @property
     def passed(self) -> bool:
-        """Whether the outputs resemble those of the quantized model."""
+        """Whether the outputs resemble the outputs of the quantized model."""
         return self.snr_db is None or self.snr_db >= UNUSABLE_SNR_DB
 
     def as_json(self) -> dict[str, Any]:

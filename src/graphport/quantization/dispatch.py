@@ -1,4 +1,4 @@
-"""Decide which nodes may be quantized, which stay float, and which compute shapes or indices."""
+"""Decide which nodes may be quantized, which remain float, and which compute shapes or indices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Observe shards and round layers on the machines of a Ray cluster.
 
-The machines need this package in the same version, and no shared files: the model is sent to each of them once,
-samples as they are read. A shard whose machine is lost is observed again on another one.
+The machines need this package in the same version, and no shared files: the model is sent to each machine once, and
+samples while they are read. If a machine fails, another one observes its shard again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def layers_elsewhere(method: str) -> Generator[LayersElsewhere]:
 class LayersOnRay:
     """Round products on a Ray cluster: each task has the weights of some output channels and the input rows.
 
-    Both are in Ray's object store, which workers map; layers with the same input are rounded in parallel.
+    Both are in Ray's object store, which workers map; layers with a common input are rounded in parallel.
     """
 
     ray: Any

@@ -53,7 +53,7 @@ def products_of_rows(graph: Graph) -> Graph:
 
 
 def products_on_integers(graph: Graph) -> int:
-    """Count the integer products of such a graph."""
+    """Count the integer products of a dynamically quantized graph."""
     return sum(not node.dialect and node.op_type == "MatMulInteger" for node in graph)
 
 

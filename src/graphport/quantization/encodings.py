@@ -146,7 +146,7 @@ def _qnn(of: Encodings) -> str:
                 "is_symmetric": str(is_symmetric),
                 "max": scale * (high - zero),
                 "min": scale * (low - zero),
-                # Codes of these tools start at 0, and the offset is added to them.
+                # Codes of Qualcomm's tools start at 0, and the offset is added to them.
                 "offset": low - zero,
                 "scale": scale,
             }

@@ -252,7 +252,7 @@ def scales(region: Region, states: Mapping[Value, Statistics], strength: float) 
 
 
 def _under_ceiling(ceiling: float, s: Array, seen: Array, is_used: Array) -> Array:
-    """Limit scales so that a Clip acts as before on all samples: growing channels stay below the bound."""
+    """Limit scales so that a Clip acts as before on all samples: growing channels remain below the bound."""
     least = np.minimum(seen.astype(np.float64) / ceiling, 1.0)
     top = float(np.max(s[is_used]))
     return np.where(is_used, np.clip(s / top, np.maximum(least, 1 / _MAX_SCALE_RATIO), 1.0), 1.0).astype(np.float32)

@@ -44,7 +44,7 @@ def nanoseconds(base: Placement, of: Placement, rates: Rates, sizes: Mapping[str
 def elements(value: Value, sizes: Mapping[str, int] | None = None) -> int:
     """Return the number of elements of a value; open axes count as 1, unless `sizes` has the value's bytes.
 
-    Bytes are those of float32: only float32 values are quantized.
+    Bytes are counted as float32: only float32 values are quantized.
     """
     known = sizes.get(value.name) if sizes else None
     if known is not None:

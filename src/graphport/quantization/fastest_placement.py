@@ -33,7 +33,7 @@ _WORTH = (0.0, *(4.0**k for k in range(-4, 9)))
 def fastest_float_nodes(
     choices: Choices, graph: Graph, placement: Placement, sizes: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """Return the float node results of the fastest plan; empty if no rates are known.
+    """Return the float node results of the fastest plan; empty if the target has no rates.
 
     Also empty if everything must be quantized, or a fraction is set. If that plan left most weights float, a weight is
     worth as much time as makes it half of them: quantization should reduce the size, too.

@@ -114,7 +114,7 @@ class Trail:
         self._ends: deque[str] = deque()
 
     def over(self, shards: Iterable[Iterable[Run]]) -> Iterator[Iterator[Run]]:
-        """Yield the shards; each is digested as it is read."""
+        """Yield the shards; each is digested while it is read."""
         for shard in shards:
             yield self._along(shard)
 

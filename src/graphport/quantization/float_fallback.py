@@ -1,7 +1,7 @@
 """Keep cheap layers in floating point.
 
 An integer kernel saves time per product and costs the rounding of its operand. A layer with few products (the first
-convolution, a depthwise convolution) saves little. Layers with the most noise per saved time may stay float, up to a
+convolution, a depthwise convolution) saves little. Layers with the most noise per saved time may remain float, up to a
 fraction of all time, if that lowers the noise. Times follow from kernel rates of the target including conversions
 between integer and float nodes, and do not depend on the machine; without rates the number of products is used.
 """

@@ -122,7 +122,7 @@ class Goals:
         if self.latency is None and not self.is_small:
             # Without a latency goal, accuracy should not cost time if that can be avoided.
             meeting = [each for each in meeting if (each.latency or 0.0) <= 1] or meeting
-        # Without further goals: speed if only accuracy is a goal, else accuracy.
+        # Default objective: speed if only accuracy is a goal, else accuracy.
         if self.latency is None and self.bytes is None and self.snr is not None:
             return min(meeting, key=lambda x: (x.latency or 0.0, -x.snr_db))
         return max(meeting, key=lambda x: x.snr_db)
@@ -140,8 +140,8 @@ def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
     By size, or without times, see `_above_the_line`.
 
     Near the minimum, costs are nearly equal, and small timing errors would change the selection: the most accurate
-    point of nearly minimal cost marks where costs start to rise. Among points of equal accuracy the cheapest is taken,
-    so that no point is both more accurate and faster.
+    point of nearly minimal cost marks where costs start to rise. Among points of equal accuracy the cheapest is
+    selected, so that no point is both more accurate and faster.
     """
     known = _in_time(points)
     if by_size or not known:

@@ -79,7 +79,7 @@ def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
     After   y_1 = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes));  y = DQ(Q(y_1))
 
     Layers that return integer sums are emitted by `sums.emit_sums`.
-    If the scale of a bias is so small that 32 bits overflow, it stays float.
+    If the scale of a bias is so small that 32 bits overflow, it remains float.
     """
     twin = rewrite.copy(graph)
     values = dict(zip(_values(graph), _values(twin), strict=True))
@@ -278,7 +278,7 @@ def least_scales(layer: Layer, source: QuantizationParameters | None) -> Array |
 
 
 def bias_qparams(weight: Weight, source: QuantizationParameters, bits: int) -> QuantizationParameters | None:
-    """Return the scales of the layer's integer sums; `None` if the bias overflows or stays float."""
+    """Return the scales of the layer's integer sums; `None` if the bias overflows or remains float."""
     if (
         not bits
         or weight.bias is None

@@ -33,7 +33,8 @@ def ratio_interval(
 ) -> tuple[float, float] | None:
     """Return a 95 % confidence interval of sum(noise) / sum(signal) on other samples.
 
-    Each element is one sample. With r the ratio of the sums and S the mean signal, the standard error of log r is that
+    Each element is one sample. Let r be the ratio of the sums and S the mean signal: the standard error of log r is
+    that
     of the mean of d = (noise - r * signal) / (r * S); the interval is r * exp(-t * s) to r * exp(t * s) with Student's
     t for the number of samples. Clipping makes rare samples very noisy, which few samples do not show: the upper limit
     includes one more sample, four times as noisy as the noisiest, or 16 times the mean if that is less. On 48 quantized

@@ -59,7 +59,7 @@ class LayerReport:
 @short_repr
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A tried step, its result on held-out samples, and whether it was kept."""
+    """A tried step, its result on held-out samples, and whether it was accepted."""
 
     name: str
     snr_db: float

@@ -54,7 +54,7 @@ def with_rotations(graph: Graph) -> Graph:
 
 
 def _rotation(node: Node) -> _Rotation | None:
-    """Match a Concat of the two rotated halves of one tensor."""
+    """Match the Concat of a rotated tensor."""
     if not _is(node, "Concat") or len(node.operands) != 2 or node.attributes.get("axis") not in _LAST_AXES:
         return None
     lower, upper = (value.producer for value in node.operands)
@@ -70,7 +70,7 @@ def _rotation(node: Node) -> _Rotation | None:
 
 
 def _split(node: Node | None) -> Node | None:
-    """Return the Split of the two halves that `node` is computed from."""
+    """Return the Split of the rotated tensor that `node` is computed from."""
     products = [] if node is None else [value.producer for value in node.operands]
     makers = [value.producer for product in products if product is not None for value in product.operands]
     found = next((maker for maker in makers if _is(maker, "Split")), None)

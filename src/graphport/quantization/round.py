@@ -175,7 +175,7 @@ def second_order(codes: Codes, weight: Array, second: Array | WideMoments) -> Co
         second: moments, [groups, depth, depth].
     """
     groups, results, depth = weight.shape
-    # Column-major, as they are computed.
+    # Column-major, in the order of computation.
     numbers = np.zeros((groups, depth, results), np.float32).swapaxes(1, 2)
     for start in range(0, depth, WIDEST):
         stop = min(start + WIDEST, depth)

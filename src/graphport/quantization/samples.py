@@ -89,7 +89,7 @@ class Samples:
         return self.with_samples([sample for index, sample in enumerate(self.iterate()) if index in indices])
 
     def with_samples(self, samples: Sequence[Sample]) -> Samples:
-        """Return only `samples`, a selection of these."""
+        """Return a copy with `samples`, a selection."""
         columns = {name: joined([ArrayColumn(sample[name]) for sample in samples]) for name in self.columns}
         return Samples(self.graph, columns, self.steps, self.fixed, len(samples))
 
@@ -143,7 +143,7 @@ def _alike(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
 def gather(graph: Graph, data: object) -> Samples:
     """Return samples for `graph` from a path, images, a mapping of arrays, or an iterable (or function) of mappings.
 
-    A graph with one input accepts an array; a language model accepts tokens, and the other inputs are derived. An
+    A graph with one input accepts an array; a language model accepts tokens, and the remaining inputs are derived. An
     iterable is read once; a list is used without a copy.
 
     Raises:
@@ -417,7 +417,7 @@ def _stacking(value: Value, column: Column) -> str:
 
 
 def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> None:
-    """Reject elements of another kind: a conversion is possible but unlikely to be intended, such as image bytes."""
+    """Reject elements of another kind (image bytes): a conversion is possible but unlikely to be intended."""
     known = real_type(value)
     if known is None:
         return

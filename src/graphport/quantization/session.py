@@ -484,7 +484,7 @@ class QuantizationSession:
             return best
         self.timed("analyse", self._analysed, best)
         if best.follower is not None:
-            # The rounding of weights is kept, unless balancing changed the nodes.
+            # The rounding of weights is reused, unless balancing changed the nodes.
             found = {node: (noise, known.noise.get(node, noise)) for node, noise in best.follower.noise.items()}
             best.follower.noise = {node: replace(noise, means=old.means) for node, (noise, old) in found.items()}
         return best

@@ -72,7 +72,7 @@ class Settings:
         latency_table: a file with times of layers, created by `graphport latency` on the machine that runs the model.
         max_bytes: goal for the file size; if needed, weights are also stored as float16 and with fewer bits.
         min_metric: goal for the user's metric.
-        point: number of the point on the front that is taken regardless of the goals, from 1.
+        point: number of the point on the front that is selected regardless of the goals, from 1.
         front: compute the front of plans even without such goals.
         prepare: rewrite the graph for quantization first.
         batch: maximum number of samples per run.

@@ -48,7 +48,7 @@ class Plan:
 
 
 def parted(runs: Iterable[Run], most: int) -> Iterator[Run]:
-    """Split `runs` into parts of at most `most` samples; inputs without a batch axis stay whole."""
+    """Split `runs` into parts of at most `most` samples; inputs without a batch axis are not split."""
     for inputs, count in runs:
         if count <= most or not all(x.ndim and len(x) == count for x in inputs.values()):
             yield inputs, count

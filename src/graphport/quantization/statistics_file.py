@@ -46,7 +46,7 @@ _ELSEWHERE = "name another file; statistics are written to a new one"
 
 @dataclass(slots=True, eq=False)
 class ObservedShards:
-    """Statistics of the first `shards` shards, all of them if it `is_whole`; `digest` identifies their runs."""
+    """Statistics of the first `shards` shards, complete if `is_whole`; `digest` identifies their runs."""
 
     states: States
     shards: int

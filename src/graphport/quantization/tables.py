@@ -1,4 +1,4 @@
-"""Lookup tables, such as token embeddings, as codes with block-wise scales."""
+"""Lookup tables (token embeddings) as codes with block-wise scales."""
 
 from __future__ import annotations
 

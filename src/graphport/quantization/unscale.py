@@ -1,4 +1,4 @@
-"""Rescale outstanding channels that the consumers' weights compensate, without loss.
+"""Rescale outlier channels that the consumers' weights compensate, without loss.
 
 If a normalization, or one factor of a gated product, scales a channel by 64 and the consumers' weights are 64 times
 smaller there, block-wise quantization of these weights loses the channel. Powers of two are moved back exactly.

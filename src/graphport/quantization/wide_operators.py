@@ -1,4 +1,4 @@
-"""Operators that stay in single precision by rule, independent of observed ranges.
+"""Operators that remain in single precision by rule, independent of observed ranges.
 
 Samples rarely contain the largest positions and images that a model supports. An angle of 8,000 has no fraction in
 float16, and the squares of 1,000 pixels overflow it.

@@ -47,7 +47,7 @@ the line) may separate any two tokens.
     bytes      = "b" string
     float      = NUMBER | ["-"] "inf" | "nan" [":0x" HEX]
 
-- A `WORD` is made of letters, digits, `_` and `.`; a `PATH` may have `/`, too. A string is in double quotes, on one
+- A `WORD` consists of letters, digits, `_` and `.`; a `PATH` may have `/`, too. A string is in double quotes, on one
   line, with the escapes `\" \\ \n \r \t \xHH \uHHHH \UHHHHHHHH`; in bytes each character is one byte. A `NUMBER` with
   a point or an exponent is a float, another one an integer.
 - A `DIM` consists of letters, digits and ``_+-*/%()?` `` and ends before an unmatched closing bracket;

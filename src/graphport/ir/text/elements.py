@@ -36,7 +36,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-class Misfit(Exception):  # noqa: N818  not a fault of ours: whoever asked makes a finding of it
+class Misfit(Exception):  # noqa: N818  an error of the input: the caller reports it as a diagnostic
     """An element is not one of its type."""
 
 

@@ -160,7 +160,7 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
     parts += [b(Less, ahead, b.constant(np.array([[-left]], np.int64)))] if left >= 0 else []
     is_hidden = reduce(lambda x, y: b(Or, x, y), parts)
     bias = b(Where, is_hidden, b.like(scores, -np.inf), b.like(scores, 0.0))
-    # With equal numbers of keys and queries, the offset of the positions is 0.
+    # The offset of the positions is 0 if there are as many keys as queries.
     sees_itself = (
         mask is None
         and op.past_key is None

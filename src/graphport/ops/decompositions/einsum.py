@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value, ...]:
-    """Decompose an Einsum of one or two operands: sum unshared axes, then multiply the rest as matrices."""
+    """Decompose an Einsum of one or two operands: sum unshared axes, then multiply matrices."""
     stated = Equation.parse(equation)
     if len(inputs) > 2:
         return _pair_by_pair(b, inputs, stated)
@@ -57,7 +57,7 @@ def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value
 
 
 def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tuple[Value, ...]:
-    """Contract the first two operands, then continue with the result and the other operands."""
+    """Contract the first two operands, then continue with the result and the remaining operands."""
     first, second, *others = stated.operands
     if any("..." in term for term in (*stated.operands, stated.result)):
         message = "more than two operands with axes that are not named"

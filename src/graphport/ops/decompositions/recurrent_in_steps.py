@@ -1,4 +1,4 @@
-"""Recurrent layers unrolled over their steps, or as a loop for dialects with loops."""
+"""Recurrent layers unrolled over time, or as a loop for dialects with loops."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Layer:
         return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
 
     def activations(self, way: int, count: int) -> list[Callable[[Value], Value]]:
-        """Return the activations of a direction, `count` of them."""
+        """Return the `count` activations of a direction."""
         return [partial(function, self.b) for function in self.functions[count * way : count * (way + 1)]]
 
     @property
@@ -178,7 +178,7 @@ def _masked(layer: _Layer, step: Callable[[State], State], state: State, place: 
 
 
 def _emit_loop(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
-    """As `_unroll`, by a loop over the steps."""
+    """As `_unroll`, by a loop over time."""
     b = layer.b
     batch = b.dims(layer.x)[0 if layer.layout else 1]
     every: list[Value] = []
@@ -375,7 +375,7 @@ Recurrent: TypeAlias = GRUView | LSTMView | RNNView
 
 
 def unsupported_parts(op: Recurrent, activations: Sequence[str]) -> str:
-    """Return why a layer with these activations cannot represent the operator; empty if it can."""
+    """Return why a layer with the given activations cannot represent the operator; empty if it can."""
     ways = len(DIRECTIONS[op.direction])
     # ONNX's RNN has one activation per direction, and two by default.
     stated = op.activations or ()

@@ -1,1 +1,1 @@
-"""Recognition of loops over time steps that compute recurrent layers."""
+"""Recognition of loops over time that compute recurrent layers."""

@@ -28,12 +28,12 @@ _FIRST_STATE = 5
 
 
 def join_directions(graph: Graph, layers: Sequence[Node]) -> None:
-    """Fuse each pair of a forward and a reverse layer in `layers` over the same input into a bidirectional layer.
+    """Fuse each pair of a forward and a reverse layer in `layers` with a common input into a bidirectional layer.
 
     Before  y, h = GRU(x, w, r, b, , h0);  z, k = GRU[reverse](x, v, s, c, , k0)
     After   yz, hk = GRU[bidirectional](x, [w, v], [r, s], [b, c], , Concat(h0, k0));  y and z are slices of yz
 
-    Some runtimes fuse such pairs themselves, and not all of them do so correctly.
+    Some runtimes fuse such pairs themselves, and not always correctly.
     """
     waiting: dict[Hashable, Node] = {}
     is_moved = False
@@ -59,13 +59,13 @@ def _key(node: Node) -> tuple[Hashable, ...]:
 
 
 def _weights(node: Node) -> list[Storage]:
-    """Return the constant weights and biases; `None` if one of them is not constant."""
+    """Return the weights and biases; `None` unless all are constant."""
     found = [value.storage for value in node.inputs[1:4] if value is not None]
     return [storage for storage in found if storage is not None] if None not in found else []
 
 
 def _depends(node: Node, other: Node) -> bool:
-    """Whether the initial state of one layer depends on the other layer."""
+    """Whether an initial state of one layer is computed from a result of the second layer."""
     pending = [value for value in node.inputs if value is not None]
     seen: set[Node] = set()
     while pending:

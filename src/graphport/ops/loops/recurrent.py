@@ -267,7 +267,7 @@ def _rows_of(parts: tuple[ColumnPart, ...], *arrays: Array) -> Array:
 
 
 def _concat_biases(b: Builder, layer: _Layer, like: Storage | None) -> Value | None:
-    """Concatenate the biases of all input products, then those of all state products."""
+    """Concatenate the biases of all input products and of all state products."""
     early, late = layer.shifts, [gate.late for gate in layer.cell.gates]
     parts = tuple(part for group in (*early, *late) for part in group)
     if not parts or like is None:
@@ -318,7 +318,7 @@ def _to_loop_state(b: Builder, state: Value, given: Value) -> Value:
 
 
 def _to_loop_results(b: Builder, every: Value, step: Value, axis: int) -> Value:
-    """Return all steps of the layer, [steps, 1, batch, hidden], with the axes of the loop's stacked result."""
+    """Return all states of the layer, [time, 1, batch, hidden], in the axes of the loop's stacked result."""
     dims, emit = b.dims(step), OpBuilder(b)
     units, axis = _units(dims), axis % (len(dims) + 1)
     if axis == 0 and units == [0]:

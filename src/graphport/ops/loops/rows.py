@@ -96,7 +96,7 @@ class Rows:
         return dims[-1] if dims and isinstance(dims[-1], int) else None
 
     def addends(self, value: Value) -> list[Value] | None:
-        """Return the addends of a sum; `None` if there are too many or if one is not a matrix of the same width."""
+        """Return the addends of a sum; `None` if there are too many or if the widths of the matrices differ."""
         found: list[Value] = []
         waiting = [value]
         while waiting:

@@ -1,6 +1,6 @@
 """The inversion of rows that are valid in both directions: an import row gives an export row.
 
-word(x, a=0.5) <-> Operator(x, alpha=a, mode="none")    gives    Operator -> mode == "none": word(x, a=alpha)
+op_type(x, a=0.5) <-> Operator(x, alpha=a, mode="none")    gives    Operator -> mode == "none": op_type(x, a=alpha)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def mirror_row(row: Row, *, by_name: bool) -> Row:
 
 
 def _operands(call: ast.Call) -> list[ast.expr]:
-    """Return the operands; a call of a row function such as `cast(x, …)` is replaced by its argument."""
+    """Return the operands; a call of a row function (`cast(x, …)`) is replaced by its argument."""
     found: list[ast.expr] = []
     for each in call.args:
         match each:

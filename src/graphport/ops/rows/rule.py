@@ -207,7 +207,7 @@ class Alias(Lowering):
 
     @cached_property
     def _compiled(self) -> _Compiled:
-        """The rule of the other op type.
+        """The rule of the op type that the alias names.
 
         Raises:
             RowError: it does not exist.
@@ -220,7 +220,7 @@ class Alias(Lowering):
         return _Compiled((way,), (name,), frozenset((name,)), frozenset())
 
     def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-        """Return the result of the other op type's rule."""
+        """Return the result of that rule."""
         return self._compiled.answer(b, {"operands": operands, "attributes": attributes})
 
 

@@ -313,7 +313,7 @@ class TermCompiler:
         return bound
 
     def _arithmetic_term(self, node: ast.expr) -> Term:
-        """Compile arithmetic and comparisons of numbers."""
+        """Compile arithmetic and comparisons of Python values."""
         match node:
             case ast.Attribute() if (text := ast.unparse(node)) in _CONSTANTS:
                 constant = _CONSTANTS[text]
@@ -366,7 +366,7 @@ class TermCompiler:
         return lambda b, names: word(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
 
     def _check_numbers(self, node: ast.Call, page: Page) -> None:
-        """Check that numbers can get their dtype from a tensor operand of the same type variable."""
+        """Check that literals can get their dtype from a tensor operand of equal type variable."""
         operands = [(each, page.signature.operand(place)) for place, each in enumerate(node.args)]
         variables = {
             own.types.name for each, own in operands if own and own.types and not isinstance(each, ast.Constant)
@@ -443,7 +443,7 @@ def _flat(operands: Sequence[tuple[bool, Term]], b: Builder, names: Names) -> li
 
 
 def _operands(b: Builder, page: Page, given: list[Any]) -> list[Value | None]:
-    """Compile the operands of an operator; numbers become constants of the operand's dtype."""
+    """Compile the operands of an operator; literals are converted to constants of the operand's dtype."""
     if all(value is None or isinstance(value, Value) for value in given):
         return given
     signature = page.signature

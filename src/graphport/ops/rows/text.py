@@ -2,7 +2,7 @@
 
 A row begins in the first column; indented lines continue it. Lines that begin with `#` are comments.
 
-    word, other word(x, y=None, *, alpha: float = 1.0) -> guard: meaning
+    op_type, another(x, y=None, *, alpha: float = 1.0) -> guard: meaning
         -> meaning if no guard above is true
     word(x, y) -> a, b = bound names; guard: meaning
     word(x, y) <-> Operator(x, y)        valid in both directions
@@ -239,7 +239,7 @@ def _parameter(row: Row, begin: int, argument: ast.arg, default: ast.expr | None
 
 
 def _literal(node: ast.expr) -> Any:
-    """Evaluate a literal or a quotient of two numbers."""
+    """Evaluate a literal or a quotient of two literals."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return ast.literal_eval(node.left) / ast.literal_eval(node.right)
     return ast.literal_eval(node)

@@ -80,13 +80,13 @@ class Names:
         return cls({name: value.name for name, value in twins.items()}, sizes)
 
     def renamed(self, setting: Setting) -> Setting:
-        """Rename the inputs of a setting of the second graph to those of the first."""
+        """Translate a setting of the second graph to the input names of the first."""
         inputs = {self.inputs.get(name, name): numbers for name, numbers in setting.inputs.items()}
         return Setting(inputs, {self.sizes.get(name, name): size for name, size in setting.sizes.items()})
 
 
 def differing_candidates(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
-    """Yield values on which two graphs that agree on ordinary numbers may differ, most promising first."""
+    """Yield values on which two graphs that agree on ordinary values may differ, most promising first."""
     yield from candidates_by_kind(a, b, sizes, names)
     yield from _on_limits(a, a, sizes, Names({}, {}))
     yield from _on_limits(a, b, sizes, names)
@@ -195,7 +195,7 @@ _LIMITING = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equa
 
 
 def _on_limits(a: Graph, graph: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
-    """Yield inputs that bring operands of comparisons exactly to their limits, next to them, and to half steps."""
+    """Yield inputs at the limits of comparisons, next to them, and halfway between two quantized values."""
     for value, bound in islice(limits_in(graph), MAX_LIMITS):
         for setting in solve(value, bound, sizes):
             yield from realized(a, names.renamed(setting), sizes, f"'{value.name}' at {_short(bound)}", WAYS)
@@ -262,7 +262,7 @@ def realized(
 
 
 def _fill_near(value: Value, old: Any, numbers: Any, factors: tuple[int, ...]) -> Any:
-    """Return an array of numbers and their neighbours, or `None` if these exceed the range of an integer input."""
+    """Return an array of values and their neighbours, or `None` if they exceed the range of an integer input."""
     target = np.asarray(numbers, np.float64)
     if target.ndim and (not old.shape or target.shape[-1] not in {1, old.shape[-1]}):
         return None
@@ -319,7 +319,7 @@ def candidates_for_part(
 def _with_every(
     a: Graph, value: Value, numbers: Any, choices: Sequence[dict[str, int]], names: Names
 ) -> Iterator[Candidate]:
-    """Yield candidates with every one of some numbers in an index input, in a batch that is large enough."""
+    """Yield candidates with each of some indices in an index input, in a batch that is large enough."""
     source = input_of(value)
     name = None if source is None else names.inputs.get(source.name, source.name)
     given = next((each for each in a.inputs if each.name == name), None)

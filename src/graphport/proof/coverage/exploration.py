@@ -87,7 +87,7 @@ class Exploration:
         compares: bool = True,
         relations: Relations | None = None,
     ) -> Exploration | None:
-        """Create the exploration of two graphs; `None` if the reference interpreter does not compute one of them.
+        """Create the exploration of two graphs; `None` if the reference interpreter cannot compute both.
 
         Args:
             a: canonical graph of the source file.
@@ -121,7 +121,7 @@ class Exploration:
             yield Further(TestInput(candidate.label, 0, candidate.sizes, candidate.arrays), is_ordinary)
 
     def forget(self) -> None:
-        """Discard what the last further input reached, because the runtimes did not compute it."""
+        """Discard the coverage of the last further input, because the runtimes did not compute it."""
         for subject, state in zip(self.search.subjects, self._before, strict=False):
             subject.reach.restore(state)
 
@@ -153,7 +153,7 @@ class Exploration:
     def _reaching(self) -> Iterator[tuple[Candidate, bool]]:
         """Yield candidates that reach uncovered parts; candidates for parts of the source file are ordinary inputs.
 
-        Parts that only the written file has may be details of its export: an input that reaches them (such as the
+        Parts that only the written file has may be details of its export: an input that reaches them (for example the
         integer -32768) may be outside of the source model's domain.
         """
         choices: list[dict[str, int]] = []

@@ -134,7 +134,7 @@ def _before(node: Node, value: Value, target: Any, sizes: Mapping[str, int], ste
 
 
 def constant_of(value: Value | None) -> Any:
-    """Return the elements of a small constant, also behind operators that only move elements; else `None`."""
+    """Return the elements of a small constant, possibly moved by operators (Reshape, Transpose); else `None`."""
     for _ in range(MAX_STEPS):
         if value is None:
             return None
@@ -171,7 +171,7 @@ _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod"}
 
 
 def _of_arithmetic(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Yield settings for an operator with a constant operand, else with the other operand unchanged."""
+    """Yield settings for an operator: one operand is constant or remains unchanged."""
     x, y = node.operands[0], node.operands[-1]
     found: list[Setting] = []
     for position, (one, two) in enumerate(((x, y), (y, x))):
@@ -190,7 +190,7 @@ _NEUTRAL = {"Mul": 1.0, "Div": 1.0, "Pow": 2.0}
 
 
 def _scalar_of(known: Any, target: Any) -> Any:
-    """Return the constant along the last axis for such a target, else its element of largest magnitude."""
+    """Return the constant along the last axis if `target` has that length, else its element of largest magnitude."""
     known = np.asarray(known, np.float64)
     if np.ndim(target) and known.ndim and known.shape[-1] == np.shape(target)[-1]:
         return known.reshape(-1, known.shape[-1])[0]
@@ -199,7 +199,7 @@ def _scalar_of(known: Any, target: Any) -> Any:
 
 
 def _without(op: str, target: Any, other: Any, *, is_first: bool) -> Any:
-    """Return the operand for which the result is `target`, given the other operand."""
+    """Solve for an operand: the result is `target`, and the second operand is fixed."""
     match op:
         case "Add":
             return target - other
@@ -356,7 +356,7 @@ def _keep_target(_: Node, target: Any) -> Any:
 
 
 def _of_normalization(node: Node, target: Any) -> Any:
-    """A row passes as it is; one number is reached by the first of elements of which the others are 0."""
+    """A row passes unchanged; a single value is the first element of a row of zeros."""
     x = node.operands[0]
     length = x.shape[-1] if x.shape else None
     if np.ndim(target) or not isinstance(length, int):

@@ -1,6 +1,6 @@
 """Simulate the rounding errors of a graph: results of each operator that rounds are changed by its own error.
 
-The differences between such runs bound those of correct implementations. Results that are exact in the element type are
+Correct implementations differ at most as much as two simulated runs. Results that are exact in the element type are
 not changed, so that exact ties remain ties.
 """
 

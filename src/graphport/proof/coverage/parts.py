@@ -263,7 +263,7 @@ def _length_of_table(node: Node) -> int:
 
 
 def _results_of_comparison(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
-    """The result true and false, where no choice is made by it, which has the same parts."""
+    """The two values of a boolean result, unless an operator selects by it, which has the equivalent parts."""
     x, y = node.operands[0], node.operands[1]
     if _decides(node) or (x in fixed and y in fixed) or node.output in fixed:
         return

@@ -1,4 +1,4 @@
-"""The parts of a model that the test inputs of a proof reached, and those that they never reached."""
+"""Coverage of a proof: the parts of a model that its test inputs reached, and the unreached parts."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Subject:
         return cls(graph, CoverageRecorder(parts.of), session, parts.uncounted)
 
     def run(self, arrays: Mapping[str, Any], budget: WorkBudget) -> list[Any] | None:
-        """Return the outputs; `None` if the graph refuses these inputs or its result is undefined.
+        """Return the outputs; `None` if the graph rejects the inputs or its result is undefined.
 
         Raises:
             TimeoutError: the budget is exhausted.
@@ -286,7 +286,7 @@ def significant(x: Any, y: Any, runs: Sequence[tuple[Any, Sequence[Any]]]) -> An
     Args:
         x: output of the first graph.
         y: output of the second graph.
-        runs: for each graph its output, and the same output of runs with simulated rounding errors.
+        runs: for each graph its output, and that output in runs with simulated rounding errors.
     """
     found = difference(x, y)
     if found is None:

@@ -74,7 +74,7 @@ def more_sizes(graph: Graph, telling: Iterable[int], usual: dict[str, int]) -> l
 
     Args:
         graph: the graph with the open dims.
-        telling: sizes near limits of both graphs.
+        telling: critical sizes, near limits of both graphs.
         usual: accepted sizes of the symbols that may change.
     """
     ones, other = open_axes(graph)

@@ -1,4 +1,4 @@
-"""Values for inputs that show differences which N(0, 1) numbers hide.
+"""Input values that expose differences which samples of N(0, 1) do not.
 
 Each kind of values is a function of a random generator and a shape. Kinds are derived from the operators that an input
 reaches: rows of small variance for a normalization, equal elements for an ArgMax.

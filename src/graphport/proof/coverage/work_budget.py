@@ -1,4 +1,4 @@
-"""A limit of a search's work that is independent of the machine's load, so that two proofs try the same inputs."""
+"""A limit of a search's work that is independent of the machine's load, so that repeated proofs try equal inputs."""
 
 from __future__ import annotations
 

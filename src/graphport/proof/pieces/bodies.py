@@ -20,9 +20,9 @@ _OPERATORS = frozenset({"If", "Loop", "Scan"})
 
 
 def body_segments(output: Match, segmentation: Segmentation) -> Iterator[tuple[Graph, Segment | None]]:
-    """The bodies of two operators with the segments of their results, given what the bodies are given.
+    """The bodies of two operators with the segments of their results, from the matched inputs of the bodies.
 
-    What a body reads from the graph around it is an input of the segment if it is matched. There is no segment for a
+    A matched value that a body captures from the enclosing graph is an input of the segment. There is no segment for a
     result that is not computed from matched values.
     """
     a, b = output.a.producer, output.b.producer
@@ -40,7 +40,7 @@ def body_segments(output: Match, segmentation: Segmentation) -> Iterator[tuple[G
 
 
 def _common_states(a: Node, b: Node, segmentation: Segmentation) -> list[tuple[int, int]]:
-    """Indices of inputs of the bodies that are given the same: by the operands that they begin with."""
+    """Indices of the body inputs that correspond: their initial operands match."""
     if a.op == "If":
         return []
     if len(a.inputs) == len(b.inputs):
@@ -76,7 +76,7 @@ def _common_results(a: Node, bodies: tuple[Graph, Graph], states: list[tuple[int
 
 
 def _input(node: Node, pair: tuple[Value, Value], index: int, segmentation: Segmentation) -> Match | None:
-    """The match of two inputs of bodies, with the elements that they begin with; `None` if these are unknown."""
+    """The match of two body inputs with their initial elements; `None` if the elements are unknown."""
     operands = [segmentation.by_a.get(value) if value is not None else None for value in node.inputs]
     elements = _elements(node, index, operands)
     if elements is None:
@@ -89,7 +89,7 @@ def _input(node: Node, pair: tuple[Value, Value], index: int, segmentation: Segm
 
 
 def _elements(node: Node, index: int, operands: list[Match | None]) -> Any:
-    """What a body is given for an input in its first iteration, as far as the operands are known."""
+    """The value of a body input in the first iteration, as far as the operands are constant."""
     if node.op == "Loop" and index == 0:
         return np.zeros((), np.int64)
     if node.op == "Loop" and index == 1:
@@ -109,7 +109,7 @@ def _elements(node: Node, index: int, operands: list[Match | None]) -> Any:
 
 
 def _constant(node: Node, index: int) -> Any:
-    """The elements of an operand that is a constant, or zeros of the shape that is known of it."""
+    """The elements of a constant operand, or zeros of the operand's inferred shape."""
     value = node.operand(index)
     if value is None:
         return None

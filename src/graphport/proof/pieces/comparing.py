@@ -103,10 +103,11 @@ def compare_segments(
 
     Args:
         a: the source.
-        b: what should compute the same.
-        test_input: one that both compute; it shows which values correspond.
+        b: the file that should compute equal outputs.
+        test_input: an input that both compute; it shows which values correspond.
         seconds: processor time of this process, and time of the runtimes, that runs of segments may take.
-        wanted: phrases of parts that runs of the whole files did not reach; segments that have them come first.
+        wanted: phrases of parts that runs of the whole files did not reach; segments that contain them are compared
+            first.
     """
     if a.format == b.format and is_same_model(a.graph, b.graph):
         names = [value.name for node in a.graph for value in node.results]
@@ -143,14 +144,14 @@ def compare_segments(
 def _unseen(
     found: SegmentReport, computed: list[Match], segmentation: Segmentation, *, is_one_format: bool
 ) -> Iterator[str]:
-    """Phrases of differences without an effect; in two formats, those of segments that were not run by themselves."""
+    """Phrases of differences without an effect; for two formats, only of segments that were not run separately."""
     for each in computed:
         if not each.is_equal and (is_one_format or name_of(each) not in found.compared):
             yield from unseen_effects(each, segmentation.by_b, is_one_format=is_one_format)
 
 
 def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match], wanted: Collection[str]) -> list[Match]:
-    """The matches that are computed differently as graphport reads both files; of two formats, then the others.
+    """The matches whose canonical nodes differ; for two formats, followed by the remaining matches.
 
     Equal operators of one format are equal however they are run.
     """
@@ -193,9 +194,9 @@ def _compare_output(
 def _confirm(
     segment: Segment, segmentation: Segmentation, files: Files, difference: SegmentDifference
 ) -> SegmentDifference | str | None:
-    """The difference of a segment that has no inputs which are computed from other inputs of it.
+    """The difference of a segment whose inputs are independent of each other.
 
-    Elements that do not belong together may make files differ that compute the same.
+    Inconsistent inputs could make equivalent files differ.
     """
     larger = segmentation.grow(segment)
     if larger is None:
@@ -260,5 +261,5 @@ def _describe(
 
 
 def is_exact(graph: Graph) -> bool:
-    """Whether values are integers and floats in single precision or wider: others are rounded to steps."""
+    """Whether values are integers or floats of at least 32 bits: narrower floats are rounded coarsely."""
     return quantized_snr(graph) is None and not any(value.dtype in _NARROW for value in graph.values())

@@ -76,7 +76,7 @@ class Computations:
 
     @property
     def cut_a(self) -> Cut:
-        """The segment of the first file, as graphport reads it."""
+        """The segment of the first file's canonical graph."""
         return self.a.cut
 
     @property
@@ -93,7 +93,7 @@ class Computations:
         """The results of both sides in the layout of the first; `None` for one that is not computed."""
         x, y = self.a.run(elements), self.b.run(self._of_b(elements))
         if x is not None and y is not None and np.size(x) != np.size(y) and (self.a.path or self.b.path):
-            # The names of a file stand for other values than those of its graph.
+            # A name in the file may denote a different value than in its graph.
             self.a.path = self.b.path = None
             x, y = self.a.run(elements), self.b.run(self._of_b(elements))
         if x is None or y is None:
@@ -101,7 +101,7 @@ class Computations:
         return _align(np.asarray(x), np.asarray(self.segment.output.layout_of_a(y)))
 
     def judge(self, x: Any, y: Any, elements: Sequence[Any]) -> Finding | None:
-        """The difference of two results that rounding does not explain; `None` also if the reference cannot tell."""
+        """The difference of two results that rounding does not explain; `None` also if the reference run fails."""
         of_b = self._of_b(elements)
         try:
             narrow = extraction.evaluate(self.a.cut, elements), extraction.evaluate(self.b.cut, of_b)
@@ -134,7 +134,7 @@ def _cut_side(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
 
 
 def _of_loop(free: FreeInput, value: Value) -> FreeInput:
-    """The free input for a value; the number of an iteration and the condition of a Loop are what they can be."""
+    """The free input for a value; the iteration number and the condition of a Loop get valid values."""
     body = value.graph
     node = None if body is None else body.parent
     if body is None or node is None or node.op != "Loop" or value not in body.inputs[:2]:

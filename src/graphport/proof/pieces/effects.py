@@ -28,8 +28,8 @@ def unseen_effects(match: Match, by_b: Mapping[Value, Match], *, is_one_format: 
     Args:
         match: results of two nodes whose elements agree in every run.
         by_b: the matches by the value of the second graph.
-        is_one_format: whether the files have one format; of two formats, only modes (strings) count, as writers state
-            the same sizes and axes in different ways.
+        is_one_format: whether the files have one format; of two formats, only modes (strings) count, as writers encode
+            equal sizes and axes in different ways.
     """
     a, b = match.a.producer, match.b.producer
     if a is None or b is None or not _have_common_operands(a, b, by_b):

@@ -1,4 +1,4 @@
-"""Writes the nodes of a file between some of its values to a file of their own, and runs it."""
+"""Write the nodes of a file between some of its values to a separate file, and run it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WIDENED = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 
 class Cut(NamedTuple):
-    """A segment as a graph: its inputs in the order that was asked for, and its output."""
+    """A segment as a graph: its inputs in the requested order, and its output."""
 
     graph: Graph
     inputs: list[Value]
@@ -105,7 +105,7 @@ class RawModel:
     def write(self, output: Value, inputs: Sequence[Value]) -> Path | None:
         """Write the nodes between some values of the canonical graph to a file; `None` if it cannot be written.
 
-        Names are those of the file, so the values are looked up by name.
+        Names are taken from the file, so the values are looked up by name.
         """
         kind = formats.recognize(self._side.path or "")
         if not kind.writes or not kind.endings:

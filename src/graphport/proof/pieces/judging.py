@@ -54,7 +54,7 @@ def find_suspicious(x: Any, y: Any) -> Any:
 
 
 def find_unlike(x: Any, y: Any) -> Any:
-    """Return the elements where one result is NaN or infinite and the other differs."""
+    """Return the elements where one result is NaN or infinite and the results differ."""
     is_plain = np.isfinite(x) & np.isfinite(y)
     return ~is_plain & ~((x == y) | (np.isnan(x) & np.isnan(y)))
 
@@ -62,8 +62,8 @@ def find_unlike(x: Any, y: Any) -> Any:
 def difference(x: Any, y: Any, exact: Exact, *, has_nan: bool = False) -> Finding | None:
     """How results of two runtimes differ, if rounding does not explain it.
 
-    A difference counts where the formulas of both files differ in double precision as well, and where one result is
-    finite as the exact one is and the other one is not.
+    A difference counts where the formulas of both files differ in double precision as well, and where the exact result
+    and one runtime's result are finite and the second runtime's is not.
 
     Args:
         x: of the first file.

@@ -75,7 +75,8 @@ def _longer_than_1(shape: tuple[int, ...]) -> tuple[int, ...]:
 def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
     """The values of two canonical graphs that correspond, in the order of `b`; inputs first.
 
-    Both graphs are run once, as graphport reads them. If their values take too much memory, only those with a common
+    Both graphs are run once on the reference interpreter. If their values take too much memory, only those with a
+    common
     name are compared, a slice of the graphs at a time. No values correspond if a graph does not run.
     """
     named = pairs(a, b, outputs_first=True)
@@ -121,7 +122,7 @@ def _drop_floats(x: Any) -> Any:
 def _match_all(
     a: Graph, b: Graph, named: Mapping[Value, Value], given: tuple[Mapping[str, Any], Mapping[str, Any]]
 ) -> list[Match]:
-    """Matches of computed values by name, and of the others by their elements."""
+    """Matches of computed values by name, else by their elements."""
     wanted_a, wanted_b = _computed_values(a), _computed_values(b)
     x, y = values_of(a, given[0], wanted_a, _backend(a)), values_of(b, given[1], wanted_b, _backend(b))
     found: list[Match] = []
@@ -141,7 +142,7 @@ def _match_all(
 def _match_by_structure(
     a: Graph, b: Graph, found: list[Match], elements: tuple[dict[Value, Any], dict[Value, Any]]
 ) -> list[Match]:
-    """Matches of values that are computed in the same way from values that are matched already."""
+    """Matches of values that equal nodes compute from matched values."""
     x, y = elements
     known = {each.b: each.a for each in found if each.order is None}
     known |= {value: other for value, other in zip(b.inputs, a.inputs, strict=False) if value.name == other.name}
@@ -175,7 +176,7 @@ def _match_named(
 
 
 def _sort_matches(a: Graph, b: Graph, found: list[Match]) -> list[Match]:
-    """Matches in the order of `b`, each with whether both values are computed in the same way."""
+    """Matches in the order of `b`, each with whether equal nodes compute both values."""
     position = {value: index for index, value in enumerate([*b.inputs, *_computed_values(b)])}
     found.sort(key=lambda each: position[each.b])
     known = {each.b: each.a for each in found if each.order is None}
@@ -231,7 +232,7 @@ def _is_alike(x: Any, y: Any) -> bool:
 
 
 def _orders(x: Any, y: Any) -> Iterable[tuple[int, ...]]:
-    """The orders of axes that give `y` the shape of `x`, its own first; the others if its own does not fit."""
+    """The permutations of axes that give `y` the shape of `x`; only the identity if it fits."""
     own = tuple(range(y.ndim))
     if x.ndim != y.ndim:
         return ()
@@ -275,8 +276,8 @@ def _match_by_elements(
 ) -> list[Match]:
     """Matches of values without a common name, whose elements are equal in some order of axes.
 
-    A graph may have several values with these elements, as before and after a limit that the run did not reach: these
-    have no match, unless they differ by moves of data alone.
+    If a graph has several values with equal elements (such as before and after a Clip that clips nothing), they have
+    no match, unless they differ by data movement alone.
     """
     x, y = elements
     by_mark_a, by_mark_b = _by_mark(wanted_a, x), _by_mark(wanted_b, y)
@@ -313,7 +314,7 @@ def _candidates(mark: Mark, by_mark: Mapping[Mark, list[Value]]) -> list[Value]:
 
 
 def _is_ambiguous(value: Value, mark: Mark, by_mark: Mapping[Mark, list[Value]], elements: Mapping[Value, Any]) -> bool:
-    """Whether another value of the same graph has the same elements, and does not differ by moves of data alone."""
+    """Whether another value of the graph has equal elements, and is not a mere rearrangement of this one."""
     root = _source_of_moves(value)
     others = [
         other for other in _candidates(mark, by_mark) if other is not value and _source_of_moves(other) is not root

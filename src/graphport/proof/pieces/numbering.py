@@ -1,4 +1,4 @@
-"""Value numbering over two graphs: values that are computed in the same way from matched values have one number."""
+"""Value numbering over two graphs: values that equal nodes compute from matched values share a number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_DIGESTED = 1 << 30
 
 
 class Numbering:
-    """Numbers for values of several graphs, by operator, attributes, bytes of constants and numbers of operands."""
+    """Value numbers of several graphs, by operator, attributes, bytes of constants and value numbers of operands."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -113,7 +113,7 @@ def digest(storage: Storage) -> bytes:
 
 
 def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value]) -> Numbering:
-    """Number two graphs; `pairs`, values of `a` by those of `b`, count as equal for what is computed of them."""
+    """Number two graphs; the values in `pairs` (of `a` by values of `b`) count as equal for their consumers."""
     numbering = Numbering()
     for index, (of_b, of_a) in enumerate(pairs.items()):
         numbering.assign((of_a, of_b), ("pair", index))
@@ -123,7 +123,7 @@ def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value]) -> Numbering:
 
 
 def is_same_model(a: Graph, b: Graph) -> bool:
-    """Whether two graphs compute all outputs in the same way from the inputs in their places."""
+    """Whether equal nodes of two graphs compute all outputs from corresponding inputs."""
     if len(a.inputs) != len(b.inputs) or len(a.outputs) != len(b.outputs):
         return False
     numbering = number_pair(a, b, dict(zip(b.inputs, a.inputs, strict=True)))

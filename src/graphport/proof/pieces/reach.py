@@ -22,13 +22,13 @@ _ROWS = "rows of "
 
 
 def phrases_of(graph: Graph, nodes: Collection[Node] | None = None) -> set[str]:
-    """Return the phrases of the parts of a graph; with `nodes`, only of these nodes and the nodes in their bodies."""
+    """Return the phrases of the parts of a graph; with `nodes`, only of them and of the nodes in their bodies."""
     parts = coverage_points(graph)
     return {part.phrase for node, own in parts.of.items() if nodes is None or node in nodes for part in own}
 
 
 def proven_phrases(a: Graph, b: Graph, matches: Iterable[Match], *, is_one_format: bool) -> set[str]:
-    """Return the phrases of parts in operators that both graphs compute in the same way.
+    """Return the phrases of parts in operators that are equal in both graphs.
 
     If the files have two formats, equal operators of both readings prove nothing about the files, except for rows of
     tables, whose bytes are compared.

@@ -1,4 +1,4 @@
-"""Constant tables that both graphs look up in the same way: compared row by row, whatever indices a run has."""
+"""Constant tables of equal lookups in both graphs: all rows are compared, independent of the indices in a run."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random
 
 
 def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -> Any:
-    """Choose one of some numbers for each row of the last axis."""
+    """Choose one of some values for each row of the last axis."""
     return random.choice(choices, (*shape[:-1], 1) if shape else ())
 
 

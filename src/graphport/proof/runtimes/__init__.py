@@ -1,4 +1,4 @@
-"""Native runtimes of formats. A row says how a runtime differs from others; its module is its process, run by `serve`.
+"""Native runtimes of formats: a table row with the differences of each runtime, and the module of its process.
 
 A format that gets a runtime needs a row here and a module with a class that loads a file and runs it. A runtime that is
 a large package (`torch`) may be installed in another Python: `GRAPHPORT_PYTHON_TORCH=/path/to/python` names it.
@@ -67,7 +67,7 @@ class Runtime(NamedTuple):
         return self.default_snr is not None
 
     def is_decisive_reader(self, versions: Mapping[str, str]) -> bool:
-        """Whether a file of these versions is of no use if this runtime rejects it."""
+        """Whether a file of one of the versions is useless if this runtime rejects it."""
         return self.is_only_reader or (self.reads_flavour and "edition" not in versions)
 
 

@@ -41,7 +41,7 @@ _NUM_RANDOM_INPUTS = 3
 @short_repr
 @dataclass(frozen=True, slots=True)
 class WideNode:
-    """A node that stays in single precision, with the reason."""
+    """A node that remains in single precision, with the reason."""
 
     name: str
     operator: str
@@ -143,9 +143,9 @@ def cast(
 
 
 def _orders(decisions: Decisions) -> list[list[Node]]:
-    """Yield growing sets of nodes that stay in single precision.
+    """Return growing sets of nodes that remain in single precision.
 
-    The last ones, or the first, whose error reaches all others.
+    The last nodes, or the first, whose error reaches all later nodes.
     """
     nodes = list(decisions.halves)
     counts = sorted({max(len(nodes) * part // 8, 1) for part in range(1, 8)})

@@ -1,4 +1,4 @@
-"""Decide which nodes of a graph compute in half precision, with reasons for the others."""
+"""Decide which nodes of a graph compute in half precision, with reasons for the exceptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Reason(Enum):
-    """Why a node stays in single precision."""
+    """Why a node remains in single precision."""
 
     ASKED = "it was asked to stay so"
     INDEX = "it computes shapes, axes or indices"
@@ -320,7 +320,7 @@ def _value_at(page: Page, node: Node, value: Value, number: float) -> float | No
     try:
         with np.errstate(all="ignore"):
             found = page(*operands, **node.attributes)
-    except Exception:  # noqa: BLE001  whatever a meaning says of operands that are not its own: then nothing is known
+    except Exception:  # noqa: BLE001  a NumPy function may raise anything for unexpected operands
         return None
     return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None
 
