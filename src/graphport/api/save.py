@@ -286,7 +286,7 @@ def _run_passes(graph: Graph, passes: driver.PassList) -> Graph | None:
 
 
 def apply_options(graph: Graph, options: Mapping[str, Any]) -> Graph:
-    """Apply the `options` of a writer to a canonical graph: another batch size, fused operators.
+    """Apply the `options` of a writer to a canonical graph: another batch size, fused operators, notes.
 
     Raises:
         DiagnosticError: SHAPE0005 the samples of the batch are not independent.
@@ -301,4 +301,9 @@ def apply_options(graph: Graph, options: Mapping[str, Any]) -> Graph:
 
         graph = rewrite.copy(graph)
         driver.run(graph, SIMPLIFY)
+    if options.get("qdq"):
+        from graphport.formats.pytorch.parameters import QDQ
+
+        graph = rewrite.copy(graph)
+        graph.notes[QDQ] = True
     return graph

@@ -185,6 +185,13 @@ WRITER = (
         help="Also write NAME_pnnx.py (a PyTorch module) and NAME_ncnn.py next to NAME.ncnn.param.",
     ),
     grouped(
+        "Written as .pt2",
+        "--qdq",
+        is_flag=True,
+        default=None,
+        help="Quantization as quantized_decomposed operators (loading requires torch.ao).",
+    ),
+    grouped(
         _NCNN,
         "--optimize",
         is_flag=True,

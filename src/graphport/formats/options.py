@@ -35,6 +35,8 @@ class FileOptions(TypedDict, total=False):
     """ncnn: fuse operators as ncnnoptimize does."""
     precision: list[str] | tuple[str, ...] | None
     """ncnn: `LAYER=TYPE`, computation types of layers by name or pattern."""
+    qdq: bool | None
+    """PyTorch: write quantization as operators of `quantized_decomposed`, which require an import before loading."""
     strict: bool
     """NNEF: write only what a strict reader accepts."""
     weights: str | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Set before the import of torch, which then unpickles only tensors.
@@ -25,6 +27,9 @@ class _Program:
     def __init__(self, path: str, settings: Settings) -> None:
         if settings.threads:
             runtime.set_num_threads(settings.threads)
+        with suppress(ImportError):
+            # Importing the module registers the operators of `quantized_decomposed`.
+            import_module("torch.ao.quantization.fx._decomposed")
         try:
             program = runtime.export.load(path)
             signature = program.graph_signature

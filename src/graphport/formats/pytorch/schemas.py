@@ -46,6 +46,17 @@ class Schema:
         return f"aten.{self.name}.{self.overload or 'default'}"
 
 
+_QUANTIZED_DECOMPOSED = """
+quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+"""  # noqa: E501
+"""Operators that torch registers when `torch.ao.quantization.fx._decomposed` is imported."""
+
+
 @cache
 def _table() -> Mapping[str, list[str]]:
     text = (files("graphport.formats.pytorch") / "schemas.txt").read_text("utf-8")
@@ -97,6 +108,10 @@ def schema_of(op_type: str) -> Schema | None:
     """Return the schema of an op type of exported programs, for example `aten.add.Tensor`, or `None`."""
     space, _, rest = op_type.partition(".")
     name, _, overload = rest.partition(".")
-    if space != "aten":
-        return None
-    return next((each for each in schemas(name) if (each.overload or "default") == overload), None)
+    known = schemas(name) if space == "aten" else _quantized_schemas() if space == "quantized_decomposed" else ()
+    return next((each for each in known if (each.name, each.overload or "default") == (name, overload)), None)
+
+
+@cache
+def _quantized_schemas() -> tuple[Schema, ...]:
+    return tuple(_parsed(line) for line in _QUANTIZED_DECOMPOSED.strip().splitlines())

@@ -210,6 +210,38 @@ def agree_in_reference(made, folder, inputs):
         np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
 
 
+def quantized_network():
+    nodes = [
+        h.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        h.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        h.make_node("DequantizeLinear", ["w", "scales"], ["k"], axis=0),
+        h.make_node("Conv", ["d", "k"], ["y"]),
+    ]
+    weights = {
+        "scale": np.float32(0.05),
+        "zero": np.uint8(120),
+        "w": RANDOM.integers(-127, 127, (4, 3, 1, 1)).astype(np.int8),
+        "scales": np.array([0.01, 0.02, 0.03, 0.04], np.float32),
+    }
+    return model(nodes, [("x", T.FLOAT, ["n", 3, 5, 5])], [("y", T.FLOAT, ["n", 4, 5, 5])], weights.items())
+
+
+def test_quantization_is_written_as_the_operators_of_pytorch(tmp_path):
+    onnx.save(quantized_network(), tmp_path / "source.onnx")
+    source = gp.load(tmp_path / "source.onnx")
+    gp.save(source, tmp_path / "net.pt2", qdq=True)
+    graph = document(tmp_path / "net.pt2")["graph_module"]["graph"]
+    nodes = {node["target"].split(".", 2)[2]: node for node in graph["nodes"]}
+    quantize = nodes["quantized_decomposed.quantize_per_tensor.default"]
+    assert [argument["name"] for argument in quantize["inputs"]] == [
+        *("input", "scale", "zero_point", "quant_min", "quant_max", "dtype")
+    ]
+    literals = [{"as_int": 120}, {"as_int": 0}, {"as_int": 255}, {"as_scalar_type": 1}]
+    assert [each["arg"] for each in quantize["inputs"][2:]] == literals
+    assert "quantized_decomposed.dequantize_per_channel.default" in nodes
+    agree(source, gp.load(tmp_path / "net.pt2"), {"x": floats(2, 3, 5, 5)})
+
+
 @pytest.mark.parametrize("centre", [0, 1])
 def test_suppression_keeps_the_best_boxes_of_each_class(tmp_path, centre):
     limits = [("most", np.int64(3)), ("overlap", np.float32(0.4)), ("least", np.float32(0.2))]

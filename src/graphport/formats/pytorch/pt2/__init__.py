@@ -44,6 +44,8 @@ FORMAT = Format(
         write=deferred(__name__, "write"),
     ),
     options=("program", "states"),
+    choices=("qdq",),
+    preparations=("qdq",),
     packed_in=("zip",),
     tells=True,
 )

@@ -1,17 +1,27 @@
-"""Export rules of quantization to ATen arithmetic, which needs no further package."""
+"""Export rules of quantization to ATen.
+
+By default it is arithmetic, which torch loads without further imports and which rounds as ONNX does. With the option
+`qdq` it is the operators of `quantized_decomposed`, which PyTorch's quantization tools read.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.arithmetic_lifts import HELD_AS
-from graphport.formats.pytorch.rules.emitting import DIALECT, aten
+from graphport.core.facts import TensorFact
+from graphport.formats.pytorch.parameters import QDQ
+from graphport.formats.pytorch.rules.arithmetic_lifts import HELD_AS, NARROW
+from graphport.formats.pytorch.rules.binding import KEYS
+from graphport.formats.pytorch.rules.emitting import DIALECT, aten, dtype_name
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.quantization import DynamicQuantizeLinear
+from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 _HELD = frozenset(
@@ -54,6 +64,45 @@ def _aligned(b: Builder, x: Value, grid: Value, axis: int, block_size: int) -> V
     return grid
 
 
+def _decomposed(
+    b: Builder, verb: str, x: Value, qparams: tuple[Value, Value | None, int, int], dtype: Any
+) -> Value | None:
+    """An operator of `quantized_decomposed`; `None` without the option, or where the operators differ.
+
+    They compute in float32, with one scale for the tensor or for each index of an axis.
+    """
+    scale, zero_point, axis, block_size = qparams
+    rank = len(b.dims(scale))
+    is_wanted = b.graph is not None and b.graph.root.has_notes and QDQ in b.graph.root.notes
+    if not is_wanted or block_size or rank > 1 or dtype.is_floating or dtype_of(scale) is not DType.FLOAT32:
+        return None
+    if verb == "quantize" and dtype_of(x) is not DType.FLOAT32:
+        return None
+    limits = dict(zip(("quant_min", "quant_max"), _range_of(dtype), strict=True))
+    held = HELD_AS.get(dtype, dtype)
+    fact = TensorFact(held if verb == "quantize" else DType.FLOAT32, x.shape)
+    numbers = None if rank else _constant_qparams(scale, zero_point)
+    if numbers is not None:
+        attributes: dict[str, Any] = {"scale": numbers[0], "zero_point": int(numbers[1]), KEYS: ("input",)}
+        op_type, operands = "per_tensor.default", [x]
+    else:
+        zeros = (
+            aten(b, "zeros_like", scale, dtype=DType.INT64) if zero_point is None else cast(b, zero_point, DType.INT64)
+        )
+        names = ("input", "scales", "zero_points") if rank else ("input", "scale", "zero_point")
+        attributes = {KEYS: names} | ({"axis": axis % len(b.dims(x))} if rank else {})
+        op_type, operands = "per_channel.default" if rank else "per_tensor.tensor", [x, scale, zeros]
+    attributes |= {**limits, "dtype": dtype_name(held)}
+    return b.word(f"quantized_decomposed.{verb}_{op_type}", *operands, facts=[fact], **attributes)[0]
+
+
+def _constant_qparams(scale: Value, zero_point: Value | None) -> tuple[float, float] | None:
+    """A constant scale and zero point of a whole tensor."""
+    found = [(0.0,) if x is None else constant_numbers(x) for x in (scale, zero_point)]
+    numbers = [each[0] for each in found if each is not None and len(each) == 1]
+    return (numbers[0], numbers[1]) if len(numbers) == len(found) else None
+
+
 @QuantizeLinearView.lift(DIALECT)
 def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     """round(x / scale) + zero_point, saturated."""
@@ -62,6 +111,9 @@ def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
         message = "the element type of the result is unknown"
         raise UnsupportedError(message)
     _check(to)
+    decomposed = _decomposed(b, "quantize", op.x, (op.y_scale, op.y_zero_point, op.axis, op.block_size), to)
+    if decomposed is not None:
+        return decomposed
     computed = DType.FLOAT64 if dtype_of(op.y_scale) is DType.FLOAT64 else DType.FLOAT32
     scale = cast(b, _aligned(b, op.x, op.y_scale, op.axis, op.block_size), computed)
     ratio = aten(b, "div.Tensor", cast(b, op.x, computed), scale)
@@ -80,6 +132,10 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
     """(x - zero_point) * scale."""
     own, result = dtype_of(op.x), b.outcome.dtype or dtype_of(op.x_scale)
     _check(own)
+    qparams = (op.x_scale, op.x_zero_point, op.axis, op.block_size)
+    decomposed = _decomposed(b, "dequantize", op.x, qparams, op.x.note(NARROW) or own)
+    if decomposed is not None:
+        return decomposed
     computed = result if result.bits >= DType.FLOAT32.bits else DType.FLOAT32
     scale = cast(b, _aligned(b, op.x, op.x_scale, op.axis, op.block_size), computed)
     if op.x_zero_point is None or own.is_floating:
