@@ -155,6 +155,9 @@ def test_commands_in_tables_work(page, files):
     gp.save(gp.load("net.onnx"), "net.xml")
     gp.save(gp.cut(gp.load("model.onnx"), inputs=["r"]), "tail.onnx")
     shutil.copyfile(ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2", "net.pt2")
+    Path("bert/onnx").mkdir(parents=True)
+    shutil.copyfile("net.onnx", "bert/onnx/model.onnx")
+    Path("bert/config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     found = IN_TABLE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert len(found) > 30
     for line in found:

@@ -131,8 +131,10 @@ def _locate(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located |
 
 
 def _has_exported_model(place: Path) -> bool:
-    """Whether a folder has an ONNX file under a name that exporters of checkpoints write."""
-    return any((place / name).is_file() for name in EXPORTED)
+    """Whether a folder has `model.onnx`, or ONNX files without safetensors."""
+    if any((place / name).is_file() for name in EXPORTED):
+        return True
+    return any(any(place.glob(each)) for each in ("*.onnx", "onnx/*.onnx")) and not any(place.glob("*.safetensors"))
 
 
 def _locate_unrecognized(place: Path, head: bytes, *, is_file: bool, depth: int) -> Located | None:

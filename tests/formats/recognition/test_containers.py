@@ -161,6 +161,16 @@ def test_the_exported_model_of_a_hugging_face_folder_is_read(tmp_path, model, na
     same(folder, model)
 
 
+def test_several_exported_models_of_a_hugging_face_folder_are_listed(tmp_path, model):
+    names = ["onnx/decoder_model.onnx", "onnx/encoder_model.onnx"]
+    config = {"config.json": json.dumps({"model_type": "bert"}).encode()}
+    found = refusal(pack(tmp_path / "t5", "folder", config | {name: model.read_bytes() for name in names}))
+    assert found.code == "IO0018"
+    assert "t5 contains 2 models: onnx/decoder_model.onnx, onnx/encoder_model.onnx" in found.message
+    folder = pack(tmp_path / "one", "folder", config | {names[1]: model.read_bytes()})
+    assert locate(folder).path == folder / names[1]
+
+
 def test_members_outside_of_the_archive_are_not_written(tmp_path, model):
     members = {"net.onnx": model.read_bytes(), "../evil.txt": b"x", f"{tmp_path}/absolute.txt": b"x"}
     located = locate(pack(tmp_path / "packed.zip", "zip", members))
