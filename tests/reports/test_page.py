@@ -59,6 +59,27 @@ def test_search_finds_by_name_operator_and_shape(chromium, tmp_path):
     assert card(page).startswith("Add\nlast")
 
 
+INACCESSIBLE = """[
+  ...[...document.querySelectorAll('th, button')].filter(e => e.checkVisibility() && !e.innerText.trim() && !e.ariaLabel),
+  ...[...document.querySelectorAll('*')].filter(e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowY)
+    && e.scrollHeight > e.clientHeight && e.tabIndex < 0 && !e.querySelector('[tabindex="0"], button, a[href]')),
+  ...[...document.querySelectorAll('h1, h2, h3')].filter(e => e.checkVisibility())
+    .filter((e, i, all) => i && Number(e.tagName[1]) > Number(all[i - 1].tagName[1]) + 1),
+].map(e => e.outerHTML.slice(0, 80))"""
+
+
+def test_every_tab_has_names_focus_and_an_order_of_headings(chromium, tmp_path):
+    report = gp.report(gp.from_onnx(chain()), gp.from_onnx(chain(1.5, ("p", "q", "r"))))
+    chromium.size(700, 300)
+    page = opened(chromium, report, tmp_path)
+    tabs = page("[...document.querySelectorAll('[role=tab]')].map(e => e.id)")
+    assert len(tabs) >= 3
+    for tab in tabs:
+        page(f"document.getElementById('{tab}').click()")
+        assert page(INACCESSIBLE) == [], tab
+    chromium.size(1280, 860)
+
+
 def test_two_models_are_linked_and_the_first_difference_is_open(chromium, tmp_path):
     report = gp.report(gp.from_onnx(chain()), gp.from_onnx(chain(1.5, ("p", "q", "r"))))
     page = opened(chromium, report, tmp_path)
@@ -66,7 +87,7 @@ def test_two_models_are_linked_and_the_first_difference_is_open(chromium, tmp_pa
     assert "6.02 dB" in card(page)
     assert page("[...document.querySelectorAll('.marked')].map(r => r.parentNode.dataset.key)") == ["n1"]
     page.click(*page(f"{MIDDLE}('n2')"))
-    assert "stands for Relu relu r" in card(page)
+    assert "corresponds to Relu relu r" in card(page)
     page("document.getElementById('tab-error').click()")
     assert page("document.querySelectorAll('.plot circle').length") == 4
     assert "The first value that differs is b" in page("document.querySelector('.panel.error').innerText")

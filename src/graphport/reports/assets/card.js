@@ -119,7 +119,7 @@ class Card {
     const key = this.told.partner(view, "n" + index);
     if (!key) return null;
     const other = this.told.views[1 - view.model.side];
-    return make("div", {}, "stands for ", make("button", { class: "link", type: "button", on: { click: () => other.reveal(key) } }, `${other.model.nodes[Number(key.slice(1))].op} ${other.model.label(Number(key.slice(1)))}`), ` in ${other.model.file || "the other model"}`);
+    return make("div", {}, "corresponds to ", make("button", { class: "link", type: "button", on: { click: () => other.reveal(key) } }, `${other.model.nodes[Number(key.slice(1))].op} ${other.model.label(Number(key.slice(1)))}`), ` in ${other.model.file || "the other model"}`);
   }
 
   scope(view, index) {

@@ -32,7 +32,7 @@ class Page {
     document.body.dataset.ready = "yes";
   }
 
-  // The box of the other model that stands for `key`.
+  // The box of the other model that corresponds to `key`.
   partner(view, key) {
     if (!key || this.views.length < 2) return null;
     const { model } = view, index = Number(key.slice(1)), other = this.models[1 - model.side];
@@ -114,7 +114,7 @@ class Page {
 
   // Panels are made when they are first looked at.
   show(name) {
-    const made = { table: () => this.views.map(view => [this.views.length > 1 ? make("h3", {}, view.model.file || "model") : null, nodeTable(view, this)]), error: () => errorPlot(this.report, this), quantization: () => quantizationPanel(this.report, this), findings: () => findingsPanel(this.report, this) };
+    const made = { table: () => this.views.map(view => [this.views.length > 1 ? make("h2", {}, view.model.file || "model") : null, nodeTable(view, this)]), error: () => errorPlot(this.report, this), quantization: () => quantizationPanel(this.report, this), findings: () => findingsPanel(this.report, this) };
     if (!this.panels[name]) {
       this.panels[name] = make("section", { class: `panel ${name}`, role: "tabpanel" }, made[name]());
       document.getElementById("main").insertBefore(this.panels[name], document.getElementById("card"));

@@ -104,7 +104,7 @@ function errorPlot(report, told) {
     { title: "#", of: row => errors.indexOf(row) },
     { title: "value", of: row => row.name },
     { title: "in the second", of: row => row.other },
-    { title: "", of: row => (row.passed ? "equal" : row.reason || "differs") },
+    { title: "result", of: row => (row.passed ? "equal" : row.reason || "differs") },
     { title: "SNR dB", of: row => row.snr_db },
     { title: "max |a−b|", of: row => row.max_abs },
     { title: "mean |a−b|", of: row => row.mean_abs },
@@ -118,23 +118,23 @@ function quantizationPanel(report, told) {
   const facts = [["SNR", found.snr_db === undefined ? null : `${found.snr_db} dB${found.snr_range_db ? ` (on other samples ${found.snr_range_db[0]} to ${found.snr_range_db[1]})` : ""}`], ["same first choice", found.agreement === undefined || found.agreement === null ? null : `${(100 * found.agreement).toFixed(1)} %`], ["samples", found.samples], ["goal", found.goal_met === undefined || found.goal_met === null ? null : found.goal_met ? "met" : "not met"]];
   for (const [name, one] of Object.entries(found.latency?.runtimes || {})) facts.push([`time on ${name}`, `${one.source_ms} ms before, ${one.target_ms} ms after (${one.speed_up}×)`]);
   parts.push(pairsTable(facts));
-  if (found.front?.length) parts.push(make("h3", {}, "Pareto front: nearness against time"), frontPlot(found));
+  if (found.front?.length) parts.push(make("h2", {}, "Pareto front: signal-to-noise ratio over time"), frontPlot(found));
   if (found.layers?.length) {
     const between = ends => (ends ? `${number(ends[0])} … ${number(ends[1])}` : "");
     const clipped = row => (row.input_range && row.input_seen ? Math.max(0, 1 - (row.input_range[1] - row.input_range[0]) / Math.max(row.input_seen[1] - row.input_seen[0], 1e-30)) : null);
     const columns = [
       { title: "layer", of: row => row.name },
       { title: "operator", of: row => row.operator },
-      { title: "on", of: row => (row.quantized ? "integers" : "reals") },
+      { title: "on", of: row => (row.quantized ? "integers" : "floats") },
       { title: "own dB", of: row => row.own_db },
       { title: "accumulated dB", of: row => row.accumulated_db },
       { title: "range of input", of: row => between(row.input_range) },
-      { title: "seen", of: row => between(row.input_seen) },
-      { title: "clipped part", of: clipped },
+      { title: "range in samples", of: row => between(row.input_seen) },
+      { title: "clipped share", of: clipped },
       { title: "rounding", of: row => row.means },
-      { title: "why", of: row => row.reasons.join("; ") },
+      { title: "reason", of: row => row.reasons.join("; ") },
     ];
-    parts.push(make("h3", {}, "layers"), sortable(columns, found.layers, row => told.named(row.name)));
+    parts.push(make("h2", {}, "layers"), sortable(columns, found.layers, row => told.named(row.name)));
   }
   const of = (numbers, pick) => (Array.isArray(numbers) ? pick(...numbers) : typeof numbers === "number" ? numbers : null);
   const bits = type => Number((type || "").replace(/\D/g, "")) || null;
@@ -149,9 +149,9 @@ function quantizationPanel(report, told) {
     { title: "axis", of: row => row.axis },
     { title: "block", of: row => row.block_size },
   ];
-  parts.push(make("h3", {}, "grids"), sortable(columns, found.grids, row => told.value(row)));
+  parts.push(make("h2", {}, "scales"), sortable(columns, found.grids, row => told.value(row)));
   const real = (report.dispatch || []).filter(each => each.place === "floating");
-  if (real.length) parts.push(make("h3", {}, "what stayed real, and why"), sortable([{ title: "node", of: row => row.name }, { title: "operator", of: row => row.operator }, { title: "reason", of: row => row.reason }], real, row => told.decided(row)));
+  if (real.length) parts.push(make("h2", {}, "nodes in floating point"), sortable([{ title: "node", of: row => row.name }, { title: "operator", of: row => row.operator }, { title: "reason", of: row => row.reason }], real, row => told.decided(row)));
   return parts;
 }
 
@@ -165,20 +165,20 @@ function frontPlot(found) {
     draw("circle", { class: each.point === found.chosen?.point ? "dot chosen" : "dot", cx: x(each.latency), cy: y(each.snr_db), r: 5 }, draw("title", {}, `point ${each.point}: ${each.snr_db.toFixed(2)} dB, ${each.latency.toFixed(3)}×, ${number(each.bytes)} bytes`)),
     draw("text", { class: "axis", x: x(each.latency) + 8, y: y(each.snr_db) + 4 }, `${each.point}: ${each.snr_db.toFixed(1)} dB`),
   ]);
-  parts.push(draw("text", { class: "axis", x: 60, y: 212 }, `time beside the source: ${left.toFixed(2)}× to ${right.toFixed(2)}×; right is slower, up is nearer`));
-  return draw("svg", { class: "plot", viewBox: "0 0 560 220", width: 560, height: 220, role: "img" }, draw("path", { class: "line", d: "M" + [...points].sort((a, b) => a.latency - b.latency).map(each => `${x(each.latency)} ${y(each.snr_db)}`).join("L") }), ...parts);
+  parts.push(draw("text", { class: "axis", x: 60, y: 212 }, `time relative to the source: ${left.toFixed(2)}× to ${right.toFixed(2)}×; right is slower, up is more accurate`));
+  return draw("svg", { class: "plot", viewBox: "0 0 560 220", width: 560, height: 220, role: "img", "aria-label": "Pareto front" }, draw("path", { class: "line", d: "M" + [...points].sort((a, b) => a.latency - b.latency).map(each => `${x(each.latency)} ${y(each.snr_db)}`).join("L") }), ...parts);
 }
 
 function findingsPanel(report, told) {
   const parts = (report.notes || []).map(note => make("p", {}, note));
   if (report.proof) {
-    parts.push(make("h3", {}, "proof"), make("p", {}, report.proof.sentence));
-    parts.push(sortable([{ title: "side", of: row => row.side }, { title: "runtime", of: row => row.runtime }, { title: "version", of: row => row.version }, { title: "its own", of: row => (row.is_own ? "yes" : "no") }, { title: "ran", of: row => (row.ran ? "yes" : "no") }, { title: "reason", of: row => row.reason }], report.proof.witnesses, () => {}));
+    parts.push(make("h2", {}, "proof"), make("p", {}, report.proof.sentence));
+    parts.push(sortable([{ title: "side", of: row => row.side }, { title: "runtime", of: row => row.runtime }, { title: "version", of: row => row.version }, { title: "native", of: row => (row.is_own ? "yes" : "no") }, { title: "ran", of: row => (row.ran ? "yes" : "no") }, { title: "reason", of: row => row.reason }], report.proof.witnesses, () => {}));
   }
   if (report.diagnostics.length) {
     const place = row => (row.file ? row.file + (row.line ? `:${row.line}:${row.column}` : "") : "");
-    parts.push(make("h3", {}, "findings"), sortable([{ title: "", of: row => row.severity }, { title: "code", of: row => row.code }, { title: "finding", of: row => row.message }, { title: "place", of: place }, { title: "remedy", of: row => row.help }], report.diagnostics, () => {}));
+    parts.push(make("h2", {}, "findings"), sortable([{ title: "severity", of: row => row.severity }, { title: "code", of: row => row.code }, { title: "finding", of: row => row.message }, { title: "place", of: place }, { title: "remedy", of: row => row.help }], report.diagnostics, () => {}));
   }
-  if (report.decisions?.length) parts.push(make("h3", {}, "decisions of passes"), sortable([{ title: "pass", of: row => row.by }, { title: "", of: row => (row.done ? "did" : "left alone") }, { title: "node", of: row => row.name }, { title: "what", of: row => row.text }], report.decisions, row => told.decided(row)));
+  if (report.decisions?.length) parts.push(make("h2", {}, "decisions of passes"), sortable([{ title: "pass", of: row => row.by }, { title: "done", of: row => (row.done ? "applied" : "not applied") }, { title: "node", of: row => row.name }, { title: "what", of: row => row.text }], report.decisions, row => told.decided(row)));
   return parts.length ? parts : make("p", {}, "Nothing was found.");
 }
