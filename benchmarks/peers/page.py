@@ -235,7 +235,7 @@ def figures(rounds: int, only: str, models: Path | None, last: dict[tuple[str, s
             }
             rows += _told(lines(row.name, in_turns(rounds, works), row.goal))
         if rows:
-            yield "### Reading, writing, computing\n\n" + table(HEADINGS, [beside_last(row, last) for row in rows])
+            yield "## Reading, writing, computing\n\n" + table(HEADINGS, [beside_last(row, last) for row in rows])
         rows = []
         small = folder / "tiny.onnx"
         MAKERS["tiny.onnx"](small)
@@ -248,9 +248,9 @@ def figures(rounds: int, only: str, models: Path | None, last: dict[tuple[str, s
                 }
                 rows += _told(lines(f"`{verb}` of 12 nodes, the process", in_turns(rounds + 2, works), goal))
         if rows:
-            yield "### As a process\n\n" + table(HEADINGS, [beside_last(row, last) for row in rows])
+            yield "## As a process\n\n" + table(HEADINGS, [beside_last(row, last) for row in rows])
         if only in "simplify exports":
-            yield "### Simplifying what exporters write\n\n" + simplifiers.compared(models, folder)
+            yield "## Simplifying what exporters write\n\n" + simplifiers.compared(models, folder)
 
 
 def _told(rows: Iterator[list[str]]) -> list[list[str]]:
