@@ -71,7 +71,7 @@ bench-peers:  ## ours beside the newest versions of others, in an environment of
 	.venv-peers/bin/python -m benchmarks.peers.page --rounds $(ROUNDS) --only "$(ONLY)"
 
 docs: .venv/docs  ## the documentation, into site/
-	$(BIN)/mkdocs build --strict --quiet
+	PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
 
 views: .venv/product  ## the views of operators, from the signatures of their pages
 	$(BIN)/python tools/operator_views.py
@@ -79,7 +79,7 @@ views: .venv/product  ## the views of operators, from the signatures of their pa
 emitted: .venv/test  ## what each rule emits, as the tests see it, for `graphport ops`
 	CI=true $(BIN)/python tools/emitted.py
 
-codes: .venv/product  ## the tables of diagnostics and of Core ATen in the documentation, from the source
+codes: .venv/product  ## the codes of diagnostics for `graphport explain`, and the table of Core ATen
 	$(BIN)/python tools/diagnostic_codes.py
 	$(BIN)/python -m tools.core_aten
 

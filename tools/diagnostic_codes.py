@@ -1,7 +1,7 @@
-"""The table of diagnostics in docs/diagnostics.md, read from the source.
+"""The codes of diagnostics with messages and remedies, collected from the source for `graphport explain` and the site.
 
-python tools/diagnostic_codes.py            write the table
-python tools/diagnostic_codes.py --check    say what is wrong with the codes or out of date in the table
+python tools/diagnostic_codes.py            write src/graphport/cli/explanations/codes.json
+python tools/diagnostic_codes.py --check    report invalid codes, and whether the file is out of date
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "graphport"
-PAGE = ROOT / "docs" / "diagnostics.md"
 DATA = SOURCE / "cli" / "explanations" / "codes.json"
 
 GROUPS = {
@@ -51,8 +50,6 @@ GROUPS = {
 }
 CODE = re.compile(rf"({'|'.join(GROUPS)})\d{{4}}")
 
-_BEGIN = "<!-- from the source, by `make codes`: begin -->"
-_END = "<!-- from the source, by `make codes`: end -->"
 _UNKNOWN = "…"
 _FIELDS = ("code", "message", "span", "help", "severity")
 _WARNERS = {"warn": "warning", "warning": "warning", "note": "note"}
@@ -124,25 +121,6 @@ def problems(found: Sequence[Finding], source: Path = SOURCE) -> list[str]:
     return complaints
 
 
-def table(found: Sequence[Finding]) -> str:
-    """The codes as Markdown: a section a group, a row a code."""
-    lines: list[str] = []
-    for group, subject in GROUPS.items():
-        codes = sorted({finding.code for finding in found if finding.code.rstrip("0123456789") == group})
-        if not codes:
-            continue
-        lines += ["", f"## {group}: {subject}", "", "| code | message |", "|---|---|"]
-        lines += [_row(code, [finding for finding in found if finding.code == code]) for code in codes]
-    return "\n".join([*lines, ""])
-
-
-def written(page: str, found: Sequence[Finding]) -> str:
-    """`page` with the table between its two marks."""
-    before, _, rest = page.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}\n{table(found)}\n{_END}{after}"
-
-
 def data(found: Sequence[Finding]) -> str:
     """The codes as JSON, for `graphport explain`."""
     codes: dict[str, dict[str, object]] = {}
@@ -158,19 +136,14 @@ def data(found: Sequence[Finding]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the table, or with `--check` only compare; 1 if something is wrong."""
+    """Write the codes, or with `--check` only compare; 1 if something is wrong."""
     found = findings()
     complaints = problems(found)
-    page = PAGE.read_text(encoding="utf-8")
-    current = written(page, found)
     explained = data(found)
     if "--check" not in arguments:
-        PAGE.write_text(current, encoding="utf-8")
         DATA.write_text(explained, encoding="utf-8")
     elif DATA.read_text(encoding="utf-8") != explained:
         complaints.append(f"{DATA.relative_to(ROOT)} is out of date: run `make codes`")
-    elif page != current:
-        complaints.append(f"{PAGE.relative_to(ROOT)} is out of date: run `make codes`")
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     return 1 if complaints else 0
@@ -299,18 +272,6 @@ def _package(finding: Finding) -> tuple[str, ...]:
     if parts[0] in ("backends", "proof", "runtimes") or parts[-1] == "runtime.py":
         return ("runtimes",)
     return parts[: 2 if parts[0] == "formats" else 1]
-
-
-def _row(code: str, found: Sequence[Finding]) -> str:
-    """Format a row: the code, its severity unless it is an error, and the first message."""
-    severity = " or ".join(dict.fromkeys(finding.severity for finding in found))
-    message = next((finding.message for finding in found if finding.message.strip(_UNKNOWN)), _UNKNOWN)
-    prefix = "" if severity == "error" else f"*{severity}:* "
-    return f'| <a id="{code.lower()}"></a>`{code}` | {prefix}{_cell(message)} |'
-
-
-def _cell(text: str) -> str:
-    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", " ".join(text.split()))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The pages below `diagnostics/` in the documentation, one for each code, made from what `graphport explain` knows.
+"""A page for each diagnostic below `diagnostics/` in the documentation, and the table of all codes.
 
-mkdocs calls `on_files` and `on_page_markdown` whenever it builds, so that nothing can be out of date.
+The source is the data of `graphport explain`. mkdocs calls `on_files` and `on_page_markdown` in each build.
 
-python tools/diagnostic_pages.py FOLDER    write them into a folder as they are, to be looked at
+python -m tools.diagnostic_pages FOLDER    write the pages into a folder
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.cli.explain import diagnostics, headings
+from tools.diagnostic_codes import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 FOLDER = "diagnostics"
-_ROW = re.compile(r'(<a id="\w+"></a>)`([A-Z]+\d{4})`')
+TABLE = "<!-- table of all codes -->"
+"""The line of docs/diagnostics.md that the table replaces."""
+
 _AS_BYTES = '`onnx.save(onnx.load("net.onnxtxt"), "net.onnx")`'
 _MARKUP = re.compile(r"[\\*_`<>\[\]|#]")
 
@@ -36,9 +39,27 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead from each row of the table to its page."""
+    """Insert the table of all codes into its page."""
     del config, files
-    return _ROW.sub(rf"\1[`\2`]({FOLDER}/\2.md)", markdown) if page.file.src_uri == f"{FOLDER}.md" else markdown
+    return markdown.replace(TABLE, table(diagnostics())) if page.file.src_uri == f"{FOLDER}.md" else markdown
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """Return the codes as Markdown: a section for each group, a row for each code with a link to its page."""
+    lines: list[str] = []
+    for group, subject in GROUPS.items():
+        codes = sorted(code for code in found if code.rstrip("0123456789") == group)
+        if codes:
+            lines += ["", f"## {group}: {subject}", "", "| code | message |", "|---|---|"]
+            lines += [_row(code, found[code]) for code in codes]
+    return "\n".join(lines)
+
+
+def _row(code: str, found: dict[str, Any]) -> str:
+    """Format a row: the code, its severity unless it is an error, and the first message."""
+    message = next((_escaped(sentence) for sentence in found["sentences"] if sentence.strip("…")), "…")
+    prefix = "" if found["severity"] == "error" else f"*{found['severity']}:* "
+    return f'| <a id="{code.lower()}"></a>[`{code}`]({FOLDER}/{code}.md) | {prefix}{message} |'
 
 
 def pages() -> dict[str, str]:

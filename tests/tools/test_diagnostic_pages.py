@@ -1,4 +1,4 @@
-"""Every diagnostic has a page of its own in the documentation, made from what `graphport explain` knows."""
+"""Every diagnostic has a page in the documentation and a row in the table of codes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from graphport.cli.explain import diagnostics
 from tools import diagnostic_pages
 
 PAGES = diagnostic_pages.pages()
-TABLE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
-
-
-def test_there_is_a_page_for_each_code_of_the_table():
-    assert set(PAGES) == set(re.findall(r"</a>`([A-Z]+\d{4})`", TABLE))
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 
 
 def test_a_page_says_what_is_wrong_what_helps_and_shows_both():
@@ -25,12 +21,23 @@ def test_a_page_says_what_is_wrong_what_helps_and_shows_both():
     assert "**What helps**" in page
 
 
-def test_the_table_leads_to_the_pages():
+def test_the_table_has_a_row_with_anchor_and_link_for_each_code():
     page = SimpleNamespace(file=SimpleNamespace(src_uri="diagnostics.md"))
-    linked = diagnostic_pages.on_page_markdown(TABLE, page, None, None)
-    assert set(re.findall(r"\]\(diagnostics/(\w+)\.md\)", linked)) == set(PAGES)
+    text = diagnostic_pages.on_page_markdown(DOCUMENT, page, None, None)
+    assert set(re.findall(r'<a id="(?:\w+)"></a>\[`(\w+)`\]\(diagnostics/\1\.md\) \| ', text)) == set(PAGES)
+    assert {code.lower() for code in PAGES} == set(re.findall(r'<a id="(\w+)">', text))
     other = SimpleNamespace(file=SimpleNamespace(src_uri="nnef.md"))
-    assert diagnostic_pages.on_page_markdown(TABLE, other, None, None) == TABLE
+    assert diagnostic_pages.on_page_markdown(DOCUMENT, other, None, None) == DOCUMENT
+
+
+def test_a_row_has_the_first_message_and_the_severity_unless_it_is_an_error():
+    found = {
+        "IO0001": {"severity": "error", "sentences": ["…", "a|b", "c"]},
+        "RUN0001": {"severity": "warning", "sentences": ["d"]},
+    }
+    rows = diagnostic_pages.table(found)
+    assert "[`IO0001`](diagnostics/IO0001.md) | a\\|b |" in rows
+    assert "[`RUN0001`](diagnostics/RUN0001.md) | *warning:* d |" in rows
 
 
 def test_texts_are_no_markup():
