@@ -127,7 +127,13 @@ def test_inputs_are_named_in_order_or_alone(inputs: Any, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "code"),
-    [([X, X], "RUN0006"), ({"z": X}, "RUN0006"), ([[[1], [2, 3]]], "RUN0007"), ([object()], "RUN0007")],
+    [
+        ([X, X], "RUN0006"),
+        ({"z": X}, "RUN0006"),
+        ([[[1], [2, 3]]], "RUN0007"),
+        ([object()], "RUN0007"),
+        (None, "RUN0007"),
+    ],
 )
 def test_inputs_that_do_not_fit_are_diagnosed(inputs: Any, code: str, path: Path) -> None:
     with pytest.raises(gp.DiagnosticError) as told:
@@ -194,9 +200,17 @@ def test_models_are_saved_to_open_files(format: str, path: Path) -> None:
     np.testing.assert_allclose(gp.run(file, X).ordered[0], EXPECTED, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("format", "text"), [(None, "format='onnx'"), ("openvino", "several files")])
-def test_an_open_file_that_cannot_hold_the_model_is_refused(format: str | None, text: str, path: Path) -> None:
-    file = io.BytesIO()
+@pytest.mark.parametrize(
+    ("file", "format", "text"),
+    [
+        (io.BytesIO(), None, "format='onnx'"),
+        (io.BytesIO(), "openvino", "several files"),
+        (io.StringIO(), "onnx", "open for writing bytes"),
+    ],
+)
+def test_an_open_file_that_cannot_hold_the_model_is_refused(
+    file: Any, format: str | None, text: str, path: Path
+) -> None:
     with pytest.raises(gp.DiagnosticError, match=text):
         gp.save(path, file, format=format)
     assert not file.getvalue()

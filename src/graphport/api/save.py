@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import TextIOBase
 from os import PathLike
 from pathlib import Path
 from shutil import copyfileobj
@@ -89,7 +90,7 @@ def _save_to_open_file(model: Model, file: BinaryIO, format: str | None, options
     Raises:
         DiagnosticError: IO0020 there is no format, or the model needs several files.
     """
-    if not hasattr(file, "write") or format is None:
+    if not hasattr(file, "write") or isinstance(file, TextIOBase) or format is None:
         message = f"cannot write a model to an object of type {type(file).__name__}"
         remedy = "pass a path, or a file that is open for writing bytes, with format='onnx'"
         raise DiagnosticError(Diagnostic("IO0020", message, None, remedy))

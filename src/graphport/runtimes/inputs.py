@@ -106,8 +106,11 @@ def _convert_input(value: Value, given: Any, known: _Lengths, findings: list[Dia
     fact = value.fact
     if isinstance(fact, SequenceFact) and is_sequence(given):
         return [_array(value.name, fact.element, item, findings) for item in given]
-    if not isinstance(fact, TensorFact) or given is None:
+    if not isinstance(fact, TensorFact):
         return given
+    if given is None:
+        findings.append(Diagnostic("RUN0007", f"the input {value.name!r} is no array: None", None, f"pass {fact}"))
+        return np.zeros(0)
     array = _array(value.name, fact, given, findings)
     if fact.shape is not None and not _matches_shape(fact.shape, np.shape(array), known):
         message = f"the input {value.name!r} has shape {list(np.shape(array))}, the model takes {fact}"

@@ -148,7 +148,7 @@ def _select_model(evidence: Evidence, names: Sequence[str]) -> str | None:
         if preferred in names and all(name == preferred or _is_variant(name, folder) for name in names):
             return preferred
     listed = ", ".join(names[:MAX_LISTED]) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
-    message = f"{evidence.path.name} contains {len(names)} models: {listed}"
+    message = f"{evidence.path.name or evidence.path} contains {len(names)} models: {listed}"
     verb = "give one of them" if evidence.is_folder else "unpack it, and give one of them"
     raise DiagnosticError(Diagnostic("IO0018", message, Span(Source(str(evidence.path))), verb))
 
