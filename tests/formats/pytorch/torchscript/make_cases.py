@@ -196,6 +196,17 @@ class Attention(nn.Module):
         return self.layer(y), w
 
 
+class Encoder(nn.Module):
+    """An encoder that packs the rows of a left-aligned padding mask into a nested tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.layers(x, src_key_padding_mask=mask)
+
+
 class Scaled(nn.Module):
     """A number argument without a default."""
 
@@ -381,6 +392,9 @@ case("network_frozen", Network, {"x": ones(1, 3, 8, 8)}, how="script+freeze")
 case("network_lite", Network, {"x": ones(1, 3, 8, 8)}, how="script+lite")
 case("counter", Counter, {"x": ones(2)})
 case("attention", Attention, {"x": ones(2, 3, 8)}, how="trace")
+ALIGNED, RAGGED = torch.tensor([[0, 0, 1], [0, 0, 0]]).bool(), torch.tensor([[0, 1, 0], [0, 0, 1]]).bool()
+case("encoder", Encoder, *({"x": ones(2, 3, 8), "mask": mask} for mask in (ALIGNED, RAGGED)))
+case("encoder_traced", Encoder, {"x": ones(2, 3, 8), "mask": ALIGNED}, how="trace")
 case("scaled", Scaled, {"x": ones(2, 4), "n": 3})
 case("paddings", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)}, how="trace")
 case("paddings_scripted", Paddings, {"x": ones(2, 4, 7, 6), "y": ones(2, 3, 8)})

@@ -18,6 +18,7 @@ TRACED = (
     "promotion",
     "network",
     "attention",
+    "encoder_traced",
     "paddings",
     "regions",
     "complex_quotient",
@@ -27,6 +28,7 @@ SCRIPTED = (
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
     "paddings_scripted",
     "detections",
+    "encoder",
     *("enumeration", "numbers", "sizes_of_values", "writes_after_branches", "quantized_frozen"),
 )
 TOLERANCES = {"quantized_static": 2e-2, "quantized_frozen": 2e-2, "quantized_dynamic": 1e-2}

@@ -1,4 +1,4 @@
-"""Detect conditions that test for empty tensors, such as `boxes.size(0) > 0`."""
+"""Detect conditions that test for empty tensors (`boxes.size(0) > 0`)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.overloads import writes_first_operand
 from graphport.formats.pytorch.schemas import Argument, Schema, schemas
-from graphport.formats.pytorch.torchscript import containers, quantized, upgraders
+from graphport.formats.pytorch.torchscript import containers, nested, quantized, upgraders
 from graphport.formats.pytorch.torchscript.emit import CAST, item_key
 from graphport.formats.pytorch.torchscript.matching import described, has_tensor, match
 from graphport.formats.pytorch.torchscript.numbers import computed, equal, is_scalar, static_items_or_none
@@ -22,6 +22,7 @@ from graphport.formats.pytorch.torchscript.values import (
     Future,
     Kind,
     List,
+    Nested,
     Object,
     Quantized,
     RuntimeScalar,
@@ -130,6 +131,8 @@ class Operators:
             found = self._without_tensors(name, given)
             if found is not NotImplemented:
                 return found
+        if any(isinstance(x, Nested) for x in given):
+            refuse("TS0009", f"aten::{name} of a nested tensor: only encoder layers are supported")
         if any(isinstance(x, Quantized) for x in _flat([*given, *named.values()])):
             return quantized.on_quantized(self, name, given, named)
         return self.on_tensors(name, given, named)
@@ -436,7 +439,7 @@ def _return_first_argument(ops: Operators, value: Any, *given: Any, **named: Any
     return value
 
 
-# ── operators with a function of their own ────────────────────────────────────────────────────────────────────────────
+# ── operators with special rules ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _size(ops: Operators, tensor: Any, dim: Any = None) -> Any:
@@ -705,6 +708,10 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "quantize_per_tensor": quantized.quantize_per_tensor,
     "quantize_per_channel": quantized.quantize_per_channel,
     "dequantize": quantized.dequantized,
+    "_nested_tensor_from_mask_left_aligned": _constant_function(True),
+    "_nested_tensor_from_mask": nested.from_mask,
+    "_transformer_encoder_layer_fwd": nested.encoder_layer,
+    "to_padded_tensor": nested.to_padded,
     "is_complex": _is_complex,
     "is_signed": _is_signed,
     "is_grad_enabled": _constant_function(False),
@@ -753,6 +760,10 @@ def _numtotensor(ops: Operators, x: Any) -> Any:
 
 def _device_(ops: Operators, x: Any) -> Any:
     return Device("cpu")
+
+
+def _is_nested(ops: Operators, x: Any) -> Any:
+    return isinstance(x, Nested)
 
 
 def _is_quantized(ops: Operators, x: Any) -> Any:
@@ -809,7 +820,7 @@ _PRIM: Mapping[str, Callable[..., Any]] = {
     "is_cpu": _constant_function(True),
     "is_mkldnn": _constant_function(False),
     "is_sparse": _constant_function(False),
-    "is_nested": _constant_function(False),
+    "is_nested": _is_nested,
     "is_meta": _constant_function(False),
     "is_mps": _constant_function(False),
     "is_xpu": _constant_function(False),

@@ -28,6 +28,14 @@ class Tensor:
     literal: bool | float | None = None
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
+class Nested(Tensor):
+    """A padded nested tensor; `padding` [n, s] is true outside the rows, `is_ragged` if it is not at their ends."""
+
+    padding: Tensor
+    is_ragged: Tensor
+
+
 @dataclass(eq=False, slots=True)
 class RuntimeScalar:
     """A run-time scalar: a graph value of rank 0."""
