@@ -178,6 +178,19 @@ def test_loops_carry_and_stack(count, starts, tmp_path):
     assert found["rows"].shape == ((4 if count else 3), 2)
 
 
+def test_a_count_that_no_loop_reaches_is_unbounded(tmp_path):
+    model = model_of(
+        [helper.make_node("Loop", ["n", "", "s0"], ["s_end", "rows"], body=loop_body(condition=True))],
+        [tensor("x", FLOAT, [2]), tensor("s0", FLOAT, [2])],
+        [tensor("s_end"), tensor("rows")],
+        {"n": np.array((1 << 63) - 1), "limit": np.float32(9)},
+    )
+    compared(model, {"x": np.array([1, 2], np.float32), "s0": np.zeros(2, np.float32)}, tmp_path)
+    gp.save(model, tmp_path / "loop.xml")
+    (loop,) = (node for node in gp.load(tmp_path / "loop.xml", raw=True).graph if node.op == "openvino.opset5.Loop")
+    assert loop.operand(0).fact.elements == (-1,)
+
+
 def test_count_of_the_run(tmp_path):
     model = model_of(
         [helper.make_node("Loop", ["n", "", "s0"], ["s_end", "rows"], body=loop_body(condition=False))],

@@ -57,7 +57,7 @@ def lift_loop(
     for value, dtype in zip(inner.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
         value.fact = TensorFact(dtype, ())
     positions = close(inner, outside)
-    trips = index(b, -1) if m is None else m
+    trips = index(b, -1) if m is None or _is_unbounded(m) else m
     condition = b.constant(np.array(True)) if cond is None else cond
     first = 2 + len(carried)
     inputs: Map = (
@@ -81,6 +81,12 @@ def lift_loop(
         current_iteration=0,
         execution_condition=0,
     )
+
+
+def _is_unbounded(trip_count: Value) -> bool:
+    """Whether a trip count is a constant of at least 2^31 - 1: OpenVINO reserves memory for as many results."""
+    known = trip_count.fact.elements if isinstance(trip_count.fact, TensorFact) else None
+    return bool(known) and isinstance(known[0], int) and known[0] >= np.iinfo(np.int32).max
 
 
 @Scan.lift("openvino")
