@@ -7,7 +7,7 @@ import pytest
 from tests import deep
 from tests.every import every
 from tests.expression import test_expression, test_parse, test_samples, test_tutorial
-from tests.formats.nnef import test_expand, test_expressions, test_fmt, test_inference, test_printer
+from tests.formats.nnef import test_expand, test_expressions, test_formatter, test_inference, test_printer
 
 pytestmark = pytest.mark.conformance(always=True)
 
@@ -18,7 +18,7 @@ TESTS = [
     test_expand.test_what_is_large_but_honest_passes,
     test_inference.test_deep_expressions_are_typed,
     test_printer.test_deep_trees_print,
-    test_fmt.test_deep_and_long_texts_are_formatted,
+    test_formatter.test_deep_and_long_texts_are_formatted,
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 import graphport as gp
 from graphport.conversion.legalize import is_canonical
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.syntax import Edition
 
 X = "x = external(shape = [2, 4, 6, 8])"

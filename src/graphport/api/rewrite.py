@@ -248,11 +248,11 @@ def _rewritten(
 
 def _write_at_own_opset(graph: Graph) -> None:
     """Write ONNX at an opset that contains all nodes of `graph` without conversion to another opset."""
-    from graphport.formats.onnx.container import older, opsets
+    from graphport.formats.onnx.container import opset_conversion, opsets
     from graphport.formats.onnx.container.findings import Findings
 
     used = opsets.count_op_types(walk(graph))
-    version = older.unchanged(graph, used)
+    version = opset_conversion.unchanged(graph, used)
     _write_at(
         graph, opsets.choose_opset(graph, used, None, Findings(Source(graph.name))) if version is None else version
     )

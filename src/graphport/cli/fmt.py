@@ -58,7 +58,7 @@ def _format(file: Path, edition: str | None, *, check: bool) -> bool:
     """Format one file. Return whether it differs."""
     from graphport.core.diagnostics import Source
     from graphport.core.replacing import replacing
-    from graphport.formats.nnef.container.fmt import format_text
+    from graphport.formats.nnef.container.formatter import format_text
     from graphport.formats.nnef.container.syntax import Edition
 
     # Read bytes: reading as text would convert line endings.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.printer import to_text
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.lsp.nnef_tokens import KEYWORDS, TYPES, TokenKind
@@ -13,7 +13,7 @@ from graphport.lsp.nnef_tokens import KEYWORDS, TYPES, TokenKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.lsp.nnef_tokens import LocatedToken, TokenIndex
 
 

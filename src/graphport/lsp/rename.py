@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.edition_detection import edition_of
 from graphport.formats.nnef.container.token_cursor import KEYWORDS
 from graphport.lsp.nnef_tokens import TYPES, TokenKind

@@ -351,7 +351,7 @@ def _resolve(server: Server, item: types.CompletionItem) -> types.CompletionItem
 
 
 def _format(server: Server, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
-    from graphport.formats.nnef.container.fmt import format_text
+    from graphport.formats.nnef.container.formatter import format_text
 
     text = server.texts[params.text_document.uri]
     if text.format != "nnef":

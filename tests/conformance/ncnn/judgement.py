@@ -12,8 +12,8 @@ import numpy as np
 
 import graphport as gp
 from graphport.core.diagnostics import Source
-from graphport.formats.ncnn.container.layers import weights_of
 from graphport.formats.ncnn.container.param import Findings, parse_text
+from graphport.formats.ncnn.container.weight_order import weights_of
 from tests.conformance.ncnn.draw import DRAWS, Drawn, Random, draws
 from tests.conformance.ncnn.runtime import run_all
 from tests.conformance.ncnn.weighted import WEIGHTED

@@ -22,7 +22,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, storage_of
 from graphport.formats import FORMATS, recognize
 from graphport.formats.archive import Documents, read, write
-from graphport.formats.archive.container.texts import packed, unpacked
+from graphport.formats.archive.container.string_tensors import packed, unpacked
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify

@@ -10,8 +10,8 @@ import pytest
 import graphport as gp
 from graphport.conversion.legalize import is_canonical
 from graphport.core.diagnostics import Source
-from graphport.formats.ncnn.container.layers import weights_of
 from graphport.formats.ncnn.container.param import Findings, parse_text
+from graphport.formats.ncnn.container.weight_order import weights_of
 from tests.every import every
 
 ncnn = pytest.importorskip("ncnn")

@@ -14,7 +14,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.formats.nnef.container.check import check
 from graphport.formats.nnef.container.expand import expand
-from graphport.formats.nnef.container.fmt import format_text
+from graphport.formats.nnef.container.formatter import format_text
 from graphport.formats.nnef.container.parser import parse
 from graphport.formats.nnef.container.printer import to_text
 from graphport.formats.nnef.container.quant import parse_quantization

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, Bytes, FileStorage, MappedFile, Storage, storage_of
-from graphport.formats.nnef.container.items import Converted, ItemType, NumberEncoding
+from graphport.formats.nnef.container.item_types import Converted, ItemType, NumberEncoding
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.tensors import Region, read_tensor, tensor_file
 from tests.every import every

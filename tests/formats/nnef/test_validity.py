@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.validity.table import RULES
 from tests.every import every

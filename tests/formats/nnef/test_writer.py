@@ -19,9 +19,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import FileStorage, MappedFile, storage_of
 from graphport.formats.nnef import read, write
-from graphport.formats.nnef.container.items import Fill
+from graphport.formats.nnef.container.item_types import Fill
+from graphport.formats.nnef.container.operator_replacements import portable
 from graphport.formats.nnef.container.packaging import open_container
-from graphport.formats.nnef.container.portable import portable
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.openvino.container.limits import Limits
-from graphport.formats.openvino.container.parse import parse
+from graphport.formats.openvino.container.xml_parser import parse
 
 PORT = '<port id="0" precision="FP32"><dim>1</dim> <dim>2</dim></port>'
 NAMED = '<port id="1" precision="FP32" names="a,b"><dim>3</dim></port>'

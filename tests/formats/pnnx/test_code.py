@@ -14,7 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.python_code import CodeError
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
-from graphport.formats.ncnn.container.code import code_of as ncnn_code
+from graphport.formats.ncnn.container.python_code import code_of as ncnn_code
 from graphport.formats.pnnx.container.code_expressions import expression_code
 from graphport.ir.graph import Graph
 from tests.models import model, node, write_onnx

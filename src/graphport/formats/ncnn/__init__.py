@@ -14,8 +14,8 @@ from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.ncnn.container.recognition import recognizes
 
 if TYPE_CHECKING:
+    from graphport.formats.ncnn.container.calibration_table import Scales, read_table, write_table
     from graphport.formats.ncnn.container.reader import read, versions
-    from graphport.formats.ncnn.container.table import Scales, read_table, write_table
     from graphport.formats.ncnn.container.writer import least_snr, write
 
 __all__ = ["FORMAT", "Scales", "least_snr", "read", "read_table", "recognizes", "versions", "write", "write_table"]
@@ -23,13 +23,13 @@ __all__ = ["FORMAT", "Scales", "least_snr", "read", "read_table", "recognizes", 
 __getattr__ = first_used(
     __name__,
     {
-        "Scales": "graphport.formats.ncnn.container.table",
+        "Scales": "graphport.formats.ncnn.container.calibration_table",
         "least_snr": "graphport.formats.ncnn.container.writer",
         "read": "graphport.formats.ncnn.container.reader",
-        "read_table": "graphport.formats.ncnn.container.table",
+        "read_table": "graphport.formats.ncnn.container.calibration_table",
         "versions": "graphport.formats.ncnn.container.reader",
         "write": "graphport.formats.ncnn.container.writer",
-        "write_table": "graphport.formats.ncnn.container.table",
+        "write_table": "graphport.formats.ncnn.container.calibration_table",
     },
 )
 

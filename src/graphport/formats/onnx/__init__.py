@@ -14,8 +14,8 @@ from graphport.formats.onnx.container.domains import keeps, versions
 from graphport.formats.onnx.container.recognition import encoding, recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.onnx.container.exchange import from_ir, to_ir
     from graphport.formats.onnx.container.functions import inline_functions
+    from graphport.formats.onnx.container.onnx_ir import from_ir, to_ir
     from graphport.formats.onnx.container.reader import from_proto, read
     from graphport.formats.onnx.container.writer import to_proto, write
 
@@ -36,11 +36,11 @@ __all__ = [
 __getattr__ = first_used(
     __name__,
     {
-        "from_ir": "graphport.formats.onnx.container.exchange",
+        "from_ir": "graphport.formats.onnx.container.onnx_ir",
         "from_proto": "graphport.formats.onnx.container.reader",
         "inline_functions": "graphport.formats.onnx.container.functions",
         "read": "graphport.formats.onnx.container.reader",
-        "to_ir": "graphport.formats.onnx.container.exchange",
+        "to_ir": "graphport.formats.onnx.container.onnx_ir",
         "to_proto": "graphport.formats.onnx.container.writer",
         "write": "graphport.formats.onnx.container.writer",
     },
@@ -58,7 +58,7 @@ FORMAT = Format(
         write=deferred(__name__, "write"),
         keeps=keeps,
         encoding=encoding,
-        decode=deferred("graphport.formats.onnx.container.encodings", "decode"),
+        decode=deferred("graphport.formats.onnx.container.text_encodings", "decode"),
     ),
     options=(FINDINGS,),
     choices=("external_data", "opset"),

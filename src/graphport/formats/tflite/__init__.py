@@ -17,7 +17,7 @@ from graphport.formats.tflite.container.recognition import recognizes
 if TYPE_CHECKING:
     from graphport.formats.tflite.container.delegates import kernels
     from graphport.formats.tflite.container.reader import read, versions
-    from graphport.formats.tflite.container.unchanged import copy_unchanged, mark_again
+    from graphport.formats.tflite.container.verbatim_copy import copy_unchanged, mark_again
     from graphport.formats.tflite.container.writer import write
 
 __all__ = ["FORMAT", "copy_unchanged", "kernels", "mark_again", "read", "recognizes", "versions", "write"]
@@ -25,9 +25,9 @@ __all__ = ["FORMAT", "copy_unchanged", "kernels", "mark_again", "read", "recogni
 __getattr__ = first_used(
     __name__,
     {
-        "copy_unchanged": "graphport.formats.tflite.container.unchanged",
+        "copy_unchanged": "graphport.formats.tflite.container.verbatim_copy",
         "kernels": "graphport.formats.tflite.container.delegates",
-        "mark_again": "graphport.formats.tflite.container.unchanged",
+        "mark_again": "graphport.formats.tflite.container.verbatim_copy",
         "read": "graphport.formats.tflite.container.reader",
         "versions": "graphport.formats.tflite.container.reader",
         "write": "graphport.formats.tflite.container.writer",

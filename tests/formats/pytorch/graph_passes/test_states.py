@@ -12,10 +12,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.pytorch.graph_passes.complex import pair
+from graphport.formats.pytorch.graph_passes.functionalization import WRITTEN
 from graphport.formats.pytorch.graph_passes.hooks import before
 from graphport.formats.pytorch.graph_passes.states import MUTATED, STATES, settle
 from graphport.formats.pytorch.graph_passes.strides import LAYOUT, rebase
-from graphport.formats.pytorch.graph_passes.writes import WRITTEN
 from graphport.formats.pytorch.rules.binding import COMPLEX, KEYS
 from graphport.formats.pytorch.rules.overloads import DIALECT
 from graphport.ir.graph import Graph, Node, Value

@@ -13,8 +13,8 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import Bytes
 from graphport.formats.pytorch import pt2
 from graphport.formats.pytorch.pt2.container import Container
-from graphport.formats.pytorch.pt2.extents import OPAQUE, ExtentError, Extents
 from graphport.formats.pytorch.pt2.schema import SchemaError
+from graphport.formats.pytorch.pt2.symbolic_sizes import OPAQUE, ExtentError, Extents
 from graphport.formats.pytorch.pt2.unpickle import tensors
 
 NAMES = Path(__file__).parent / "programs" / "names.pt2"

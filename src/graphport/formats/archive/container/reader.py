@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, MappedFile, Storage
-from graphport.formats.archive.container import attributes, manifest, notes, texts
+from graphport.formats.archive.container import attributes, manifest, notes, string_tensors
 from graphport.formats.archive.container.documents import NOTE, SECTIONS, VERSION_NOTE, Documents
 from graphport.formats.archive.container.layout import MANIFEST
 from graphport.formats.archive.container.members import content, members, verify
@@ -141,7 +141,7 @@ def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source:
 def _storage(file: MappedFile, member: Member, weight: Weight) -> Storage | None:
     storage = FileStorage(file, member.start, weight.dtype, weight.shape)
     if weight.dtype is DType.STRING:
-        return texts.unpacked(bytes(file.view(member.start, member.length)), weight.shape, storage.count)
+        return string_tensors.unpacked(bytes(file.view(member.start, member.length)), weight.shape, storage.count)
     return storage if storage.nbytes == member.length else None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.replacing import replacing
-from graphport.formats.archive.container import manifest, notes, texts
+from graphport.formats.archive.container import manifest, notes, string_tensors
 from graphport.formats.archive.container.documents import noted
 from graphport.formats.archive.container.layout import GRAPH, MANIFEST, NOTES, SIGNATURE, SIGNATURE_MEMBER, WEIGHTS
 from graphport.formats.archive.container.manifest import Weight, as_json
@@ -65,7 +65,7 @@ def _write(file: BinaryIO, graph: Graph, text: bytes, table: Mapping[Storage, st
         for storage, name in table.items():
             member = weights[name].member
             if storage.dtype is DType.STRING:
-                _add(archive, member, texts.packed(storage))
+                _add(archive, member, string_tensors.packed(storage))
             else:
                 archive.add(member, storage.nbytes, storage.chunks(), is_aligned=True)
 

@@ -10,7 +10,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
-from graphport.formats.ncnn.container.layers import BINARY_TYPES
+from graphport.formats.ncnn.container.weight_order import BINARY_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.opening import belonging, contents
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
-from graphport.formats.ncnn.container import layers
+from graphport.formats.ncnn.container import weight_order
 from graphport.formats.ncnn.container.param import (
     MAGIC,
     Findings,
@@ -203,14 +203,14 @@ class _GraphReader:
 
     def _declared(self, layer: Layer, value: Value) -> Fact:
         """The shape of an input, if its layer has it: width, height, channels, and depth."""
-        width, height, channels, depth = (layers.integer(layer.parameters, key) for key in (0, 1, 2, 11))
+        width, height, channels, depth = (weight_order.integer(layer.parameters, key) for key in (0, 1, 2, 11))
         shape: list[Dim] = [n for n in (channels, depth, height, width) if n > 0]
         extents = [
             (name, key) for name, key in (("c", 2), ("d", 11), ("h", 1), ("w", 0)) if str(key) in layer.parameters
         ]
         if shape and len(extents) > len(shape):
             # Sizes of 0 among others are open.
-            lengths = [(name, layers.integer(layer.parameters, key)) for name, key in extents]
+            lengths = [(name, weight_order.integer(layer.parameters, key)) for name, key in extents]
             shape = [n if n > 0 else Symbol(f"{value.name}.{name}", 1) for name, n in lengths]
         if not shape:
             return value.fact if value.fact != UNKNOWN else TensorFact(DType.FLOAT32, None)
@@ -229,7 +229,7 @@ class _GraphReader:
 
     def _weights(self, layer: Layer) -> dict[str, Any]:
         try:
-            wanted = layers.weights_of(layer.type, layer.parameters)
+            wanted = weight_order.weights_of(layer.type, layer.parameters)
         except ValueError as error:
             self.findings.error("NCNN0102", f"{layer.name}: {error}", layer)
             return {}

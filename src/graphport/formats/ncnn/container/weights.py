@@ -12,7 +12,7 @@ from graphport.core.storage import FileStorage, storage_of
 
 if TYPE_CHECKING:
     from graphport.core.storage import MappedFile, Storage
-    from graphport.formats.ncnn.container.layers import Weight
+    from graphport.formats.ncnn.container.weight_order import Weight
 
 _TAG = struct.Struct("<I")
 _PLAIN = 0

@@ -13,10 +13,10 @@ from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.core.replacing import together
 from graphport.core.storage import Storage
-from graphport.formats.ncnn.container.layers import Weight, weights_of
 from graphport.formats.ncnn.container.param import MAGIC, Layer, Spans
 from graphport.formats.ncnn.container.precision import masked, parsed
 from graphport.formats.ncnn.container.reader import DIALECT
+from graphport.formats.ncnn.container.weight_order import Weight, weights_of
 from graphport.formats.ncnn.container.weights import NARROW, narrowed, write_weight
 from graphport.formats.ncnn.rules.annotations import LINE, annotation_parameters, batch_of
 from graphport.formats.ncnn.rules.binding import AXES

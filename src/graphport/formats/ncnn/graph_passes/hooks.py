@@ -10,12 +10,9 @@ from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
+from graphport.formats.ncnn.graph_passes.activation_fusions import fuse_activations, fuse_swish
 from graphport.formats.ncnn.graph_passes.axes import fold_axes
-from graphport.formats.ncnn.graph_passes.fusions import fuse_activations, fuse_swish
-from graphport.formats.ncnn.graph_passes.guards import drop_guards
-from graphport.formats.ncnn.graph_passes.precise import note_functions
-from graphport.formats.ncnn.graph_passes.softmax import expand_safe_softmax
-from graphport.formats.ncnn.graph_passes.wholes import (
+from graphport.formats.ncnn.graph_passes.layer_fusions import (
     fuse_attention,
     fuse_biases,
     fuse_global_mean,
@@ -23,6 +20,9 @@ from graphport.formats.ncnn.graph_passes.wholes import (
     fuse_shuffles,
     fuse_squeezes,
 )
+from graphport.formats.ncnn.graph_passes.log1p_expm1 import note_functions
+from graphport.formats.ncnn.graph_passes.masked_rows import drop_guards
+from graphport.formats.ncnn.graph_passes.safe_softmax import expand_safe_softmax
 from graphport.formats.ncnn.rules.annotations import BARE, BATCH, LINE, PLACE, annotation_parameters, type_of
 from graphport.formats.ncnn.rules.emitting import MOST_AXES, remembered
 from graphport.formats.ncnn.rules.integers import LIMIT, copy_integer_range, is_bits, max_magnitude

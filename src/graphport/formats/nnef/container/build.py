@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Span
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.operation import Operand, Operation, Origin, Pattern
     from graphport.ir.graph import Attribute
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.container.bind import Binder, called_name, suggestion
+from graphport.formats.nnef.container.argument_binding import Binder, called_name, suggestion
 from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.syntax import (
     Builtin,
@@ -31,8 +31,8 @@ from graphport.formats.nnef.container.types import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.formats.nnef.container.bind import Plan
-    from graphport.formats.nnef.container.declare import Declaration, Operations
+    from graphport.formats.nnef.container.argument_binding import Plan
+    from graphport.formats.nnef.container.declarations import Declaration, Operations
     from graphport.formats.nnef.container.findings import Findings
     from graphport.formats.nnef.container.scope import Scope
     from graphport.formats.nnef.container.syntax import Argument

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Severity
-from graphport.formats.nnef.container.bind import suggestion
-from graphport.formats.nnef.container.collection import paused_collection
-from graphport.formats.nnef.container.declare import Operations, declaration_of, standard
+from graphport.formats.nnef.container.argument_binding import suggestion
+from graphport.formats.nnef.container.declarations import Operations, declaration_of, standard
 from graphport.formats.nnef.container.findings import Findings
+from graphport.formats.nnef.container.garbage_collection import paused_collection
 from graphport.formats.nnef.container.inference import Inference
 from graphport.formats.nnef.container.limits import DEFAULT
 from graphport.formats.nnef.container.scope import Scope
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphport.core.diagnostics import Source
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.limits import Limits
     from graphport.formats.nnef.container.syntax import Assignment, Document, Fragment, Graph
 

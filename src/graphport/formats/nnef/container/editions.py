@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
+from graphport.formats.nnef.container.literals import default_of, is_default
 from graphport.formats.nnef.container.operation import Operation, Tensor
-from graphport.formats.nnef.container.spelling import default_of, is_default
 from graphport.formats.nnef.container.syntax import Edition
 
 if TYPE_CHECKING:

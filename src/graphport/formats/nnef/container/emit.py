@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Dim, Symbol, Symbolic, symbols
 from graphport.core.names import unique
+from graphport.formats.nnef.container.call_patterns import Patterns
 from graphport.formats.nnef.container.evaluation_frame import Abandoned, Frame, Reporter, open_dims
 from graphport.formats.nnef.container.operation import Attribute, Operand, Operation, Tensor, tensors
-from graphport.formats.nnef.container.repeated import Patterns
 from graphport.formats.nnef.container.syntax import Array, Call, Edition, Expression, Name, Tuple
 from graphport.formats.nnef.container.types import GENERIC, SCALAR, ArrayOf, Primitive, TensorOf, TupleOf, Type, casts
 from graphport.formats.nnef.container.validity.table import faults
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import TensorFact
     from graphport.formats.nnef.container.budget import Budget
     from graphport.formats.nnef.container.call_text import FlatCall
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.evaluate import Value
     from graphport.formats.nnef.container.syntax import Builtin, Node
 

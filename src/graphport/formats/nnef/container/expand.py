@@ -1,7 +1,7 @@
 """Compile-time evaluation: expand fragments and expressions to flat operations.
 
-Python recursion is avoided: `walk.run` keeps the stack of nested calls, and every resource has a limit. Shapes are
-inferred by a callback, because formats do not infer shapes.
+Python recursion is avoided: `trampoline.run` keeps the stack of nested calls, and every resource has a limit. A
+callback infers shapes, because formats do not infer shapes.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from graphport.core.dims import Symbol
 from graphport.formats.nnef.container import evaluate
-from graphport.formats.nnef.container.bind import Binder, similar
+from graphport.formats.nnef.container.argument_binding import Binder, similar
 from graphport.formats.nnef.container.budget import Budget
 from graphport.formats.nnef.container.call_text import FlatCall
-from graphport.formats.nnef.container.collection import paused_collection
-from graphport.formats.nnef.container.deduce import convert_argument, deduced
 from graphport.formats.nnef.container.emit import Emitter, as_type, literal
 from graphport.formats.nnef.container.evaluate import EvaluationFault, OpenExtent
 from graphport.formats.nnef.container.evaluation_frame import FAULTY, Abandoned, Exhausted, Frame, Reporter, abandon
 from graphport.formats.nnef.container.findings import Findings
+from graphport.formats.nnef.container.garbage_collection import paused_collection
+from graphport.formats.nnef.container.generic_types import convert_argument, deduced
 from graphport.formats.nnef.container.limits import DEFAULT
 from graphport.formats.nnef.container.operation import Tensor
 from graphport.formats.nnef.container.operators import COPIES, OPERATIONS, PREFIXES
@@ -42,14 +42,14 @@ from graphport.formats.nnef.container.syntax import (
     Unary,
     is_literal,
 )
-from graphport.formats.nnef.container.walk import Steps, run
+from graphport.formats.nnef.container.trampoline import Steps, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.formats.nnef.container.check import Checked
-    from graphport.formats.nnef.container.declare import Declaration, Formal
+    from graphport.formats.nnef.container.declarations import Declaration, Formal
     from graphport.formats.nnef.container.emit import Infer, Shapes
     from graphport.formats.nnef.container.evaluate import Value
     from graphport.formats.nnef.container.limits import Limits

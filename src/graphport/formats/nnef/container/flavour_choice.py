@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.nnef import dialects_with
 from graphport.formats.nnef.container import flavours
 from graphport.formats.nnef.container.recognition import GRAPH
-from graphport.formats.nnef.container.tract.tract_form import with_common_types
+from graphport.formats.nnef.container.tract.tract_replacements import with_common_types
 from graphport.formats.nnef.container.tract.tract_support import findings_of
 from graphport.formats.nnef.container.tract.writer import files_of
 from graphport.formats.nnef.container.writer import unwritten_inputs

@@ -10,9 +10,9 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.integers import cast_integers
-from graphport.formats.nnef.container.items import Converted
-from graphport.formats.nnef.container.portable import COSTLY, portable
-from graphport.formats.nnef.container.rounded import as_arithmetic
+from graphport.formats.nnef.container.item_types import Converted
+from graphport.formats.nnef.container.operator_replacements import COSTLY, portable
+from graphport.formats.nnef.container.quantization_arithmetic import as_arithmetic
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.tract.tract_support import findings_of, not_taken
 from graphport.ir import rewrite

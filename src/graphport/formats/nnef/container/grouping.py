@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.formats.nnef.container.build import call_form
-from graphport.formats.nnef.container.spelling import Unspellable
+from graphport.formats.nnef.container.literals import Unspellable
 from graphport.formats.nnef.container.types import TensorOf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from graphport.formats.nnef.container.build import Structure
-    from graphport.formats.nnef.container.declare import Formal
+    from graphport.formats.nnef.container.declarations import Formal
     from graphport.ir.graph import Node, Value
 
 Group: TypeAlias = "Value | list[Group] | None"

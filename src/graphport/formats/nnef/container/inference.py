@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.container.bind import called_name, suggestion
+from graphport.formats.nnef.container.argument_binding import called_name, suggestion
 from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.calls import NO_INPUT, Calls, Deprecated
 from graphport.formats.nnef.container.operators import COPIES, OPERATIONS, PREFIXES
@@ -28,6 +28,7 @@ from graphport.formats.nnef.container.syntax import (
     Tuple,
     Unary,
 )
+from graphport.formats.nnef.container.trampoline import Steps, run
 from graphport.formats.nnef.container.type_checker import TypeChecker
 from graphport.formats.nnef.container.types import (
     ANY,
@@ -53,12 +54,11 @@ from graphport.formats.nnef.container.types import (
     type_name,
     with_generic,
 )
-from graphport.formats.nnef.container.walk import Steps, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.formats.nnef.container.declare import Operations
+    from graphport.formats.nnef.container.declarations import Operations
     from graphport.formats.nnef.container.findings import Findings
     from graphport.formats.nnef.container.limits import Limits
     from graphport.formats.nnef.container.scope import Scope

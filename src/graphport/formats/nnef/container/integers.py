@@ -9,8 +9,8 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.build import DIALECT, DTYPE
-from graphport.formats.nnef.container.declare import standard
-from graphport.formats.nnef.container.items import Converted
+from graphport.formats.nnef.container.declarations import standard
+from graphport.formats.nnef.container.item_types import Converted
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.types import SCALAR, ArrayOf, TensorOf
 from graphport.ir import rewrite

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.facts import TensorFact
     from graphport.formats.nnef.container.call_text import FlatCall
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.syntax import Argument, Call
 
 Attribute: TypeAlias = "Dim | float | bool | str | tuple[Attribute, ...]"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
     from graphport.formats.nnef.container.check import Checked
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.limits import Limits
     from graphport.formats.nnef.container.syntax import Edition
     from graphport.ir.graph import Graph, Node, Value

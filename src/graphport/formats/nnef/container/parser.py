@@ -1,6 +1,6 @@
 """Parser: both editions to one syntax tree; all syntax errors are reported in one run.
 
-Flat statements, most of a large model, take a fast path (`flat`); the rest is parsed token by token.
+Flat statements, most of a large model, take a fast path (`flat_statements`); the rest is parsed token by token.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Source, Span, raise_errors
-from graphport.formats.nnef.container.collection import paused_collection
-from graphport.formats.nnef.container.declared import read_type
 from graphport.formats.nnef.container.edition_detection import edition_of
 from graphport.formats.nnef.container.expressions import PRIMITIVES, Expressions
 from graphport.formats.nnef.container.findings import Findings
-from graphport.formats.nnef.container.flat import FlatStatements
+from graphport.formats.nnef.container.flat_statements import FlatStatements
+from graphport.formats.nnef.container.garbage_collection import paused_collection
 from graphport.formats.nnef.container.lexer import IDENTIFIER
 from graphport.formats.nnef.container.limits import DEFAULT, Limits
 from graphport.formats.nnef.container.syntax import (
@@ -40,6 +39,7 @@ from graphport.formats.nnef.container.syntax import (
     Version,
 )
 from graphport.formats.nnef.container.token_cursor import Fault, TokenCursor
+from graphport.formats.nnef.container.type_parser import read_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Source
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.build import DIALECT
+from graphport.formats.nnef.container.literals import Unspellable, attribute_text, data_of
 from graphport.formats.nnef.container.parser import parse_fragments
-from graphport.formats.nnef.container.spelling import Unspellable, attribute_text, data_of
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.token_cursor import KEYWORDS
 from graphport.formats.nnef.container.types import ArrayOf
@@ -24,7 +24,7 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.syntax import Fragment
     from graphport.ir.graph import Attribute, Graph, Value
     from graphport.ops.declare import Page

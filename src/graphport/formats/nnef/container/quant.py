@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.dims import Dim, Symbolic, decide_equal
-from graphport.formats.nnef.container.bind import Binder, called_name, suggestion
+from graphport.formats.nnef.container.argument_binding import Binder, called_name, suggestion
 from graphport.formats.nnef.container.expressions import Expressions
 from graphport.formats.nnef.container.findings import Findings
 from graphport.formats.nnef.container.inference import Inference
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphport.core.diagnostics import Source
-    from graphport.formats.nnef.container.declare import Declaration, Operations
+    from graphport.formats.nnef.container.declarations import Declaration, Operations
     from graphport.formats.nnef.container.operation import Attribute, Tensor
 
 _MOST_BITS = 64

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, Storage
-from graphport.formats.nnef.container.items import elements_of, joined
+from graphport.formats.nnef.container.item_types import elements_of, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, ra
 from graphport.core.dims import parse_dim
 from graphport.formats.nnef.container.build import DIALECT, Builder, is_source
 from graphport.formats.nnef.container.check import check
-from graphport.formats.nnef.container.collection import paused_collection
 from graphport.formats.nnef.container.expand import expand
+from graphport.formats.nnef.container.garbage_collection import paused_collection
 from graphport.formats.nnef.container.lexer import comments
 from graphport.formats.nnef.container.limits import DEFAULT, Limits, read_limits
 from graphport.formats.nnef.container.naming import ORIGINAL_NAME, ORIGINALLY

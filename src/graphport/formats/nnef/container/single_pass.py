@@ -1,8 +1,8 @@
-"""Single-pass reader of flat texts: a statement equal to an earlier one in form becomes a node directly.
+"""Single-pass reader of flat texts: a statement with the form of an earlier one is converted to a node directly.
 
-The first statement of each form passes all stages: parsing (`flat`), checking (`inference`), evaluation (`expand`) and
-`build`. Further statements of the form, on operands of the same kinds, reuse the result. Texts with errors, texts that
-are not flat and open dims are left to the stages entirely.
+The first statement of each form passes all stages: parsing (`flat_statements`), type inference (`inference`),
+evaluation (`expand`) and `build`. Further statements of the form with equal operand types reuse the result. Texts with
+errors, texts that are not flat, and open dims are processed by the stages only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from graphport.core.facts import UNKNOWN
 from graphport.formats.nnef.container.build import DIALECT, Builder, is_source, source_fact
 from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.check import FRAGMENTS, OPERATORS, Checked, items_for
-from graphport.formats.nnef.container.declare import Operations, standard
+from graphport.formats.nnef.container.declarations import Operations, standard
 from graphport.formats.nnef.container.evaluation_frame import Abandoned, Exhausted
 from graphport.formats.nnef.container.expand import Expander
 from graphport.formats.nnef.container.findings import Findings
-from graphport.formats.nnef.container.flat import CALL, SKIP, FlatStatements
+from graphport.formats.nnef.container.flat_statements import CALL, SKIP, FlatStatements
 from graphport.formats.nnef.container.inference import Inference
 from graphport.formats.nnef.container.lexer import COMMENT, IDENTIFIER, SPACE
 from graphport.formats.nnef.container.operation import Tensor

@@ -11,7 +11,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef.container.build import CONSTANT, QUANTIZED, call_span, source_fact
-from graphport.formats.nnef.container.items import Fill
+from graphport.formats.nnef.container.item_types import Fill
 from graphport.formats.nnef.container.naming import LABEL
 from graphport.ir.graph import Value
 

@@ -17,7 +17,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, FileStorage, Packing, View
-from graphport.formats.nnef.container.items import (
+from graphport.formats.nnef.container.item_types import (
     Converted,
     ItemStorage,
     ItemType,

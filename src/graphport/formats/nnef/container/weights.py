@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.container.items import Converted, NumberEncoding
+from graphport.formats.nnef.container.item_types import Converted, NumberEncoding
 from graphport.formats.nnef.container.quantized import Decoded, decoding_of
 from graphport.formats.nnef.container.tar import fault_of_name
 from graphport.formats.nnef.container.tensors import Tensor, read_tensor

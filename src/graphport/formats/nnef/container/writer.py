@@ -15,12 +15,21 @@ from graphport.core.names import unique
 from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef.container import flavours
 from graphport.formats.nnef.container.build import CONSTANT, DIALECT, DTYPE, GENERIC, call_form
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.editions import provisional_words
 from graphport.formats.nnef.container.files import Files, Verbatim
 from graphport.formats.nnef.container.grouping import operand_groups, targets_text
-from graphport.formats.nnef.container.items import Fill
+from graphport.formats.nnef.container.item_types import Fill
 from graphport.formats.nnef.container.lexer import string_literal
+from graphport.formats.nnef.container.literals import (
+    Unspellable,
+    attribute_text,
+    constant_texts,
+    data_of,
+    default_of,
+    is_default,
+    literal_text,
+)
 from graphport.formats.nnef.container.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.container.operators import COPIES
 from graphport.formats.nnef.container.original_text import original_of
@@ -30,15 +39,6 @@ from graphport.formats.nnef.container.printer import to_text
 from graphport.formats.nnef.container.quant import quantization_text
 from graphport.formats.nnef.container.quantized import quantization_of
 from graphport.formats.nnef.container.recognition import GRAPH
-from graphport.formats.nnef.container.spelling import (
-    Unspellable,
-    attribute_text,
-    constant_texts,
-    data_of,
-    default_of,
-    is_default,
-    literal_text,
-)
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.types import ArrayOf, TensorOf
 from graphport.ir.graph import Graph, Value
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Diagnostic
     from graphport.core.dims import Dim
     from graphport.formats.nnef.container.build import Structure
-    from graphport.formats.nnef.container.declare import Declaration, Formal
+    from graphport.formats.nnef.container.declarations import Declaration, Formal
     from graphport.formats.nnef.container.grouping import Group
     from graphport.formats.nnef.container.original_text import Original
     from graphport.formats.nnef.container.syntax import Fragment

@@ -143,7 +143,7 @@ def _steps(graph: Graph, value: Value, linear: _LinearParameters | None, result:
 
 def _nnef_quantization(graph: Graph, value: Value, quantization: Quantization, edition: Edition, result: Value) -> Node:
     """Return NNEF's quantization operation, in the final edition."""
-    from graphport.formats.nnef.container.declare import standard
+    from graphport.formats.nnef.container.declarations import standard
     from graphport.formats.nnef.container.editions import final_word
 
     operands: list[Value] = [value]

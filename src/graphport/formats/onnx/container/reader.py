@@ -13,10 +13,10 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.onnx.container import wire
-from graphport.formats.onnx.container.corrupt import find_corruption
 from graphport.formats.onnx.container.external import Folder
 from graphport.formats.onnx.container.findings import Findings
 from graphport.formats.onnx.container.model import ModelBuilder
+from graphport.formats.onnx.container.protobuf_errors import find_corruption
 from graphport.formats.onnx.container.tensors import Tensors
 
 if TYPE_CHECKING:

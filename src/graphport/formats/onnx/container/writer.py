@@ -12,7 +12,7 @@ from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, Train
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import identifier
 from graphport.core.replacing import Replacing, together
-from graphport.formats.onnx.container import domains, older, opsets, schema
+from graphport.formats.onnx.container import domains, opset_conversion, opsets, schema
 from graphport.formats.onnx.container.encode import Encoder, encode_properties
 from graphport.formats.onnx.container.encoded import Encoded, packed_elements
 from graphport.formats.onnx.container.findings import Findings
@@ -132,7 +132,7 @@ def _encoded(
     if is_raw:
         version = opsets.choose_opset(graph, used, opset, collected)
     else:
-        graph, version = older.emitted(graph, used, opset, collected)
+        graph, version = opset_conversion.emitted(graph, used, opset, collected)
     graphs = list(walk(graph))
     imports = opsets.imports(graph, opsets.count_op_types(graphs), version, collected)
     collected.raise_errors()

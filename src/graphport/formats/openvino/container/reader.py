@@ -17,7 +17,7 @@ from graphport.formats.openvino.container.build import Networks
 from graphport.formats.openvino.container.findings import Findings
 from graphport.formats.openvino.container.limits import DEFAULT, Limits
 from graphport.formats.openvino.container.notes import KEY, Header
-from graphport.formats.openvino.container.parse import parse, read_text
+from graphport.formats.openvino.container.xml_parser import parse, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

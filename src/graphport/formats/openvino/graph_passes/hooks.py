@@ -13,9 +13,9 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.formats.openvino import MEAN_VALUES, result_names
 from graphport.formats.openvino.container.notes import DECOMPRESSION
-from graphport.formats.openvino.graph_passes.older import rule as older
-from graphport.formats.openvino.graph_passes.starts import restore
+from graphport.formats.openvino.graph_passes.opset_conversion import rule as older
 from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states, has_op_type, hide_states
+from graphport.formats.openvino.graph_passes.variable_initializers import restore
 from graphport.formats.openvino.rules.generate_range import differing_counts
 from graphport.ir.graph import Node, Value
 from graphport.ops.folded import Widened

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.openvino.container.shapes import UnreadableError, read_shape, write_shape
-from graphport.formats.openvino.graph_passes.starts import select_start
+from graphport.formats.openvino.graph_passes.variable_initializers import select_start
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.folded import Computed, folded
@@ -37,7 +37,7 @@ def expose_states(graph: Graph, legalize: Callable[[Graph], None]) -> None:
     After   v is an input with default `start`;  t = f(v, x);  v_next = Identity(t);  v_next is an output
 
     A variable without start begins with zeros and is empty along open axes. If the start depends on inputs, the first
-    run computes it (`starts`).
+    run computes it (`variable_initializers`).
     """
     updates = {str(node.attributes.get("variable_id")): node for node in graph if has_op_type(node, ASSIGN)}
     for node in [node for node in graph if has_op_type(node, READ)]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.pytorch.graph_passes import bodies as pytorch_bodies
 from graphport.formats.pytorch.graph_passes import complex as pytorch_complex
+from graphport.formats.pytorch.graph_passes import control_flow as pytorch_bodies
+from graphport.formats.pytorch.graph_passes import functionalization as pytorch_writes
 from graphport.formats.pytorch.graph_passes import states as pytorch_states
 from graphport.formats.pytorch.graph_passes import strides as pytorch_strides
 from graphport.formats.pytorch.graph_passes import vmap as pytorch_vmap
-from graphport.formats.pytorch.graph_passes import writes as pytorch_writes
-from graphport.formats.pytorch.graph_passes.closing import close_bodies
+from graphport.formats.pytorch.graph_passes.captured_values import close_bodies
 from graphport.formats.pytorch.graph_passes.narrow_types import widen_narrow_types
 from graphport.formats.pytorch.parameters import mark_initializers
 from graphport.formats.pytorch.rules.overloads import DIALECT

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.graph_passes.writes import WRITTEN
+from graphport.formats.pytorch.graph_passes.functionalization import WRITTEN
 from graphport.formats.pytorch.rules.binding import KEYS
 from graphport.formats.pytorch.rules.overloads import DIALECT
 from graphport.ir.graph import Node, Value

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.core.facts import Fact
-    from graphport.formats.pytorch.pt2.extents import Extents
     from graphport.formats.pytorch.pt2.spans import Spans
+    from graphport.formats.pytorch.pt2.symbolic_sizes import Extents
     from graphport.ir.graph import Attribute
 
 DIALECT = "pytorch"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dims import Symbol, TooLong
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.pytorch.pt2.extents import ExtentError, Extents, Opaque
 from graphport.formats.pytorch.pt2.schema import SchemaError, dtype_of, fail, fields, integer, list_of, text, union
+from graphport.formats.pytorch.pt2.symbolic_sizes import ExtentError, Extents, Opaque
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -13,9 +13,9 @@ from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.pytorch.pt2 import programs, pytrees, signature
 from graphport.formats.pytorch.pt2.build import DIALECT, Builder, GraphReader
 from graphport.formats.pytorch.pt2.container import Container
-from graphport.formats.pytorch.pt2.extents import Extents, Range
 from graphport.formats.pytorch.pt2.schema import SchemaError, fail, fields, list_of, text, union
 from graphport.formats.pytorch.pt2.spans import Spans
+from graphport.formats.pytorch.pt2.symbolic_sizes import Extents, Range
 from graphport.ir.graph import Graph, Node, Value
 
 ALIAS = "aten.alias.default"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.formats.pytorch.torchscript.mutations import Growing
-from graphport.formats.pytorch.torchscript.numbers import check_length, equal
 from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.scalar_functions import check_length, equal
 from graphport.formats.pytorch.torchscript.values import (
     Dict,
     List,

@@ -9,7 +9,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.storage import MappedFile
 from graphport.formats.contract import Contents, ModuleContents, TensorContents
 from graphport.formats.pytorch.pt2.container import Container
-from graphport.formats.pytorch.torchscript import kinds
+from graphport.formats.pytorch.torchscript import other_files
 from graphport.formats.pytorch.torchscript.pickles import CPP_CLASSES, Instance, QuantizedTensor, Tagged, is_tensor
 from graphport.formats.pytorch.torchscript.refusal import RefusedError
 from graphport.formats.pytorch.torchscript.state import State
@@ -31,10 +31,10 @@ def contents(path: str | Path) -> Contents:
     """
     source = Source(str(path))
     file = MappedFile(Path(path))
-    kinds.refuse_other_kinds(file, source)
+    other_files.refuse_other_kinds(file, source)
     container = Container(file, source)
     try:
-        kinds.refuse_other_archives(container)
+        other_files.refuse_other_archives(container)
         texts = Texts(container)
         state = State(container, texts)
         root = texts.find(state.root.type)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import KEYS
-from graphport.formats.pytorch.torchscript.emptiness import holds_if_empty
+from graphport.formats.pytorch.torchscript.empty_tensors import holds_if_empty
 from graphport.formats.pytorch.torchscript.mutations import Growing, Mutable, contents, copy_items, restore
 from graphport.formats.pytorch.torchscript.refusal import RaisedError, refuse
 from graphport.formats.pytorch.torchscript.values import (

@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown
 from graphport.core.storage import ArrayStorage, storage_of
 from graphport.core.storage import Storage as StoredNumbers
-from graphport.formats.pytorch.graph_passes.writes import STRIDED, Functionalizer, RefusedWriteError
+from graphport.formats.pytorch.graph_passes.functionalization import STRIDED, Functionalizer, RefusedWriteError
 from graphport.formats.pytorch.rules.binding import COMPLEX, ITEM, KEYS
 from graphport.formats.pytorch.rules.overloads import VIEWS, base_of, writes_first_operand
 from graphport.formats.pytorch.torchscript.refusal import RefusedError, refuse

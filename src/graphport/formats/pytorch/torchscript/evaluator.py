@@ -9,10 +9,10 @@ from graphport.core import budget
 from graphport.core.diagnostics import Span
 from graphport.formats.pytorch.torchscript import containers, control_flow
 from graphport.formats.pytorch.torchscript.mutations import Mutations
-from graphport.formats.pytorch.torchscript.numbers import computed, is_scalar, shown
 from graphport.formats.pytorch.torchscript.operators import Operators
 from graphport.formats.pytorch.torchscript.packed import packed_method
 from graphport.formats.pytorch.torchscript.refusal import RaisedError, refuse
+from graphport.formats.pytorch.torchscript.scalar_functions import computed, is_scalar, shown
 from graphport.formats.pytorch.torchscript.syntax import ClassText, FunctionText, function_of
 from graphport.formats.pytorch.torchscript.values import (
     UNINITIALIZED,

@@ -13,8 +13,8 @@ from graphport.formats.pytorch.schemas import Argument, Schema, schemas
 from graphport.formats.pytorch.torchscript import containers, nested, quantized, upgraders
 from graphport.formats.pytorch.torchscript.emit import CAST, item_key
 from graphport.formats.pytorch.torchscript.matching import described, has_tensor, match
-from graphport.formats.pytorch.torchscript.numbers import computed, equal, is_scalar, static_items_or_none
 from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.scalar_functions import computed, equal, is_scalar, static_items_or_none
 from graphport.formats.pytorch.torchscript.values import (
     UNINITIALIZED,
     Device,

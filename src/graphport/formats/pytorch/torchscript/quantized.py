@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.formats.pytorch.torchscript import packed
-from graphport.formats.pytorch.torchscript.numbers import static_items_or_none
 from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.scalar_functions import static_items_or_none
 from graphport.formats.pytorch.torchscript.values import List, Packed, Quantized, Tensor
 
 if TYPE_CHECKING:

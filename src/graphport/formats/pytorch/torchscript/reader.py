@@ -10,7 +10,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, So
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.pytorch.pt2.container import Container
 from graphport.formats.pytorch.rules.binding import KEYS
-from graphport.formats.pytorch.torchscript import kinds
+from graphport.formats.pytorch.torchscript import other_files
 from graphport.formats.pytorch.torchscript.emit import DIALECT, Emitter
 from graphport.formats.pytorch.torchscript.evaluator import Evaluator
 from graphport.formats.pytorch.torchscript.inputs import InputReader
@@ -71,7 +71,7 @@ def read(
     source = Source(str(path))
     try:
         file = MappedFile(Path(path))
-        kinds.refuse_other_kinds(file, source)
+        other_files.refuse_other_kinds(file, source)
         return _read(_Archive(file, source), Path(path).stem, shapes or {}, states=states)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}"
@@ -91,7 +91,7 @@ def _read(
     origin = Span(container.source)
     try:
         registry.load(DIALECT)
-        kinds.refuse_other_archives(container)
+        other_files.refuse_other_archives(container)
         reader = _ModuleReader(container, stem, shapes, states=states)
         return reader.graph(), reader.findings
     except RefusedError as refused:

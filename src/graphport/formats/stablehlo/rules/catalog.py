@@ -2,6 +2,7 @@
 
 from graphport.formats.stablehlo.rules import (
     algebra,
+    binary_functions,
     calls,
     complex_numbers,
     control,
@@ -13,11 +14,11 @@ from graphport.formats.stablehlo.rules import (
     shapes,
     sorting,
     special,
-    wide,
 )
 
 __all__ = [
     "algebra",
+    "binary_functions",
     "calls",
     "complex_numbers",
     "control",
@@ -29,5 +30,4 @@ __all__ = [
     "shapes",
     "sorting",
     "special",
-    "wide",
 ]

@@ -10,11 +10,11 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.program import TensorType
 from graphport.formats.stablehlo.refusal import refuse
+from graphport.formats.stablehlo.rules.binary_functions import atan2_of
 from graphport.formats.stablehlo.rules.elementwise import RULES, converted
 from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, element_type, rule
 from graphport.formats.stablehlo.rules.shapes import ints_of
 from graphport.formats.stablehlo.rules.values import Held, Pair
-from graphport.formats.stablehlo.rules.wide import atan2_of
 from graphport.ir.graph import Value
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from graphport.formats.tflite.container.flatbuffer import CorruptFileError, Exte
 from graphport.formats.tflite.container.notes import LEAST_RELEASE, METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
 from graphport.formats.tflite.container.releases import newest_version
 from graphport.formats.tflite.container.tensors import Quantization, Tensor, Tensors
-from graphport.formats.tflite.container.unchanged import note_read
+from graphport.formats.tflite.container.verbatim_copy import note_read
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import State, mark
 

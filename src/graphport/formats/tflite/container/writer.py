@@ -19,7 +19,7 @@ from graphport.formats.tflite.container.notes import HANDLE, LEAST_RELEASE, META
 from graphport.formats.tflite.container.releases import least_release
 from graphport.formats.tflite.container.rounding import rounding_note
 from graphport.formats.tflite.container.tensors import Tensor
-from graphport.formats.tflite.container.unchanged import copy_unchanged
+from graphport.formats.tflite.container.verbatim_copy import copy_unchanged
 from graphport.ir import carried
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import state_of

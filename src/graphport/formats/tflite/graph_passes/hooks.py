@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact
 from graphport.formats.tflite.graph_passes.dilations import dilate
 from graphport.formats.tflite.graph_passes.gelu import fuse_gelus
-from graphport.formats.tflite.graph_passes.hash import fill_tables
+from graphport.formats.tflite.graph_passes.hash_tables import fill_tables
 from graphport.formats.tflite.graph_passes.hybrid import is_hybrid, products_of_rows
 from graphport.formats.tflite.graph_passes.integers import integers
 from graphport.formats.tflite.graph_passes.layout import move_transposes_down

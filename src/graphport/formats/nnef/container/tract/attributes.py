@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import Symbolic
-from graphport.formats.nnef.container.tract.making import (
+from graphport.formats.nnef.container.tract.node_builder import (
     DIALECT,
     GraphBuilder,
     as_list,

@@ -11,7 +11,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.container.tract.making import as_list
+from graphport.formats.nnef.container.tract.node_builder import as_list
 from graphport.formats.nnef.rules.tract.types import datum
 from graphport.ir import states
 from graphport.ir.graph import Value
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.formats.nnef.container.syntax import Call
-    from graphport.formats.nnef.container.tract.making import GraphBuilder
+    from graphport.formats.nnef.container.tract.node_builder import GraphBuilder
     from graphport.ir.graph import Graph
 
 

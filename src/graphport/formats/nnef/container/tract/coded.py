@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.quantized import Decoded
-from graphport.formats.nnef.container.tract.making import DIALECT
+from graphport.formats.nnef.container.tract.node_builder import DIALECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.formats.nnef.container.quantized import Quantization
-    from graphport.formats.nnef.container.tract.making import GraphBuilder
+    from graphport.formats.nnef.container.tract.node_builder import GraphBuilder
     from graphport.ir.graph import Value
 
 _OF_CODES = {

@@ -15,8 +15,8 @@ from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
 from graphport.core.dims import Symbol, Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.container.bind import suggestion
-from graphport.formats.nnef.container.declare import Library, standard
+from graphport.formats.nnef.container.argument_binding import suggestion
+from graphport.formats.nnef.container.declarations import Library, standard
 from graphport.formats.nnef.container.operators import OPERATIONS
 from graphport.formats.nnef.container.syntax import (
     Array,
@@ -37,7 +37,7 @@ from graphport.formats.nnef.container.tract.argument_values import apply_operato
 from graphport.formats.nnef.container.tract.attributes import Attributes
 from graphport.formats.nnef.container.tract.cache import Cache, append_to_cache, return_states
 from graphport.formats.nnef.container.tract.coded import Codes
-from graphport.formats.nnef.container.tract.making import (
+from graphport.formats.nnef.container.tract.node_builder import (
     DIALECT,
     as_list,
     is_list,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.core.dims import Dim
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.quantized import Quantization
     from graphport.formats.nnef.container.tract.parser import Document, Fragment
     from graphport.ir.graph import Attribute

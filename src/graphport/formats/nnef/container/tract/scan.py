@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.formats.nnef.container.syntax import Call
-    from graphport.formats.nnef.container.tract.making import GraphBuilder
+    from graphport.formats.nnef.container.tract.node_builder import GraphBuilder
     from graphport.formats.nnef.container.tract.parser import Fragment
 
 _OTHER = re.compile(r"[^A-Za-z0-9_]")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.formats.nnef.container.build import DIALECT
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.quantized import quantization_of
 from graphport.formats.nnef.container.syntax import Edition
 

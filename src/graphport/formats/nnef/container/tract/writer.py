@@ -12,19 +12,19 @@ from graphport.core.dims import Symbol, Symbolic, bounds, substitute, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.build import DTYPE
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.files import Files
 from graphport.formats.nnef.container.lexer import string_literal
+from graphport.formats.nnef.container.literals import Unspellable, default_of
 from graphport.formats.nnef.container.naming import Labels, Names
 from graphport.formats.nnef.container.packaging import DATA
 from graphport.formats.nnef.container.quant import quantization_text
 from graphport.formats.nnef.container.quantized import quantization_of
-from graphport.formats.nnef.container.spelling import Unspellable, default_of
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.tensors import Payload
 from graphport.formats.nnef.container.tract.blocks import blocked_file
 from graphport.formats.nnef.container.tract.evaluate import registry
-from graphport.formats.nnef.container.tract.tract_form import to_tract_form
+from graphport.formats.nnef.container.tract.tract_replacements import to_tract_form
 from graphport.formats.nnef.container.tract.tract_support import overhangs
 from graphport.formats.nnef.container.types import ArrayOf, TensorOf, TupleOf
 from graphport.formats.nnef.rules.tract.blocks import InBlocks
@@ -34,7 +34,7 @@ from graphport.ir.graph import Graph, Node, Value, walk
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
 
 _REGISTRY = re.compile(r"tract_(core|onnx|pulse|extra|transformers)_")
 _UNSUPPORTED = re.compile(r"[~%]")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.ncnn.graph_passes.fusions import drop_copies, fuse_activations, fuse_swish
+from graphport.formats.ncnn.graph_passes.activation_fusions import drop_copies, fuse_activations, fuse_swish
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.container.walk import Steps, run
+from graphport.formats.nnef.container.trampoline import Steps, run
 
 
 def depth(nested: list) -> Steps[int]:

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from graphport.formats.nnef.container.collection import paused_collection
+from graphport.formats.nnef.container.garbage_collection import paused_collection
 
 
 def test_the_collector_rests_and_is_left_as_it_was():

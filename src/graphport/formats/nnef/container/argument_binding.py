@@ -12,7 +12,7 @@ from graphport.formats.nnef.container.syntax import Edition, Name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphport.formats.nnef.container.declare import Declaration
+    from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.findings import Findings
     from graphport.formats.nnef.container.syntax import Argument, Call
 

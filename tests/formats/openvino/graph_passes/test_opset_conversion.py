@@ -10,7 +10,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.openvino.graph_passes.older import set_of
+from graphport.formats.openvino.graph_passes.opset_conversion import set_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference

@@ -11,7 +11,7 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, SequenceFact, TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.pytorch.graph_passes.bodies import convert_control_flow, inline_regions, inlined
+from graphport.formats.pytorch.graph_passes.control_flow import convert_control_flow, inline_regions, inlined
 from graphport.formats.pytorch.rules.binding import KEYS
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
-from graphport.formats.ncnn.graph_passes.fusions import drop_copies, pass_on
+from graphport.formats.ncnn.graph_passes.activation_fusions import drop_copies, pass_on
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.onnx import read, to_proto
-from graphport.formats.onnx.container import older
+from graphport.formats.onnx.container import opset_conversion
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -387,7 +387,7 @@ def test_a_graph_is_not_changed_by_writing():
 
 def test_at_the_canonical_opset_nothing_is_said_anew():
     graph, _ = one_node("Gelu", [real(2, 3)], {})
-    assert older._Emitter(OPSET).emit(graph) is graph
+    assert opset_conversion._Emitter(OPSET).emit(graph) is graph
 
 
 def test_an_opset_that_nobody_knows_is_told_as_such():

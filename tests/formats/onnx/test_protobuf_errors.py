@@ -7,7 +7,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import read
 from graphport.formats.onnx.container import wire
-from graphport.formats.onnx.container.corrupt import find_corruption
+from graphport.formats.onnx.container.protobuf_errors import find_corruption
 from tests.every import every
 from tests.formats.onnx.models import DATA, model, tensor, weights
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.formats.nnef.container.portable import portable
+from graphport.formats.nnef.container.operator_replacements import portable
 from graphport.formats.nnef.container.syntax import Edition
 
 X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)

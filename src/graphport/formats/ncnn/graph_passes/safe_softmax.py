@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.ncnn.graph_passes.guards import are_finite
+from graphport.formats.ncnn.graph_passes.masked_rows import are_finite
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.folded import folded

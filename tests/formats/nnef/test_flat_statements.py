@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.container.flat import FlatStatements
+from graphport.formats.nnef.container.flat_statements import FlatStatements
 from graphport.formats.nnef.container.parser import parse
 from graphport.formats.nnef.container.printer import to_text
 from graphport.formats.nnef.container.syntax import Call

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container.build import DTYPE
-from graphport.formats.nnef.container.portable import is_update, portable
+from graphport.formats.nnef.container.operator_replacements import is_update, portable
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ir import rewrite

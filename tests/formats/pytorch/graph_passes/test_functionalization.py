@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.pytorch.graph_passes.writes import STRIDED, WRITTEN, functionalize
+from graphport.formats.pytorch.graph_passes.functionalization import STRIDED, WRITTEN, functionalize
 from graphport.formats.pytorch.rules.binding import ITEM, KEYS
 from graphport.formats.pytorch.rules.overloads import DIALECT, writes_first_operand
 from graphport.ir import rewrite

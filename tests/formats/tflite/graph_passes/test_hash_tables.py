@@ -11,7 +11,7 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.tflite.graph_passes.hash import fill_tables
+from graphport.formats.tflite.graph_passes.hash_tables import fill_tables
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 

@@ -10,10 +10,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.build import DIALECT, DTYPE
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.evaluation_frame import open_dims
-from graphport.formats.nnef.container.items import Converted
-from graphport.formats.nnef.container.real_twins import float_copy, gather_by_mask
+from graphport.formats.nnef.container.float_copies import float_copy, gather_by_mask
+from graphport.formats.nnef.container.item_types import Converted
 from graphport.formats.nnef.container.replacement import Replacement
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.ir import rewrite

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container.build import DIALECT, QUANTIZED
-from graphport.formats.nnef.container.items import Converted
+from graphport.formats.nnef.container.item_types import Converted
 from graphport.formats.nnef.container.quantized import (
     QUANTIZATION,
     Affine,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.formats.nnef.container.fmt import WIDTH, format_text, is_formatted
+from graphport.formats.nnef.container.formatter import WIDTH, format_text, is_formatted
 from graphport.formats.nnef.container.lexer import comments, tokenize
 from graphport.formats.nnef.container.parser import parse
 from graphport.formats.nnef.container.printer import to_text

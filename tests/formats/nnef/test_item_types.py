@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import Bytes, FileStorage, storage_of
-from graphport.formats.nnef.container.items import (
+from graphport.formats.nnef.container.item_types import (
     Converted,
     Fill,
     ItemStorage,

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.container.build import DIALECT
-from graphport.formats.nnef.container.items import Converted
+from graphport.formats.nnef.container.item_types import Converted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

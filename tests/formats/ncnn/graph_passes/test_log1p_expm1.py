@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.ncnn.graph_passes.precise import note_functions
+from graphport.formats.ncnn.graph_passes.log1p_expm1 import note_functions
 from graphport.formats.ncnn.rules.annotations import FUNCTION
 from graphport.ir.graph import Graph, Node, Value
 

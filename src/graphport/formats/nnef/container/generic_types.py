@@ -9,7 +9,7 @@ from graphport.formats.nnef.container.operation import Tensor
 from graphport.formats.nnef.container.types import GENERIC, SCALAR, ArrayOf, Primitive, TensorOf, TupleOf, Type
 
 if TYPE_CHECKING:
-    from graphport.formats.nnef.container.declare import Declaration, Formal
+    from graphport.formats.nnef.container.declarations import Declaration, Formal
     from graphport.formats.nnef.container.evaluate import Value
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.diagnostics import Source
-from graphport.formats.nnef.container.bind import Binder, Plan, similar, suggestion
-from graphport.formats.nnef.container.declare import standard
+from graphport.formats.nnef.container.argument_binding import Binder, Plan, similar, suggestion
+from graphport.formats.nnef.container.declarations import standard
 from graphport.formats.nnef.container.findings import Findings
 from graphport.formats.nnef.container.syntax import Argument, Call, Edition, Name
 

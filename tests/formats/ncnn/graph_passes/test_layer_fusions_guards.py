@@ -9,9 +9,9 @@ import pytest
 
 from graphport.core.diagnostics import Source
 from graphport.formats.ncnn import read, write
-from graphport.formats.ncnn.container.layers import weights_of
 from graphport.formats.ncnn.container.param import Findings, parse_text
-from graphport.formats.ncnn.graph_passes.wholes import (
+from graphport.formats.ncnn.container.weight_order import weights_of
+from graphport.formats.ncnn.graph_passes.layer_fusions import (
     fuse_attention,
     fuse_biases,
     fuse_global_mean,

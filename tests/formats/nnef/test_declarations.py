@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.formats.nnef.container.declare import Operations, standard
+from graphport.formats.nnef.container.declarations import Operations, standard
 from graphport.formats.nnef.container.syntax import Edition
 from graphport.formats.nnef.container.types import (
     GENERIC,

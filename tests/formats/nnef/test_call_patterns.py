@@ -7,12 +7,12 @@ import pytest
 import graphport as gp
 from graphport.core.diagnostics import Source
 from graphport.formats.nnef import read
+from graphport.formats.nnef.container.call_patterns import Patterns
 from graphport.formats.nnef.container.call_text import FlatCall
 from graphport.formats.nnef.container.check import check
 from graphport.formats.nnef.container.expand import expand
 from graphport.formats.nnef.container.parser import parse
 from graphport.formats.nnef.container.propagation import Propagation
-from graphport.formats.nnef.container.repeated import Patterns
 
 BODY = """
     x = external(shape = [2, 4, 6, 6]);
@@ -103,7 +103,7 @@ def test_faults_are_told_where_they_were(monkeypatch, old, new):
     assert found
     monkeypatch.setattr(Patterns, "of", lambda *_: None)
     monkeypatch.setattr(
-        "graphport.formats.nnef.container.flat.FlatStatements.read", lambda _self, offset, _body: offset
+        "graphport.formats.nnef.container.flat_statements.FlatStatements.read", lambda _self, offset, _body: offset
     )
     assert told() == found
 

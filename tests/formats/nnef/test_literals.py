@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.container.spelling import (
+from graphport.formats.nnef.container.literals import (
     Unspellable,
     attribute_text,
     constant_texts,

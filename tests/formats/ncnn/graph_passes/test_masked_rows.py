@@ -7,7 +7,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.formats.ncnn.graph_passes.guards import drop_guards
+from graphport.formats.ncnn.graph_passes.masked_rows import drop_guards
 from tests.models import model, node, write_onnx
 
 RANDOM = np.random.default_rng(0)
