@@ -22,6 +22,13 @@ _WEIGHTS = frozenset(("weight", "bias"))
 _WEIGHTED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu", "prelu"))
 _LINEAR = frozenset(("add", "addmm", "baddbmm", "bmm", "div", "einsum", "index", "matmul", "mm", "mul", "sub"))
 """Operators whose constant operands are usually parameters: weights, scales, biases, embedding tables."""
+_MOVING = frozenset(
+    (
+        *("cat", "clone", "expand", "permute", "reshape", "select", "slice", "split_with_sizes", "squeeze"),
+        *("stack", "t", "transpose", "unsqueeze", "view"),
+    )
+)
+"""Operators that move the elements of a weight."""
 
 
 def mark_initializers(graph: Graph) -> None:
@@ -35,8 +42,8 @@ def parameter_kind(value: Value) -> str:
     """Return `PARAMETER` or `BUFFER`.
 
     A declaration by the program has priority. Without one, float tensors of rank 1 or more that are operands of linear
-    operators or normalizations are parameters; running statistics, integers, scalars and constants of export rules are
-    buffers.
+    operators or normalizations, transposed or not, are parameters; running statistics, integers, scalars and constants
+    of export rules are buffers.
     """
     declared = value.note(KIND)
     if isinstance(declared, str):
@@ -50,6 +57,7 @@ def parameter_kind(value: Value) -> str:
 
 
 def _is_learned(node: Node, index: int) -> bool:
+    """Whether a weight is read by a linear operator or a normalization, directly or after its elements were moved."""
     keys = node.attributes.get(KEYS)
     key = str(keys[index]).rstrip("*") if isinstance(keys, tuple) and index < len(keys) else ""
     if key in _STATISTICS:
@@ -57,4 +65,7 @@ def _is_learned(node: Node, index: int) -> bool:
     if node.has_bodies:
         return True
     name = node.word.split(".")[1] if node.word.startswith("aten.") else ""
+    if name in _MOVING:
+        uses = [(use.user, use.index) for value in node.results for use in value.uses if isinstance(use.user, Node)]
+        return bool(uses) and all(_is_learned(user, place) for user, place in uses)
     return key in _WEIGHTS or name in _WEIGHTED or name in _LINEAR

@@ -76,7 +76,7 @@ class QualifiedNames:
 
 def _attribute_name(text: str) -> str:
     name = _OTHER.sub("_", text)
-    return f"{name}_" if name in _MODULE or name.startswith("_") else name
+    return f"{name}_" if name in _MODULE or keyword.iskeyword(name) or name.startswith("_") else name
 
 
 def _prefixes(name: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten_results, element_of, size_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -14,6 +15,7 @@ from graphport.ops.pages.arithmetic import Max, Min, Mul
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.comparison import Less, Where
 from graphport.ops.pages.reshape import Reshape
+from graphport.ops.pattern import constant_numbers
 
 
 def _is_selu(b: Builder, alpha: float, gamma: float) -> bool:
@@ -57,6 +59,9 @@ def lift_softplus(b: Builder, x: Value) -> Value:
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """Export Clip as one operator if the bounds are constants, else as maximum and minimum."""
     low, high = (_constant_bound(bound) for bound in (min, max))
+    if (low, high) == (0, 6) and dtype_of(input).is_floating:
+        # At its ends, ReLU6 has the gradient 0 and clamp the gradient 1.
+        return aten(b, "hardtanh", input, 0.0, 6.0)
     is_known = (min is None or low is not None) and (max is None or high is not None)
     if is_known and dtype_of(input) not in _WITHOUT_KERNELS:
         return input if min is None and max is None else aten(b, "clamp", input, low, high)
@@ -68,9 +73,10 @@ _WITHOUT_KERNELS = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
 def _constant_bound(bound: Value | None) -> float | None:
-    if bound is None or bound.storage is None or not bound.is_constant or bound.storage.count != 1:
-        return None
-    return bound.storage.numpy().reshape(()).item()
+    known = None if bound is None else constant_numbers(bound)
+    if known is None and bound is not None and isinstance(bound.fact, TensorFact):
+        known = bound.fact.reals
+    return None if known is None or len(known) != 1 else known[0]
 
 
 @PRelu.lift(DIALECT)

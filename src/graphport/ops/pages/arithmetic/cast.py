@@ -30,6 +30,8 @@ def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: 
     if not isinstance(to, DType) or to in COMPLEX:  # pyright: ignore[reportUnnecessaryIsInstance]  a file may say any
         message = f"nothing is cast to {to}"
         raise ShapeError(message)
+    if input.dtype is to:
+        return input
     fact = TensorFact(to, input.shape)
     known = input.elements
     if known is None:
