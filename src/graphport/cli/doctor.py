@@ -43,11 +43,12 @@ def verb(color: str, as_json_: bool) -> None:
     missing = [piece for piece in found.pieces if not piece.is_usable]
     if missing:
         click.echo()
-        print_table(("to get", "say"), [(piece.module, piece.install) for piece in missing])
+        rows = dict.fromkeys((piece.module, piece.install) for piece in missing)
+        print_table(("missing package", "command"), list(rows))
     faults = [(piece.module, fault) for piece in found.pieces if piece.is_usable for fault in piece.faults]
     if faults:
         click.echo()
-        print_table(("package", "computes otherwise, and is not asked for proofs"), faults)
+        print_table(("package", "known fault; proofs use another runtime then"), faults)
     flags = ", ".join(str(flag) for flag in found.processor["flags"]) or "none that matter"
     click.echo(f"\nprocessor: {found.processor['machine']} with {flags}")
     if found.processor["saturates"]:

@@ -228,12 +228,15 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
     if found is None:
         raise DiagnosticError(
             Diagnostic(
-                "IO0003", f"cannot infer the format from the file name {path}", None, f"known: {_list_formats()}"
+                "IO0003",
+                f"cannot infer the format from the file name {path}",
+                None,
+                f"known: {_list_formats(are_written=True)}",
             )
         )
     if not found.writes:
         message = f"{found.title}s are read, not written"
-        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_list_formats()}"))
+        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_list_formats(are_written=True)}"))
     return found
 
 
@@ -256,5 +259,6 @@ def _by_ending(name: str) -> Format | None:
     return None
 
 
-def _list_formats() -> str:
-    return ", ".join(f"{found.name} ({', '.join(found.endings)})" for found in FORMATS.values())
+def _list_formats(*, are_written: bool = False) -> str:
+    listed = [found for found in FORMATS.values() if found.writes or not are_written]
+    return ", ".join(f"{each.name} ({', '.join(each.endings)})" if each.endings else each.name for each in listed)
