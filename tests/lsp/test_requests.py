@@ -71,6 +71,7 @@ def rename(client, words: str, name: str, over: int = 0):
     ("words", "name", "message"),
     [
         pytest.param("h = conv", "w", "'w' is already a name, in line 17", id="another value"),
+        pytest.param("h = conv", "x", "'x' is already a name, in line 16", id="an input, whose line is that of `external`"),
         pytest.param("h = conv", "tensor", "'tensor' is a keyword of NNEF", id="a keyword"),
         pytest.param("h = conv", "2h", "'2h' is not an identifier", id="a digit first"),
         pytest.param("h = conv", "h-1", "'h-1' is not an identifier", id="a hyphen"),

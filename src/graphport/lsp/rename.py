@@ -74,9 +74,10 @@ def check_name(tokens: TokenIndex, place: LocatedToken, name: str) -> None:
         if any(each.token.kind is TokenKind.OPERATION and each.token.text == name for each in tokens):
             raise RenameError(f"'{name}' is already the name of an operation of this document")
         return
-    taken = next((e for e in tokens if e.token.text == name and _is_value(e) and e.scope == place.scope), None)
-    if taken is not None:
-        raise RenameError(f"'{name}' is already a name, in line {taken.line + 1}")
+    found = [e for e in tokens if e.token.text == name and _is_value(e) and e.scope == place.scope]
+    if found:
+        line = next((each.line for each in found if each.token.declares), found[0].line)
+        raise RenameError(f"'{name}' is already a name, in line {line + 1}")
 
 
 def _is_value(place: LocatedToken) -> bool:
