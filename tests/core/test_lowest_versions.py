@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import yaml
+
+from graphport.core.version import __version__
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,3 +43,5 @@ def test_the_citation_has_the_last_release():
         r"^## \[(\d[\d.]*)\] - ([\d-]+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
     ).groups()
     assert (citation["version"], citation["date-released"]) == (version, date)
+    assert version == __version__
+    assert json.loads((ROOT / "editors/vscode/package.json").read_text())["version"] == __version__

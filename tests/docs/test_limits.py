@@ -133,3 +133,12 @@ def test_a_text_of_so_many_bytes_is_refused_and_read_with_the_setting(tmp_path, 
     assert "GRAPHPORT_LIMITS=nnef.text=N" in str(refused.value)
     monkeypatch.setenv(budget.LIMITS, "nnef.text=200")
     assert list(gp.load(path).outputs) == ["y"]
+
+
+def test_figures_for_managers_are_those_of_the_detailed_pages():
+    page = (ROOT / "docs/verified-how.md").read_text()
+    detailed = (ROOT / "docs/proof.md").read_text() + (ROOT / "SECURITY.md").read_text()
+    figures = re.findall(r"\b[0-9][0-9,]*[0-9]\b", page)
+    assert len(figures) > 6
+    assert [figure for figure in figures if figure not in detailed] == []
+    assert len(re.findall(r"\w+", page)) <= 500
