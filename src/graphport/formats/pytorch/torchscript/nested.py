@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphport.formats.pytorch.torchscript.numbers import static_items_or_none
 from graphport.formats.pytorch.torchscript.refusal import refuse
+from graphport.formats.pytorch.torchscript.scalar_functions import static_items_or_none
 from graphport.formats.pytorch.torchscript.values import Nested, Tensor
 
 if TYPE_CHECKING:
