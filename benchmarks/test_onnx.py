@@ -12,7 +12,7 @@ from benchmarks.files import onnx_chain
 
 import graphport as gp
 from graphport.conversion.legalize import legalize
-from graphport.core.collection import paused_collection
+from graphport.core.garbage_collection import paused_collection
 from graphport.formats.onnx.container.reader import read
 from graphport.ops.declare import OPSET
 from graphport.ops.infer import infer

@@ -12,10 +12,10 @@ import pytest
 
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
-from graphport.core.collection import paused_collection
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import storage_of
 from graphport.formats import FORMATS
 from graphport.ir import rewrite

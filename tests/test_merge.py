@@ -14,7 +14,7 @@ import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir.verify import verify
-from tests.ir.test_part import looped
+from tests.ir.test_subgraph import looped
 from tests.models import model, node, perceptron, write_onnx
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.formats import FORMATS
-from graphport.ops import manual
+from graphport.ops import operator_manual
 from graphport.ops.declare import OPSET
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _WIDTH = 90
 
 def on_config(config: MkDocsConfig) -> None:
     """Put the pages into the navigation, behind those that mkdocs.yml names."""
-    places = [f"{FOLDER}/{name}.md" for name in ("index", *manual.by_family())]
+    places = [f"{FOLDER}/{name}.md" for name in ("index", *operator_manual.by_family())]
     if config.nav is not None:
         config.nav.append({"Operators": places})
 
@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 def pages() -> dict[str, str]:
     """Every page as Markdown by its name: `index`, then the families."""
-    families = manual.by_family()
+    families = operator_manual.by_family()
     return {"index": _index(families)} | {name: _family(name, of) for name, of in families.items()}
 
 
@@ -70,23 +70,25 @@ def _anchor(heading: str) -> str:
 
 
 def _family(name: str, of: Sequence[Page]) -> str:
-    lines = [f"# {name.capitalize()}", "", escaped(manual.family_title(name)), ""]
+    lines = [f"# {name.capitalize()}", "", escaped(operator_manual.family_title(name)), ""]
     for page in of:
         lines += _operator(page)
     return "\n".join(lines)
 
 
 def _operator(page: Page) -> Iterator[str]:
-    yield from (f"## {page.name}", "", "```text", manual.signature(page, _WIDTH), "```", "")
+    yield from (f"## {page.name}", "", "```text", operator_manual.signature(page, _WIDTH), "```", "")
     for paragraph in page.manual.split("\n\n"):
         yield from (*_paragraph(paragraph), "")
-    types = [[f"`{name}`", ", ".join(of)] for name, of in manual.element_types(page).items()]
+    types = [[f"`{name}`", ", ".join(of)] for name, of in operator_manual.element_types(page).items()]
     if types:
         yield from (*_table(["type", "may be"], types), "")
-    yield from (manual.versions(page), "")
+    yield from (operator_manual.versions(page), "")
     words = [
         [name, said.direction or "no", ", ".join(f"`{word}`" for word in said.patterns or said.reads)]
-        for name, said in ((name, manual.spellings(found.read_dialect)[page.name]) for name, found in FORMATS.items())
+        for name, said in (
+            (name, operator_manual.spellings(found.read_dialect)[page.name]) for name, found in FORMATS.items()
+        )
     ]
     yield from (*_table(["format", "direction", "its words"], words), "")
 
@@ -104,7 +106,7 @@ def _paragraph(text: str) -> Iterator[str]:
 
 
 def _directions(page: Page) -> list[str]:
-    return [manual.spellings(found.read_dialect)[page.name].direction for found in FORMATS.values()]
+    return [operator_manual.spellings(found.read_dialect)[page.name].direction for found in FORMATS.values()]
 
 
 def _first_line(page: Page) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from graphport.backends import pages, reference
+from graphport.backends import interpreter, reference
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import from_proto
@@ -49,13 +49,13 @@ def test_outputs_that_are_inputs_are_among_every_value():
 
 def test_values_are_dropped_once_nobody_reads_them_any_more(monkeypatch):
     alive: list[int] = []
-    compute = pages._compute
+    compute = interpreter._compute
 
     def watched(node, operands, values, pages):
         alive.append(len(values))
         return compute(node, operands, values, pages)
 
-    monkeypatch.setattr(pages, "_compute", watched)
+    monkeypatch.setattr(interpreter, "_compute", watched)
     nodes = [node("Relu", ["x" if i == 0 else f"v{i}"], [f"v{i + 1}"]) for i in range(20)]
     ready(nodes, [("x", [2, 3])], [("v20", [2, 3])]).run({"x": X})
     assert max(alive) <= 2

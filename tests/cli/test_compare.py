@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
-from tests.comparison.test_find import deep, scale
+from tests.comparison.test_first_difference import deep, scale
 from tests.models import model, node, write_onnx
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError
-from tests.ir.test_part import looped
+from tests.ir.test_subgraph import looped
 from tests.models import model, node, perceptron, write_nnef, write_onnx
 
 

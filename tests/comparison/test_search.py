@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphport.comparison import find
-from graphport.comparison.find import Search
+from graphport.comparison import first_difference
+from graphport.comparison.first_difference import Search
 from graphport.comparison.limits import Limits
 from graphport.comparison.pairs import pairs
 from graphport.comparison.stream import Pair
@@ -52,7 +52,7 @@ def search(
     return Search(a, b, partners, given_a, given_b, limits, "reference", "reference", deadline=deadline)
 
 
-def found_in(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None) -> find.FirstDifference:
+def found_in(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None) -> first_difference.FirstDifference:
     found = search(a, b, x, y).run()
     assert found is not None
     assert (found.difference.name, found.difference.other) == (found.partner.name, found.value.name)
@@ -64,7 +64,7 @@ def named(graph: Graph) -> dict[str, Value]:
     return {value.name: value for value in graph.values()}
 
 
-def words(found: find.FirstDifference) -> tuple[list[str], list[str]]:
+def words(found: first_difference.FirstDifference) -> tuple[list[str], list[str]]:
     return [each.op_type for each in found.a], [each.op_type for each in found.b]
 
 
@@ -135,7 +135,7 @@ def test_a_result_may_be_an_input_of_the_first_graph():
 
 
 def test_of_those_only_the_noisiest_are_measured(monkeypatch):
-    monkeypatch.setattr(find, "_MOST_BLAMED", 2)
+    monkeypatch.setattr(first_difference, "_MOST_BLAMED", 2)
     measured, plain = [], Search._local
     monkeypatch.setattr(
         Search, "_local", lambda self, pair, cell: (measured.append(pair.b.name), plain(self, pair, cell))[1]
@@ -229,11 +229,11 @@ def test_a_name_that_stands_for_something_else_in_the_second_graph_gives_way():
 def test_names_are_exchanged_and_none_is_lost():
     graph = net("%p = Neg(%x)", "%q = Abs(%p)")
     p, q = (each.output for each in graph)
-    find._call(graph, q, "p")
+    first_difference._call(graph, q, "p")
     assert q.name == "p"
     assert len({each.name for each in graph.values()}) == 3
     told = p.name
-    find._call(graph, p, told)
+    first_difference._call(graph, p, told)
     assert (p.name, q.name) == (told, "p")
 
 
@@ -244,7 +244,7 @@ def test_inner_values_with_other_names_make_a_part_smaller():
 
     for count in range(1, 6):
         found = found_in(chain("a", "Neg", count), chain("b", "Abs", count))
-        is_small = count + 1 <= find.SMALL
+        is_small = count + 1 <= first_difference.SMALL
         assert len(found.nodes) == len(found.b) == (count + 1 if is_small else 1)
         assert found.nodes[-1].output is found.value
         assert list(found.inputs) == (["x"] if is_small else [f"a{count - 1}"])
@@ -257,17 +257,17 @@ def test_equal_values_within_are_each_paired_once_and_results_are_none():
     a = net("%h = Neg(%x)", "%k = Identity(%h)", "%l = Abs(%k)", "%y = Neg(%l)")
     b = net("%p = Neg(%x)", "%q = Identity(%p)", "%r = Exp(%q)", "%y = Identity(%q)")
     looked = search(a, b)
-    found = looked._equal_within(find._Cell(a, b, {"x": X}, tuple(b)))
+    found = looked._equal_within(first_difference._Cell(a, b, {"x": X}, tuple(b)))
     assert [(mine.name, other.name) for mine, other in found] == [("p", "h"), ("q", "h")]
     assert all(mine.graph is b and other.graph is a for mine, other in found)
     # A value that has another name in the part than in the graph stands for none.
-    assert looked._equal_within(find._Cell(a, b, {"x": X}, tuple(b)[1:])) == found[1:]
+    assert looked._equal_within(first_difference._Cell(a, b, {"x": X}, tuple(b)[1:])) == found[1:]
 
 
 def test_what_does_not_compute_has_no_equal_values_within_and_differs():
     a, b = net("%h = Neg(%x)", "%y = Abs(%h)"), net("%k = Neg(%x)", "%z = NoSuchOperator(%k)")
     looked = search(a, b)
-    cell = find._Cell(a, b, {"x": X}, tuple(b))
+    cell = first_difference._Cell(a, b, {"x": X}, tuple(b))
     assert looked._equal_within(cell) == []
     found = looked._local(Pair(a.outputs[0], b.outputs[0], None, None), cell)
     assert found is not None
@@ -297,15 +297,15 @@ def test_the_next_value_with_a_partner_is_the_nearest():
     graph = net("%h = Neg(%x)", "%l = Abs(%h)", "%r = Exp(%h)", "%m = Sin(%l)", "%y = Add(%m, %r)")
     node, *_ = graph
     x, h, r, m, y = (named(graph)[name] for name in "xhrmy")
-    assert find._next_pair(node, {h: x, r: x}) is h
-    assert find._next_pair(node, {m: x, r: x}) is r
-    assert find._next_pair(node, {m: x, y: x}) is m
-    assert find._next_pair(node, {y: x}) is y
-    assert find._next_pair(node, {x: x}) is None
+    assert first_difference._next_pair(node, {h: x, r: x}) is h
+    assert first_difference._next_pair(node, {m: x, r: x}) is r
+    assert first_difference._next_pair(node, {m: x, y: x}) is m
+    assert first_difference._next_pair(node, {y: x}) is y
+    assert first_difference._next_pair(node, {x: x}) is None
     branches = net("%h = Neg(%x)", "%y = If(%x) {then_branch = graph then() { %inner = Neg(%h) return %inner }}")
     node, branch = branches
     (body,) = branch.bodies()
-    assert find._next_pair(node, {body.outputs[0]: x}) is None
+    assert first_difference._next_pair(node, {body.outputs[0]: x}) is None
 
 
 # Layouts and codes
@@ -376,28 +376,28 @@ def test_numbers_of_other_precisions_are_compared_as_numbers():
     ],
 )
 def test_moved_numbers_are_equal_within_rounding(x, y, moved):
-    assert find._is_moved(floats(*x), floats(*y)) is moved
+    assert first_difference._is_moved(floats(*x), floats(*y)) is moved
 
 
 def test_inputs_are_given_in_the_precision_that_is_declared():
     def declared(x, fact):
-        return find._as_declared(x, Value("v", fact))
+        return first_difference._as_declared(x, Value("v", fact))
 
     half, ints = TensorFact(DType.FLOAT16, None), TensorFact(DType.INT8, None)
     assert declared(X, half).dtype == np.float16
     for x, fact in ((X, ints), (X, TensorFact(None, None)), (X, None), (X > 0, half), ([X], half), (None, half)):
         assert declared(x, fact) is x
     third = floats(1 / 3)
-    assert find._rounded(third, Value("v", half)) == np.float32(np.float16(1 / 3))
-    assert find._rounded(third, Value("v", half)).dtype == np.float32
-    assert find._rounded(third, Value("v", ints)) == third
-    assert find._rounded(None, Value("v", half)) is None
+    assert first_difference._rounded(third, Value("v", half)) == np.float32(np.float16(1 / 3))
+    assert first_difference._rounded(third, Value("v", half)).dtype == np.float32
+    assert first_difference._rounded(third, Value("v", ints)) == third
+    assert first_difference._rounded(None, Value("v", half)) is None
 
 
 def test_a_graph_that_hands_its_input_on_gives_it_as_declared():
     graph = Graph("g")
     graph.add_output(graph.add_input("x", TensorFact(DType.FLOAT16, None)))
-    found = find._run(graph, {"x": X}, "reference")
+    found = first_difference._run(graph, {"x": X}, "reference")
     assert found.dtype == np.float16
 
 
@@ -406,7 +406,7 @@ def test_a_graph_that_hands_its_input_on_gives_it_as_declared():
 
 def test_it_gives_up_once_its_time_is_over(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(find.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(first_difference.time, "monotonic", lambda: now[0])
     rounded = [2 * (1 + 9e-5)] * 4
     graphs = products(2, 2, 2, 2), products(*rounded)
     assert search(*graphs, deadline=0.0).run() is not None
@@ -414,20 +414,20 @@ def test_it_gives_up_once_its_time_is_over(monkeypatch):
         search(graphs[0], graphs[0], deadline=-1.0).run()
     with pytest.raises(TimeoutError):
         search(*graphs, deadline=-1.0).run()
-    plain = find._run
+    plain = first_difference._run
 
     def slow(*arguments):
         now[0] += 1
         return plain(*arguments)
 
-    monkeypatch.setattr(find, "_run", slow)
+    monkeypatch.setattr(first_difference, "_run", slow)
     with pytest.raises(TimeoutError):
         search(*graphs, deadline=2.0).run()
     assert now[0] == 3.0
 
 
 def test_no_more_values_are_looked_at_one_by_one_than_it_may(monkeypatch):
-    monkeypatch.setattr(find, "_MOST_CHECKED", 2)
+    monkeypatch.setattr(first_difference, "_MOST_CHECKED", 2)
     looked = search(products(2, 2, 2, 2, 2), products(*[2 * (1 + 9e-5)] * 5))
     looked.run()
     assert looked._checked == 2
@@ -469,13 +469,13 @@ def test_a_fault_in_a_body_is_told_in_the_first_run_that_shows_it(monkeypatch):
     assert (found.value.name, words(found)) == ("changed", (["Abs"], ["Identity"]))
     np.testing.assert_array_equal(found.inputs["t"], -HALF)
     for most, told in ((2, "changed"), (1, "inner"), (0, "whole")):
-        monkeypatch.setattr(find, "_MOST_RUNS", most)
+        monkeypatch.setattr(first_difference, "_MOST_RUNS", most)
         assert found_in(looped("Abs"), looped("Identity"), HALF).value.name == told
 
 
 def test_bodies_are_looked_into_as_deep_as_it_may(monkeypatch):
     for deepest, told in ((3, "changed"), (2, "changed"), (1, "inner"), (0, "whole")):
-        monkeypatch.setattr(find, "_DEEPEST", deepest)
+        monkeypatch.setattr(first_difference, "_DEEPEST", deepest)
         assert found_in(looped("Abs"), looped("Sin"), HALF).value.name == told
 
 
@@ -508,7 +508,7 @@ def test_only_nodes_with_bodies_are_computed_again(monkeypatch):
     def refused(_):
         raise DiagnosticError(Diagnostic("RUN0003", "not here", None))
 
-    monkeypatch.setattr(find, "reference", SimpleNamespace(prepare=refused))
+    monkeypatch.setattr(first_difference, "reference", SimpleNamespace(prepare=refused))
     assert found_in(looped("Abs"), looped("Sin"), HALF).value.name == "whole"
-    monkeypatch.setattr(find, "reference", None)
+    monkeypatch.setattr(first_difference, "reference", None)
     assert found_in(net("%y = Abs(%x)"), net("%y = Sin(%x)")).value.name == "y"

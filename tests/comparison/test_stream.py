@@ -12,7 +12,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.ir import part, rewrite
+from graphport.ir import rewrite, subgraph
 from graphport.ir.graph import Graph, Node, Value
 
 ROW = 4
@@ -91,7 +91,7 @@ def test_a_value_is_let_go_of_once_nobody_reads_it_any_more(monkeypatch):
         for value in asked:
             np.testing.assert_array_equal(found[value], expected[value])
         for place, (_, known) in enumerate(held):
-            ahead = {value for nodes, _ in held[place:] for each in nodes for value in part.reads(each)}
+            ahead = {value for nodes, _ in held[place:] for each in nodes for value in subgraph.reads(each)}
             # What no slice reads at all, an input, stays until the first one is computed.
             assert set(known) <= ahead | set(graph.inputs)
 
@@ -250,10 +250,10 @@ def test_a_stream_holds_what_is_read_later_and_what_is_still_to_be_held_against_
         side_by_side = stream.Stream(a, b, pairs, {"x": x}, {"x": x}, False, "reference", "reference")
         done = 0
         for step in side_by_side:
-            behind = {value for each in list(a)[done:] for value in part.reads(each)}
+            behind = {value for each in list(a)[done:] for value in subgraph.reads(each)}
             assert set(side_by_side.known_a) <= behind | {pair.a for pair in step} | set(a.inputs)
             done += len(step)
-            ahead = {value for each in list(b)[done - len(step) :] for value in part.reads(each)}
+            ahead = {value for each in list(b)[done - len(step) :] for value in subgraph.reads(each)}
             assert set(side_by_side.known_b) <= ahead | {pair.b for pair in step} | set(b.inputs)
         assert done == len(a)
 
@@ -279,7 +279,7 @@ def test_of_a_slice_nothing_is_asked_but_what_is_read_behind_it_or_compared(monk
         compared.add(a.outputs[0])
         for place, (nodes, wanted) in enumerate(asked):
             behind = [each for later, _ in asked[place + 1 :] for each in later]
-            assert wanted <= compared | {value for each in behind for value in part.reads(each)}
+            assert wanted <= compared | {value for each in behind for value in subgraph.reads(each)}
             assert wanted <= {value for each in nodes for value in each.results}
 
 

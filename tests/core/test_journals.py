@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphport.core import journals
-from graphport.core.replacing import interrupted_with, interruption, temporary_path, together
+from graphport.core.atomic_write import interrupted_with, interruption, temporary_path, together
 from tests.core.ended import contents, ended_at
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked")
@@ -56,12 +56,12 @@ def test_the_next_writer_of_the_same_files_finishes(interrupted):
 
 
 def test_a_writer_that_fails_after_it_has_finished_another_leaves_that_one_whole(interrupted, monkeypatch):
-    from graphport.core import replacing
+    from graphport.core import atomic_write
 
     def fail(*_):
         raise OSError(28, "no room")
 
-    monkeypatch.setattr(replacing, "_move_together", fail)
+    monkeypatch.setattr(atomic_write, "_move_together", fail)
     with pytest.raises(OSError, match="no room"):
         write_pair(interrupted, "next")
     assert contents(interrupted) == {"m.bin": [b"new"], "m.xml": [b"new"]}

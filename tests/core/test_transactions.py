@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.core import replacing
+from graphport.core import atomic_write
+from graphport.core.atomic_write import together
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.replacing import together
 from tests.core.ended import bring_back, contents, ended_at, left_at_every_step
 from tests.models import model, node, typed
 
@@ -229,7 +229,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "null").symlink_to("/dev/null")
     for name in ("pipe", "folder", "null"):
-        with pytest.raises(OSError, match=r"pipe|folder"), replacing.replacing(tmp_path / name):
+        with pytest.raises(OSError, match=r"pipe|folder"), atomic_write.replacing(tmp_path / name):
             pass
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "null", "pipe"]
     for name in ("pipe.xml", "null.onnx", "null.graphport", "null.nnef"):

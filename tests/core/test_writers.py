@@ -144,7 +144,7 @@ def _outcome(graph, sets) -> str:
 
 
 def test_nothing_is_written_past_the_one_way():
-    """What opens a file to write does so through `core.replacing`, or where nobody else looks."""
+    """What opens a file to write does so through `core.atomic_write`, or where nobody else looks."""
     found = {}
     for path in SOURCE.rglob("*.py"):
         text = path.read_text("utf-8")

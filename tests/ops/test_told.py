@@ -19,7 +19,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops import manual, registry
+from graphport.ops import operator_manual, registry
 from tests.formats.onnx.rules.com_microsoft import test_binding as microsoft
 from tests.formats.pnnx import samples
 from tools.emitted import LIFT, LOWER, Recorder, watch
@@ -134,7 +134,9 @@ def untold(recorder):
     """What rules emit and nobody tells, and what they are told to emit in any case and do not."""
     for (kind, dialect, word), seen in recorder.seen.items():
         told = (
-            manual.reading(dialect, word) if kind == LOWER else manual.export_op_types(dialect, registry.pages()[word])
+            operator_manual.reading(dialect, word)
+            if kind == LOWER
+            else operator_manual.export_op_types(dialect, registry.pages()[word])
         )
         if told is None:
             yield kind, dialect, word, "is not told"
@@ -148,19 +150,22 @@ def untold(recorder):
 
 @pytest.mark.parametrize("dialect", sorted(registry.names()))
 def test_every_word_is_told(dialect):
-    found = {word: manual.reading(dialect, word) for word in manual.reads(dialect)}
+    found = {word: operator_manual.reading(dialect, word) for word in operator_manual.reads(dialect)}
     assert not [word for word, told in found.items() if not (told and told.is_import_known)]
 
 
 def test_a_word_that_is_always_refused_is_told_with_the_reason():
-    told = manual.reading("pnnx", "prim::Loop")
+    told = operator_manual.reading("pnnx", "prim::Loop")
     assert told.refused.endswith("pnnx leaves bodies out")
     assert not told.operators
 
 
 def test_words_that_are_told_as_refused_are_refused():
     refused = [
-        (dialect, word) for dialect in registry.names() for word, told in manual.reads(dialect).items() if told.refused
+        (dialect, word)
+        for dialect in registry.names()
+        for word, told in operator_manual.reads(dialect).items()
+        if told.refused
     ]
     assert ("pytorch", "aten.linalg_svd") in refused
     for dialect, word in refused:
@@ -169,7 +174,7 @@ def test_words_that_are_told_as_refused_are_refused():
         graph.set_outputs(graph.append(Node(word, [x], [Value("y")], dialect=dialect)).results)
         read, findings = legalize(graph)
         assert [node.op_type for node in read] == [word]
-        assert manual.reading(dialect, word).refused in findings[0].message
+        assert operator_manual.reading(dialect, word).refused in findings[0].message
 
 
 @pytest.mark.parametrize("dialect", CORNERS)
@@ -188,7 +193,7 @@ def test_words_are_told_with_what_few_files_show(tmp_path, monkeypatch, dialect)
 
 
 def test_a_loop_is_told_without_what_its_body_holds():
-    told = manual.reading("tflite", "WHILE")
+    told = operator_manual.reading("tflite", "WHILE")
     assert told.always == {"Loop"}
     assert not {"Greater", "Mul", "Sub"} & set(told.operators)
 

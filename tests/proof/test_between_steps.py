@@ -8,7 +8,7 @@ import pytest
 import graphport as gp
 from graphport.comparison.metrics import difference
 from graphport.passes.substitution import add_constant
-from graphport.proof import steps
+from graphport.proof import quantization_ties
 from graphport.proof.side import Side
 from graphport.proof.test_inputs import TestInput
 from tests.models import model, node
@@ -82,7 +82,7 @@ def test_only_what_moves_is_explained(tmp_path):
     before = np.array([[8.0, 3.0, 100.0]], np.float32)
 
     def explained(*after):
-        return steps.rounding_ties(side, draw, [difference("y", before, np.array([after], np.float32))])
+        return quantization_ties.rounding_ties(side, draw, [difference("y", before, np.array([after], np.float32))])
 
     assert explained(7, 3, 100) == {0}
     assert explained(8, 3, 103) == frozenset()  # three steps where one number may move by one
@@ -99,7 +99,9 @@ def test_where_both_agree_elsewhere_more_is_explained():
     before = np.array([[8.0, 3.0, 30.0]], np.float32)
 
     def explained(*after, close=frozenset({0})):
-        return steps.rounding_ties(side, draw, [difference("y", before, np.array([after], np.float32))], close)
+        return quantization_ties.rounding_ties(
+            side, draw, [difference("y", before, np.array([after], np.float32))], close
+        )
 
     assert explained(7, 3, 30) == {0}
     assert explained(7, 3, 30, close=frozenset()) == frozenset()

@@ -10,8 +10,8 @@ import pytest
 
 import graphport as gp
 from graphport.api.verify import side
-from graphport.proof.pieces.comparing import compare_segments
-from graphport.proof.pieces.values import decides_sizes, draw_elements, free_input
+from graphport.proof.segments.comparing import compare_segments
+from graphport.proof.segments.values import decides_sizes, draw_elements, free_input
 from graphport.proof.test_inputs import TestInput
 from tests.models import write_onnx
 from tests.passes.cases import I64, B, graph, info, model, node, some

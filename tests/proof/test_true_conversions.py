@@ -14,8 +14,8 @@ from graphport.proof.coverage.exploration import DIFFERS_ON_NAN
 from graphport.proof.coverage.undefined import undefined_result
 from graphport.proof.faults import known_fault
 from graphport.proof.interface import interface_differences
-from graphport.proof.narrowing import narrowed_nodes
-from graphport.proof.pieces.ranges import is_integral
+from graphport.proof.narrow_floats import narrowed_nodes
+from graphport.proof.segments.ranges import is_integral
 from graphport.proof.side import Side, paired
 from graphport.proof.test_inputs import KINDS, make_test_input
 from tests.models import node

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.quantization import interval
+from graphport.quantization import confidence_interval
 from graphport.quantization import unseen_error as unseen
 from graphport.quantization.calibrate import calibrate
-from graphport.quantization.interval import ratio_interval, unseen_part
+from graphport.quantization.confidence_interval import ratio_interval, unseen_part
 from graphport.quantization.observe import Statistics
 from graphport.quantization.unseen_error import unseen_errors, unseen_errors_of_heavy_tails
 from tests.draws import spread
@@ -86,7 +86,7 @@ def test_the_range_of_noise_holds_for_heavy_tails(kind, channels, monkeypatch):
         signals, noises = np.sum(back**2, axis=1), _noise(back, qparams)
         true = np.sum(_noise(new, qparams)) / np.sum(new**2)
         for found, function in ((told, unseen_errors_of_heavy_tails), (before, lambda *_, **__: 0.0)):
-            monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", function)
+            monkeypatch.setattr(confidence_interval, "unseen_errors_of_heavy_tails", function)
             part = unseen_part({"h": qparams}, {"h": state}, noises.sum() / signals.sum())
             found.append(true <= ratio_interval(signals, noises, part)[1])
     assert np.mean(told) >= (0.75 if channels == 16 else 0.9)
@@ -122,7 +122,7 @@ def test_ranges_do_not_depend_on_what_is_told_of_heavy_tails(kind, monkeypatch):
     states = [_state(x) for x, *_ in _draws(kind, 16, 3, 5)]
     before = [calibrate(state, DType.UINT8, "auto") for state in states]
     monkeypatch.setattr(unseen, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)
-    monkeypatch.setattr(interval, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)
+    monkeypatch.setattr(confidence_interval, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)
     after = [calibrate(state, DType.UINT8, "auto") for state in states]
     assert [qparams.max_value for qparams in after] == [qparams.max_value for qparams in before]
 

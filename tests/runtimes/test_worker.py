@@ -16,7 +16,7 @@ from graphport.runtimes.worker import Worker, trips
 
 def test_a_process_that_ends_without_an_answer_is_told():
     with pytest.raises(DiagnosticError) as caught:
-        Worker("nothing", "graphport.backends.pages", [])
+        Worker("nothing", "graphport.backends.interpreter", [])
     (finding,) = caught.value.diagnostics
     assert finding.code == "RUN0003"
     assert finding.message == "nothing does not load the model: it gave up, and its process ended with 0"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from graphport.formats import FORMATS
-from graphport.ops import manual, registry
+from graphport.ops import operator_manual, registry
 from tests.every import every
 from tools import operator_pages
 
@@ -15,16 +15,16 @@ PAGES = operator_pages.pages()
 
 
 def test_there_is_a_page_for_each_family_and_an_index():
-    assert list(PAGES) == ["index", *manual.by_family()]
+    assert list(PAGES) == ["index", *operator_manual.by_family()]
 
 
 @every("name", sorted(registry.pages()))
 def test_every_operator_has_a_section_and_a_line(name):
     page = registry.pages()[name]
-    text = PAGES[manual.family(page)]
+    text = PAGES[operator_manual.family(page)]
     assert len(re.findall(rf"^## {name}$", text, re.MULTILINE)) == 1
-    assert f"[{name}]({manual.family(page)}.md#{name.lower().replace('.', '')})" in PAGES["index"]
-    assert manual.signature(page, 90) in text
+    assert f"[{name}]({operator_manual.family(page)}.md#{name.lower().replace('.', '')})" in PAGES["index"]
+    assert operator_manual.signature(page, 90) in text
 
 
 @every("name", PAGES)

@@ -306,7 +306,7 @@ def _elements(model: gp.Model) -> int | None:
 
 def _laid_out(path: Path) -> str:
     from graphport.core.diagnostics import Source
-    from graphport.core.opening import contents
+    from graphport.core.regular_files import contents
     from graphport.formats.nnef.container.formatter import format_text
 
     data = b""

@@ -11,9 +11,9 @@ from graphport.api.load import as_model
 from graphport.api.model import Model
 from graphport.api.run import first_run, run, runnable
 from graphport.comparison import Comparison, compare_outputs
-from graphport.comparison.find import Search
+from graphport.comparison.first_difference import Search
+from graphport.comparison.layouts import bring_into_order
 from graphport.comparison.limits import Limits
-from graphport.comparison.orders import bring_into_order
 from graphport.comparison.pairs import originals, pairs
 from graphport.comparison.stream import Stream, Unanswered
 from graphport.conversion.legalize import legalize

@@ -197,7 +197,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
 
 def _write_ncnn(source: str | Path, pnnx: Path, **reading: Any) -> list[Diagnostic]:
     """Write `NAME.ncnn.param` next to `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; a warning on failure."""
-    from graphport.core.replacing import replacing
+    from graphport.core.atomic_write import replacing
     from graphport.formats.ncnn.container.python_code import code_of
 
     base = pnnx.name.removesuffix(".param").removesuffix(".pnnx")

@@ -19,7 +19,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
-from graphport.ir import part
+from graphport.ir import subgraph
 from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
@@ -171,7 +171,7 @@ def _cut(model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Sh
     given = _named(names, inputs, _operands, findings)
     wanted = _named(names, outputs, lambda node: node.results, findings) if outputs else model.graph.outputs
     raise_errors(findings)
-    found = part.cut(wanted, given)
+    found = subgraph.cut(wanted, given)
     findings += _unfit(found, given, wanted)
     raise_errors(findings)
     graph, asked = found.graph, {found.values[value] for value in given}
@@ -204,10 +204,10 @@ def _named(
 
 
 def _operands(node: Node) -> list[Value]:
-    return [value for value in part.reads(node) if part.is_input_dependent(value)]
+    return [value for value in subgraph.reads(node) if subgraph.is_input_dependent(value)]
 
 
-def _unfit(found: part.Subgraph, given: Sequence[Value], wanted: Sequence[Value]) -> list[Diagnostic]:
+def _unfit(found: subgraph.Subgraph, given: Sequence[Value], wanted: Sequence[Value]) -> list[Diagnostic]:
     """Return errors of a choice of inputs and outputs."""
     findings: list[Diagnostic] = []
     for value in wanted:
@@ -250,7 +250,7 @@ def _run_whole_model(whole: Model, model: Model) -> tuple[dict[str, Any] | None,
     wanted = [names[name] for name in dict.fromkeys((*model.inputs, *model.outputs)) if name in names]
     if len(wanted) < len({*model.inputs, *model.outputs}):
         return None, []  # values inside a body have many instances in a run, or none
-    observed = Model(part.cut(wanted, whole.graph.inputs).graph, whole.format)
+    observed = Model(subgraph.cut(wanted, whole.graph.inputs).graph, whole.format)
     ones, others = open_axes(observed.graph)
     sizes = dict.fromkeys((*ones, *others), 1)
     reason = memory.shortage(memory.needed(observed.graph, sizes))

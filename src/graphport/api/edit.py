@@ -26,8 +26,8 @@ from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ir import rewrite
-from graphport.ir.carried import METADATA
 from graphport.ir.lookup import Names
+from graphport.ir.notes import METADATA
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 from graphport.passes.open_axes import set_input_shapes

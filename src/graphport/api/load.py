@@ -11,8 +11,8 @@ from graphport.api.model import Model
 from graphport.api.temporary_source import map_weights, path_of, replace_path, write_temporary
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.log import log_findings
 from graphport.core.progress import stage
 from graphport.ir import rewrite

@@ -20,7 +20,7 @@ from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
-from graphport.ir import part, rewrite, states
+from graphport.ir import rewrite, states, subgraph
 from graphport.ir.lookup import Names
 from graphport.ops.infer import Inference
 from graphport.runtimes import memory
@@ -215,7 +215,7 @@ def _append(graph: Graph, other: Graph, twins: dict[Value, Value]) -> None:
         pairs = zip(node.outputs, results, strict=True)
         graph.append(rewrite.copy_node(node, twins, results))
         twins.update((old, new) for old, new in pairs if old is not None and new is not None)
-    part.rename_duplicates(graph)
+    subgraph.rename_duplicates(graph)
 
 
 def _keep_names(graph: Graph, other: Graph, twins: Mapping[Value, Value]) -> None:

@@ -12,7 +12,7 @@ from graphport.comparison.precision import least_snr
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir import part, rewrite, states
+from graphport.ir import rewrite, states, subgraph
 from graphport.ir.graph import Graph, Node, Value
 from graphport.passes.journal import Journal
 from graphport.passes.merge_duplicates import merge_constants
@@ -62,7 +62,7 @@ def merge_branches(a: Graph, b: Graph, flag: str, findings: list[Diagnostic]) ->
     branches = {"then_branch": bodies[1], "else_branch": bodies[0]}
     graph.append(Node("If", [condition], results, branches, name="branch"))
     graph.set_outputs(results)
-    part.rename_duplicates(graph)
+    subgraph.rename_duplicates(graph)
     merge_constants(graph, Journal())
     return graph
 

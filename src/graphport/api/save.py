@@ -20,10 +20,10 @@ from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import Remedies, lift, refusals
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
-from graphport.core.replacing import replacing
 from graphport.ir import rewrite
-from graphport.ir.carried import METADATA
+from graphport.ir.notes import METADATA
 from graphport.ops.bind import bind_example
 from graphport.ops.infer import infer
 from graphport.ops.operand_presence import require_operands

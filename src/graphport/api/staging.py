@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.atomic_write import move, temporary_path
 from graphport.core.diagnostics import DiagnosticError, Source, Span
-from graphport.core.opening import belonging
 from graphport.core.progress import stage
-from graphport.core.replacing import move, temporary_path
+from graphport.core.regular_files import belonging
 from graphport.formats import graph_of
 from graphport.ir.graph import walk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends.pages import PagesSession, check
+from graphport.backends.interpreter import PagesSession, check
 from graphport.expression.expression import Expression
 from graphport.ir import rewrite
 from graphport.ops import registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.backends.pages import PagesSession, check
+from graphport.backends.interpreter import PagesSession, check
 from graphport.ops import registry
 
 if TYPE_CHECKING:

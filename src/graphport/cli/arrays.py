@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.corrupt import CORRUPT
+from graphport.core.atomic_write import replacing
+from graphport.core.corrupt_files import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.file_names import safe_path
-from graphport.core.opening import open_regular
-from graphport.core.replacing import replacing
+from graphport.core.regular_files import open_regular
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:

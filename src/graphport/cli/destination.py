@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.core.atomic_write import obstacle
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.replacing import obstacle
 
 if TYPE_CHECKING:
     from graphport.formats import Format

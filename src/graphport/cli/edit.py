@@ -192,9 +192,9 @@ def _value(text: str) -> Any:
 def _array(path: str) -> Any:
     import numpy as np
 
-    from graphport.core.corrupt import CORRUPT
+    from graphport.core.corrupt_files import CORRUPT
     from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-    from graphport.core.opening import open_regular
+    from graphport.core.regular_files import open_regular
 
     with open_regular(path) as file:
         try:

@@ -183,21 +183,21 @@ def _is_collection(value: Any) -> bool:
 
 def _operator(page: Page) -> dict[str, Any]:
     from graphport.formats import FORMATS
-    from graphport.ops import manual
+    from graphport.ops import operator_manual
 
     by_format: dict[str, str] = {}
     for name, kind in FORMATS.items():
-        stated = manual.spellings(kind.read_dialect)[page.name]
+        stated = operator_manual.spellings(kind.read_dialect)[page.name]
         words = ", ".join(stated.patterns or stated.reads)
         direction = stated.direction if kind.writes else stated.direction.removesuffix("write").rstrip(", ")
         by_format[name] = f"{direction or 'no'}{f': {words}' if words else ''}"
     return {
         "kind": "operator",
         "name": page.name,
-        "signature": manual.signature(page, width=100),
-        "types": manual.element_types(page),
+        "signature": operator_manual.signature(page, width=100),
+        "types": operator_manual.element_types(page),
         "text": page.manual,
-        "versions": manual.versions(page),
+        "versions": operator_manual.versions(page),
         "exactness": page.exactness,
         "role": page.role,
         "formats": by_format,

@@ -15,7 +15,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import shown
 from graphport.cli.streams import is_stdin, send
-from graphport.core.opening import contents
+from graphport.core.regular_files import contents
 
 
 @click.command(cls=Verb, name="fmt")
@@ -56,8 +56,8 @@ def _text_of(file: Path) -> Path:
 
 def _format(file: Path, edition: str | None, *, check: bool) -> bool:
     """Format one file. Return whether it differs."""
+    from graphport.core.atomic_write import replacing
     from graphport.core.diagnostics import Source
-    from graphport.core.replacing import replacing
     from graphport.formats.nnef.container.formatter import format_text
     from graphport.formats.nnef.container.syntax import Edition
 

@@ -60,7 +60,7 @@ def verb(
     import graphport
     from graphport.api.latency import latency
     from graphport.cli import arrays
-    from graphport.core.replacing import replacing
+    from graphport.core.atomic_write import replacing
 
     loaded = graphport.load(model, shapes=input_bindings(shapes), edition=edition)
     given = None if inputs is None else arrays.inputs_of(loaded, inputs)

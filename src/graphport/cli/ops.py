@@ -15,7 +15,7 @@ from graphport.cli.options import (
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Page
-    from graphport.ops.manual import Emitted, Spelling
+    from graphport.ops.operator_manual import Emitted, Spelling
 
 
 @click.command(cls=Verb, name="ops")
@@ -56,21 +56,21 @@ def verb(operator: str | None, color: str, as_json_: bool) -> None:
 
 
 def _spelling(page: Page, dialect: str) -> Spelling:
-    from graphport.ops import manual
+    from graphport.ops import operator_manual
 
-    return manual.spellings(dialect)[page.name]
+    return operator_manual.spellings(dialect)[page.name]
 
 
 def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
-    from graphport.ops import manual
+    from graphport.ops import operator_manual
 
     stated = {name: _spelling(page, dialect) for name, dialect in dialects.items()}
     return {
         "name": page.name,
         "domain": page.domain or "ai.onnx",
-        "family": manual.family(page),
+        "family": operator_manual.family(page),
         "since": page.since,
-        "older": list(manual.older_forms(page)),
+        "older": list(operator_manual.older_forms(page)),
         "exactness": page.exactness,
         "formats": {name: {"read": list(of.reads), "write": of.writes} for name, of in stated.items()},
     }
@@ -78,7 +78,7 @@ def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
 
 def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     from graphport.core.diagnostics import Diagnostic
-    from graphport.ops import manual, registry
+    from graphport.ops import operator_manual, registry
     from graphport.ops.declare import MEANINGS
 
     page = registry.pages().get(wanted)
@@ -88,9 +88,9 @@ def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) ->
     # Accept the name with its dialect too: `com.microsoft.Gelu` is `Gelu` in that dialect only.
     named = {name: wanted.removeprefix(f"{name}.") for name in registry.names() if wanted.startswith(f"{name}.")}
     words = dict.fromkeys(registry.names(), wanted)
-    if not any(manual.reading(name, wanted) or (name, wanted) in MEANINGS for name in words):
+    if not any(operator_manual.reading(name, wanted) or (name, wanted) in MEANINGS for name in words):
         words, wanted = named, next(iter(named.values()), wanted)
-    readings = {dialect: manual.reading(dialect, word) for dialect, word in words.items()}
+    readings = {dialect: operator_manual.reading(dialect, word) for dialect, word in words.items()}
     found = {dialect: emitted for dialect, emitted in readings.items() if emitted is not None}
     kept = [dialect for dialect, word in words.items() if (dialect, word) in MEANINGS]
     if not found and not kept:
@@ -139,16 +139,16 @@ def _nearest(wanted: str) -> str:
 
 def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:
     from graphport.cli.table import print_table
-    from graphport.ops import manual
+    from graphport.ops import operator_manual
 
-    types = manual.element_types(page)
+    types = operator_manual.element_types(page)
     if as_json_:
-        more = {"signature": manual.signature(page), "types": types, "manual": page.manual}
+        more = {"signature": operator_manual.signature(page), "types": types, "manual": page.manual}
         print_json(_document(page, dialects) | more)
         return
-    click.echo(f"{manual.signature(page, width=100)}\n\n{page.manual}\n")
+    click.echo(f"{operator_manual.signature(page, width=100)}\n\n{page.manual}\n")
     print_table(("type", "may be"), [(name, ", ".join(of)) for name, of in types.items()])
-    click.echo(f"\n{manual.versions(page)}\n")
+    click.echo(f"\n{operator_manual.versions(page)}\n")
     rows: list[tuple[str, str, str]] = []
     for name, dialect in dialects.items():
         stated = _spelling(page, dialect)

@@ -26,8 +26,8 @@ from graphport.cli.report import report_option, write_report
 from graphport.cli.samples import samples_of, samples_options
 from graphport.cli.usage import Choice, grouped
 from graphport.cli.verification import checking_options, print_verification, verification, verified
-from graphport.core.opening import contents
 from graphport.core.progress import stage
+from graphport.core.regular_files import contents
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

@@ -16,7 +16,7 @@ from graphport.backends import prepare
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir import part
+from graphport.ir import subgraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ class Stream:
         wanted_by_b: dict[Value, int] = {}
         for number, nodes in enumerate(slices_b):
             for node in nodes:
-                for value in [*part.reads(node), *node.results]:
+                for value in [*subgraph.reads(node), *node.results]:
                     if value in self.pairs:
                         wanted_by_b[self.pairs[value]] = number
         self.known_a = {value: self.given_a[value.name] for value in self.a.inputs}
@@ -136,7 +136,7 @@ class Stream:
         stages: dict[Value, int] = {}
         second: list[list[Node]] = [[] for _ in first] or [[]]
         for node in self.b:
-            operands = [stages[value] for value in part.reads(node) if value in stages]
+            operands = [stages[value] for value in subgraph.reads(node) if value in stages]
             partners = [self.pairs[value] for value in node.results if value in self.pairs]
             stage = max([*operands, *(place[value] for value in partners if value in place)], default=0)
             stages.update((value, stage) for value in node.results)
@@ -188,7 +188,7 @@ def computed(
     outputs = list(dict.fromkeys(wanted))
     if not outputs:
         return {}
-    piece, twins, _ = part.extract_subgraph(nodes, outputs)
+    piece, twins, _ = subgraph.extract_subgraph(nodes, outputs)
     originals = {twin: value for value, twin in twins.items()}
     given = {value.name: known[originals[value]] for value in piece.inputs}
     found = prepare(piece, backend, once=True).run(given)
@@ -216,7 +216,7 @@ def values_of(
 
 def _index_last_reads(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
     """The number of the last slice that reads a value."""
-    return {value: number for number, nodes in enumerate(slices) for node in nodes for value in part.reads(node)}
+    return {value: number for number, nodes in enumerate(slices) for node in nodes for value in subgraph.reads(node)}
 
 
 def _is_read(value: Value, last: Mapping[Value, int], number: int) -> bool:

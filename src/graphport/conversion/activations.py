@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
-from graphport.ir import part
+from graphport.ir import subgraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def live_bytes(graph: Graph, sizes: Mapping[str, int]) -> dict[Node, int]:
         sizes: values of the symbols, as `Extents.evaluate_symbols` returns them.
     """
     found: dict[Node, int] = {}
-    readings = {node: part.reads(node) for node in graph}
+    readings = {node: subgraph.reads(node) for node in graph}
     left = Counter(value for values in readings.values() for value in values)
     left.update(graph.outputs)
     live = {value: nbytes(value, sizes) for value in graph.inputs if left[value]}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.conversion.hooks import after_legalizing, before_legalizing
 from graphport.conversion.legalizer import Legalizer, legalize_nodes
-from graphport.core.collection import paused_collection
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.progress import stage
 from graphport.ir import rewrite
 from graphport.ir.graph import walk

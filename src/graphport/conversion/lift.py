@@ -13,11 +13,11 @@ from graphport.conversion.empty_operands import drop_empty_operands
 from graphport.conversion.hooks import after_lifting, before_lifting, older
 from graphport.conversion.rule_cache import RuleCache
 from graphport.core import budget
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, Undecided, examples
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, as_finding, stumbled
+from graphport.core.garbage_collection import paused_collection
 from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry

@@ -21,7 +21,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
-from graphport.core.flushing import flush
+from graphport.core.fsync import flush
 from graphport.core.user_cache import cache_root, is_owned_by_user, is_private, make_private
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
-from graphport.core.opening import regular_status
+from graphport.core.regular_files import regular_status
 from graphport.core.system import open_movable
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.packages import install
 from graphport.core.short_repr import abridge
 from graphport.expression.blocked import BlockedProgram, DirectCall, KernelFault

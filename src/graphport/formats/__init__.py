@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import find_similar
-from graphport.core.opening import beginning, regular_status
+from graphport.core.regular_files import beginning, regular_status
 from graphport.formats.contract import Format
 from graphport.formats.interrupted_writes import graph_of, refuse_incomplete
 from graphport.formats.plugins import plugin_formats

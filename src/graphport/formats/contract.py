@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import as_finding
+from graphport.core.garbage_collection import paused_collection
 from graphport.formats.interrupted_writes import report_marker
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphport.core.atomic_write import interrupted_with, interruption
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
-from graphport.core.opening import belonging
-from graphport.core.replacing import interrupted_with, interruption
+from graphport.core.regular_files import belonging
 
 _GRAPHS = {".caffemodel": ".prototxt"}
 """Extensions of weight files that are opened like models, and of the graph file that each is written with."""

@@ -22,7 +22,7 @@ from graphport.core.facts import UNKNOWN, Fact, TensorFact
 from graphport.core.names import unique
 from graphport.core.short_repr import abridge_text
 from graphport.ir.attributes import NO_ATTRIBUTES, Attribute, Body, PlainAttributes, bodies_among, bodies_in
-from graphport.ir.carried import Notes, Placed
+from graphport.ir.notes import Notes, Placed
 from graphport.ir.ports import Ports
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
-    from graphport.ir.carried import Spans
+    from graphport.ir.notes import Spans
 
 __all__ = ["Attribute", "Graph", "Node", "Notes", "Use", "Value", "walk"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from graphport.ir.chain import Chain, N
+from graphport.ir.linked_list import Chain, N
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from graphport.core.collection import paused_collection
+from graphport.core.garbage_collection import paused_collection
 from graphport.ir.graph import Attribute, Graph, Node, Value, walk
 
 if TYPE_CHECKING:

@@ -70,9 +70,9 @@ def describe_operation(name: str, tokens: TokenIndex) -> str | None:
 
 def operator_manuals(dialect: str, token: str) -> list[str]:
     """Return the documentation of the canonical operators that an op type of a dialect converts to."""
-    from graphport.ops import manual, registry
+    from graphport.ops import operator_manual, registry
 
-    names = manual.registered(dialect).get(token, ())
+    names = operator_manual.registered(dialect).get(token, ())
     return [f"`{name}`: {registry.pages()[name].manual}" for name in names if name in registry.pages()]
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Span
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
-    from graphport.ir.carried import Spans
     from graphport.ir.graph import Attribute, Graph
+    from graphport.ir.notes import Spans
     from graphport.ops.declare import Page
     from graphport.ops.operator_facts import OperatorFacts
 

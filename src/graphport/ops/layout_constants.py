@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

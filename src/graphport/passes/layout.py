@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.layout import settle
-from graphport.ops.layout_of_pages import Pages
+from graphport.ops.layout_of_operators import Pages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
+from graphport.ops.batch_coupling import first_batch_coupling
 from graphport.ops.bind import bind
 from graphport.ops.declare import ShapeError
-from graphport.ops.items import first_batch_coupling
 from graphport.passes.open_axes import set_input_shapes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.comparison.metrics import RELATIVE
 from graphport.comparison.precision import QUANTIZED, quantized_snr
-from graphport.ir import own_rounding
+from graphport.ir import implicit_rounding
 from graphport.proof.alignment import Evidence
 from graphport.proof.coverage.record import Coverage
 from graphport.proof.document import OutputProof
@@ -169,7 +169,7 @@ def tolerance_between(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
         own, least = next((each for each in runtimes if each.sums_otherwise), None), max(least, BETWEEN_STEPS)
         reason = "adds floats in another order, which rounds values halfway between two integers the other way"
     for side in (a, b):
-        words = own_rounding.rounded_operators(side.graph)
+        words = implicit_rounding.rounded_operators(side.graph)
         if words and side.runtime in runtimes and side.runtime is not None and side.runtime.rounds_to_steps:
             own, least = side.runtime, QUANTIZED
             reason = f"rounds the floats that {', '.join(words)} of {side.label} read to 8 bits"

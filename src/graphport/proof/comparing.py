@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.comparison.metrics import Comparison, Difference, Reason, difference
 from graphport.comparison.precision import quantized_snr
-from graphport.proof import rounding, steps, ties
+from graphport.proof import quantization_ties, rounding, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.record import Coverage
@@ -106,8 +106,8 @@ def compare(
             return None
         found = ties.without(found, tied, test_input, case.notes)
     if not _all_passed(found):
-        _look_for_agreement(case, pair, test_input, steps.open_ties(found))
-        found = steps.without(found, case.a, test_input, case.notes, _close(case, pair))
+        _look_for_agreement(case, pair, test_input, quantization_ties.open_ties(found))
+        found = quantization_ties.without(found, case.a, test_input, case.notes, _close(case, pair))
     if not _all_passed(found) and _is_random(case, pair[0], test_input, outputs[0]):
         return None
     if not _all_passed(found) and is_undefined(case, pair, test_input, outputs):

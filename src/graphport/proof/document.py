@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import contents
-from graphport.core.replacing import replacing
+from graphport.core.regular_files import contents
 from graphport.core.short_repr import short_repr
 from graphport.proof.verdict import Matrix, Verdict, decide
 

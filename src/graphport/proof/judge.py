@@ -18,16 +18,16 @@ from graphport.proof.comparing import (
 )
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.record import Coverage
-from graphport.proof.declared import mismatch
-from graphport.proof.exploring import explore
+from graphport.proof.declared_outputs import mismatch
 from graphport.proof.faults import habits
+from graphport.proof.further_inputs import explore
 from graphport.proof.interface import interface_differences, pairings
 from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
-from graphport.proof.narrowing import narrowed_nodes
-from graphport.proof.pieces.recording import record_segments
+from graphport.proof.narrow_floats import narrowed_nodes
 from graphport.proof.process import UnansweredError
-from graphport.proof.readings import compare_readings
+from graphport.proof.reference_readings import compare_readings
 from graphport.proof.runners import BackendRunner
+from graphport.proof.segments.recording import record_segments
 from graphport.proof.side import order_outputs, settle_kept_states
 from graphport.proof.sizes import choices_of_inputs, why_not_computable
 from graphport.proof.summary import summarize

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.progress import stage
 from graphport.proof.compute import compute_outputs
-from graphport.proof.declared import mismatch
+from graphport.proof.declared_outputs import mismatch
 from graphport.proof.loading import size_checker
 from graphport.proof.side import paired
 from graphport.proof.test_inputs import KINDS, TestInput, accepted, bound_by, choices_of_sizes, make_test_input

@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from graphport.core.corrupt import CORRUPT
+from graphport.core.corrupt_files import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import open_regular
+from graphport.core.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

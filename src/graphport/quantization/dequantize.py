@@ -15,7 +15,7 @@ from graphport.core.spill import spilling
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.ops.pages.quantization import integer_range
 from graphport.passes import driver
 from graphport.passes.simplify import COMPUTE, SIMPLIFY

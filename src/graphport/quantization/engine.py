@@ -18,7 +18,7 @@ from graphport.formats.onnx import runtime as onnxruntime
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
-from graphport.quantization.interval import ratio_interval, share_interval
+from graphport.quantization.confidence_interval import ratio_interval, share_interval
 from graphport.quantization.output_parts import Decisions, OutputPart, find_decisions, find_output_parts, operands_of
 from graphport.runtimes import memory
 from graphport.runtimes.inputs import open_axes

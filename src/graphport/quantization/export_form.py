@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from graphport.quantization.avoid_fusions import unfused
 from graphport.quantization.encodings import ending, text_of, without_roundings
+from graphport.quantization.lookup_tables import block_tables, has_tables
 from graphport.quantization.nbits import exact_products, has_two_bits
 from graphport.quantization.open_axes import unnamed
 from graphport.quantization.qoperator import as_qoperators
-from graphport.quantization.rotations import with_rotations
-from graphport.quantization.tables import block_tables, has_tables
+from graphport.quantization.rotary_embeddings import with_rotations
 from graphport.quantization.targets import target as find_target
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
-from graphport.core.opening import open_regular
 from graphport.core.packages import install, is_there
+from graphport.core.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,8 @@ from graphport.quantization.channel_blocks import (
 from graphport.quantization.engine import Subgraph
 from graphport.quantization.insert_qdq import Weight
 from graphport.quantization.placement import is_float32
-from graphport.quantization.power import power
 from graphport.quantization.refine import refined
+from graphport.quantization.sums_of_squares import power
 from graphport.quantization.weights import has_pairs
 
 if TYPE_CHECKING:

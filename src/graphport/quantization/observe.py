@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphport.quantization.extremes import Extremes
-from graphport.quantization.power import power
+from graphport.quantization.sums_of_squares import power
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.corrupt import CORRUPT
+from graphport.core.corrupt_files import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.opening import open_regular
+from graphport.core.regular_files import open_regular
 from graphport.quantization.decoder import decoder_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from graphport.quantization.cut import Cut
+from graphport.quantization.minimum_cut import Cut
 from graphport.quantization.placement import data_operands, is_float32, moves
 
 if TYPE_CHECKING:

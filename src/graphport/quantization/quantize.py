@@ -10,6 +10,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.ops import registry
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
+from graphport.quantization.calibration_table import ncnn_table
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.canonicalize import canonicalize
 from graphport.quantization.choices import Choices
@@ -42,7 +43,6 @@ from graphport.quantization.states import nodes_of_states, pair_states, roll_out
 from graphport.quantization.statistics_file import refuse_path
 from graphport.quantization.streamed import streamed
 from graphport.quantization.survey import FEWEST, survey
-from graphport.quantization.table import ncnn_table
 from graphport.quantization.wide_activations import refuse_wide
 
 if TYPE_CHECKING:

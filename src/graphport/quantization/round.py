@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.quantization.power import power
+from graphport.quantization.sums_of_squares import power
 from graphport.quantization.weights import PAIR
 
 if TYPE_CHECKING:

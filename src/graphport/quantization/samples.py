@@ -18,7 +18,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.opening import open_regular, regular_status
+from graphport.core.regular_files import open_regular, regular_status
 from graphport.core.spill import UnnamedFile
 from graphport.quantization import images as pictures
 from graphport.quantization.columns import (

@@ -14,6 +14,7 @@ from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, candidate_qparams
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.clipping import clipping, ends_of_clip
+from graphport.quantization.confidence_interval import unseen_part
 from graphport.quantization.dispatch import ComputeDomain, Method, dispatch
 from graphport.quantization.early_balancing import MIN_GAIN_DB, STRENGTH, UNBALANCED_SNR_DB, balance_early
 from graphport.quantization.equalize import channel_axes, equalize
@@ -28,9 +29,9 @@ from graphport.quantization.float_fallback import (
     with_real_weights,
 )
 from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq
-from graphport.quantization.interval import unseen_part
 from graphport.quantization.layer_tasks import nearest_weight
 from graphport.quantization.layerwise import Follower, bytes_of
+from graphport.quantization.lookup_tables import asked_tables
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import UNDISPATCHED, decide_placement
 from graphport.quantization.report import Step
@@ -38,7 +39,6 @@ from graphport.quantization.require_layers import refuse_empty
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
-from graphport.quantization.tables import asked_tables
 from graphport.quantization.unscale import unscale
 from graphport.quantization.wide_activations import widened
 

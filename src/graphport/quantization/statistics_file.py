@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from graphport.core.corrupt import CORRUPT
+from graphport.core.atomic_write import obstacle, replacing
+from graphport.core.corrupt_files import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import contents, regular_status
-from graphport.core.replacing import obstacle, replacing
+from graphport.core.regular_files import contents, regular_status
 from graphport.quantization.extremes import NUM_KEPT, Extremes
 from graphport.quantization.fingerprint import Trail
 from graphport.quantization.observe import BINS, Histogram, Statistics

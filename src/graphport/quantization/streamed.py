@@ -18,10 +18,10 @@ from graphport.ir import rewrite
 from graphport.quantization.candidate import Candidate
 from graphport.quantization.engine import Noise
 from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.lookup_tables import asked_tables
 from graphport.quantization.output_parts import find_output_parts
 from graphport.quantization.report import Step
 from graphport.quantization.require_layers import refuse_empty
-from graphport.quantization.tables import asked_tables
 from graphport.quantization.unscale import unscale
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.ops.registry import pages
 from graphport.quantization.placement import is_float32, moves
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from graphport.core.lazy import first_used
+from graphport.core.lazy_imports import first_used
 
 if TYPE_CHECKING:
     from graphport.reports.report import Report

@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact, Unknown
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph, walk
-from graphport.ops import manual, registry
+from graphport.ops import operator_manual, registry
 from graphport.reports.scopes import find_scopes, is_constant
 from graphport.reports.statistics import Budget, statistics
 
@@ -94,7 +94,7 @@ class GraphDocument:
         page = None if node.dialect else registry.pages().get(node.op_type)
         found: dict[str, Any] = {"name": node.name, "op": node.op}
         if page is not None:
-            found["family"] = manual.family(page)
+            found["family"] = operator_manual.family(page)
         if node.graph is not self.graph and node.graph is not None:
             found["graph"] = self._graphs[node.graph]
         if scope is not None:

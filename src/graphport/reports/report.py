@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.replacing import replacing
+from graphport.core.atomic_write import replacing
 from graphport.core.short_repr import abridge_text
 from graphport.quantization.record import finite
 from graphport.reports import table

@@ -8,7 +8,7 @@ from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import UNKNOWN, Unknown
 from graphport.ir.graph import walk
 from graphport.ops import registry
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
-from graphport.backends.pages import PagesSession
+from graphport.backends.interpreter import PagesSession
 from graphport.cli.main import cli
 from graphport.formats.onnx import runtime as onnxruntime_
 from graphport.ir.verify import verify

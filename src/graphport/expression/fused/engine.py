@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from graphport.core.opening import contents
+from graphport.core.regular_files import contents
 from graphport.core.user_cache import cache_root, make_private
 
 if TYPE_CHECKING:

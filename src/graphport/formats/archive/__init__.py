@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.lazy import first_used
+from graphport.core.lazy_imports import first_used
 from graphport.formats.archive.container.documents import NOTE, Documents, noted, provenance
 from graphport.formats.archive.container.recognition import recognizes
 from graphport.formats.contract import Format, Hooks, deferred

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import regular_status
+from graphport.core.regular_files import regular_status
 from graphport.formats.registered import registered
 
 if TYPE_CHECKING:

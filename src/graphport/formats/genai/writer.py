@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
-from graphport.core.opening import regular_status
+from graphport.core.regular_files import regular_status
 from graphport.formats.registered import registered
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.formats.ncnn.rules.annotations import annotation_parameters, missing_axis, shape_of
 from graphport.ir import rewrite
-from graphport.ops.items import first_batch_coupling
+from graphport.ops.batch_coupling import first_batch_coupling
 from graphport.runtimes.worker import RefusedError, Worker, bound, fixed, returned, serve
 
 if TYPE_CHECKING:

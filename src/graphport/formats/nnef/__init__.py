@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.lazy import first_used
+from graphport.core.lazy_imports import first_used
 from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.nnef.container.original_text import has_facts, versions
 from graphport.formats.nnef.container.recognition import recognizes

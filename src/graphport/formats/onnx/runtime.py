@@ -20,7 +20,7 @@ from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops import registry
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.runtimes.error_attribution import blamed, fault
 from graphport.runtimes.run_limits import RunLimitError, current
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.lazy import first_used
+from graphport.core.lazy_imports import first_used
 from graphport.formats.contract import Format, Hooks, deferred
 from graphport.formats.openvino.container.notes import MEAN_VALUES, result_names
 from graphport.formats.openvino.container.recognition import recognizes

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import open_regular
+from graphport.core.regular_files import open_regular
 from graphport.core.zip_directory import ZIP_FAULTS
 from graphport.formats.recognition import EXPORTED
 from graphport.formats.recognition.evidence import MAX_MEMBERS, Evidence, open_zip

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core import budget
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.stablehlo.container.text import read_text
 from graphport.formats.stablehlo.program import MAX_OPERATIONS, OtherType

@@ -6,10 +6,10 @@ import struct
 from math import isnan, nan, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Source, Span, raise_errors
 from graphport.core.dims import Dim, Symbol, Symbolic, parse_dim
 from graphport.core.facts import UNKNOWN, Fact, OptionalFact, SequenceFact, TensorFact
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import ArrayStorage, Storage, storage_of
 from graphport.ir.graph import Attribute, Graph, Node, Value
 from graphport.ir.text.elements import Bits, Element, Misfit, array_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.budget import reserve
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import integers, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.convolution import Conv

@@ -12,8 +12,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import Computed, folded
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.operands import dtype_of, integers, sizes, transposed, vector
 from graphport.ops.pages.activation import (

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.folded import Computed
+from graphport.ops.constant_folding import Computed
 from graphport.ops.infer import Inference
 from graphport.ops.loops.rows import producer
 from graphport.ops.lowering.op_builder import OpBuilder

@@ -14,7 +14,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.folded import Computed
+from graphport.ops.constant_folding import Computed
 from graphport.ops.infer import Inference
 from graphport.ops.loops.cells import Cell, Gate, cell_of
 from graphport.ops.loops.pairs import join_directions

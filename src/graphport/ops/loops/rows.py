@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dims import decide_equal
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.ops.lowering.operands import integers
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
 from graphport.ir.transplant import transplant
 from graphport.ops import registry
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import vector
 from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.control.branches import If

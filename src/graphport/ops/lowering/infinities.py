@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.ops.lowering.operands import dtype_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphport.backends.pages import PagesSession
+from graphport.backends.interpreter import PagesSession
 from graphport.ops import registry
 
 if TYPE_CHECKING:

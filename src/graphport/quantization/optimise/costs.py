@@ -13,7 +13,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import runtime as onnxruntime
 from graphport.formats.openvino import runtime as openvino
 from graphport.quantization.nbits import exact_products, products_of
-from graphport.quantization.rotations import with_rotations
+from graphport.quantization.rotary_embeddings import with_rotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -13,9 +13,9 @@ from graphport.core.dtypes import DType
 from graphport.quantization.choices import Choices
 from graphport.quantization.export_form import to_export_form
 from graphport.quantization.insert_qdq import insert_qdq
+from graphport.quantization.lookup_tables import table_codes, tables
 from graphport.quantization.optimise.costs import times_of
 from graphport.quantization.precision import sensitivities
-from graphport.quantization.tables import table_codes, tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -22,8 +22,8 @@ from graphport.quantization.nbits import has_products
 from graphport.quantization.optimise.costs import RelativeTimer, Times, preparer, steadied, times_of
 from graphport.quantization.optimise.plans import cost_of, plans
 from graphport.quantization.optimise.presets import of_preset
-from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
+from graphport.quantization.optimise.weight_storage import Storing
 from graphport.quantization.precision import all_widened, sensitivities, with_less_noise
 from graphport.quantization.report import Step
 from graphport.quantization.wide_activations import has_wide_layers, widened

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.facts import TensorFact
-from graphport.core.opening import contents
+from graphport.core.regular_files import contents
 from graphport.core.short_repr import short_repr
 from graphport.quantization.optimise.costs import Times
 

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 import graphport as gp
 from graphport.core.dims import Symbol
 from graphport.core.facts import TensorFact
-from graphport.ops import manual
+from graphport.ops import operator_manual
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import (
@@ -238,7 +238,7 @@ def test_saying_blocks_keeps_their_meaning(mode):
 
 
 def test_every_word_has_one_way():
-    assert {"reshape", "squeeze", "concat", "stack", "unstack", "tile"} <= set(manual.registered("nnef"))
+    assert {"reshape", "squeeze", "concat", "stack", "unstack", "tile"} <= set(operator_manual.registered("nnef"))
 
 
 @pytest.mark.parametrize("is_open", [True, False])

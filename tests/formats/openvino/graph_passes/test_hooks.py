@@ -17,7 +17,7 @@ from graphport.formats.openvino.container.notes import DECOMPRESSION
 from graphport.formats.openvino.graph_passes.hooks import after_lifting, before_lifting, before_using_rules
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
-from graphport.ops.folded import Widened
+from graphport.ops.constant_folding import Widened
 from tests import models
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 

@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.pages.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax, Swish
-from graphport.ops.special import erf
+from graphport.ops.special_functions import erf
 from tests.every import every
 from tests.ops.facts import f32, facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_ort, run_page, run_word

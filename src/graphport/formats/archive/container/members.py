@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
-from graphport.core.opening import open_regular
+from graphport.core.regular_files import open_regular
 from graphport.core.zip_directory import LOCAL_MARK, member_start, read_directory
 from graphport.formats.archive.container.layout import ALIGNMENT, HEAD, MOST_TEXT
 

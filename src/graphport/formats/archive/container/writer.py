@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
-from graphport.core.replacing import replacing
 from graphport.formats.archive.container import manifest, notes, string_tensors
 from graphport.formats.archive.container.documents import noted
 from graphport.formats.archive.container.layout import GRAPH, MANIFEST, NOTES, SIGNATURE, SIGNATURE_MEMBER, WEIGHTS

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core import budget
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import belonging, contents, open_regular
+from graphport.core.garbage_collection import paused_collection
+from graphport.core.regular_files import belonging, contents, open_regular
 from graphport.core.storage import MappedFile
 from graphport.formats.caffe.container.build import Building, weights_of
 from graphport.formats.caffe.container.findings import Findings

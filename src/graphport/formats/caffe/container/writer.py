@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.core.atomic_write import together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic, example
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
-from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.caffe.container import schema
 from graphport.formats.caffe.container.blobs import blob_of_storage

@@ -22,8 +22,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
+from graphport.ops.constant_folding import MAX_COMPUTED_BYTES
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.folded import MAX_COMPUTED_BYTES
 from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core import budget
 from graphport.core.diagnostics import Source
-from graphport.core.opening import regular_status
+from graphport.core.regular_files import regular_status
 from graphport.formats.checkpoint.container.faults import fault
 
 if TYPE_CHECKING:

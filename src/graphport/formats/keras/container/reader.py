@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import beginning
+from graphport.core.garbage_collection import paused_collection
+from graphport.core.regular_files import beginning
 from graphport.core.storage import MappedFile
 from graphport.formats.keras.container.archive import Archive
 from graphport.formats.keras.container.build import GraphBuilder

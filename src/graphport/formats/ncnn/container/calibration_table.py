@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import contents
-from graphport.core.replacing import replacing
+from graphport.core.regular_files import contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

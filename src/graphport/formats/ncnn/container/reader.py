@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dims import Dim, Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.core.opening import belonging, contents
+from graphport.core.garbage_collection import paused_collection
+from graphport.core.regular_files import belonging, contents
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
 from graphport.formats.ncnn.container import weight_order
@@ -30,8 +30,8 @@ from graphport.formats.ncnn.container.recognition import BINARY, TEXT
 from graphport.formats.ncnn.container.weights import WeightReader
 from graphport.formats.ncnn.rules.annotations import LINE, shape_of, type_of
 from graphport.ir.attributes import PlainAttributes
-from graphport.ir.carried import SharedNotes
 from graphport.ir.graph import Graph, Value
+from graphport.ir.notes import SharedNotes
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact

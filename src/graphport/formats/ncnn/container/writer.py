@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.atomic_write import together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
-from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.container.param import MAGIC, Layer, Spans
 from graphport.formats.ncnn.container.precision import masked, parsed

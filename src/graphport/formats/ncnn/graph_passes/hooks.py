@@ -31,12 +31,12 @@ from graphport.formats.ncnn.rules.reshape_outputs import strip_annotations
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
+from graphport.ops.batch_coupling import first_batch_coupling
 from graphport.ops.bind import bind
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
-from graphport.ops.items import first_batch_coupling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from graphport.core.storage import storage_of
 from graphport.formats.ncnn.graph_passes.masked_rows import are_finite
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

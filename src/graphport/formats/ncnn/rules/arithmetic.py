@@ -17,8 +17,8 @@ from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.promotion import kernel
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import (
     Abs,
     Add,

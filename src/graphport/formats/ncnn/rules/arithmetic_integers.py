@@ -27,8 +27,8 @@ from graphport.formats.ncnn.rules.integers import (
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Cast, Min, Mod, Mul, Neg, Sign, Sub
 from graphport.ops.pages.comparison import GreaterOrEqual
 

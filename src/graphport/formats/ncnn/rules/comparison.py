@@ -31,8 +31,8 @@ from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.formats.pytorch.rules.binding import constant_elements
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import Computed, folded
 from graphport.ops.lowering.operands import dtype_of, sizes, vector
 from graphport.ops.pages.comparison import (
     IsInf,

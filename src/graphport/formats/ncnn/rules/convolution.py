@@ -33,8 +33,8 @@ from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.lowering.windows import window_of, window_options
 from graphport.ops.pages.arithmetic import Add

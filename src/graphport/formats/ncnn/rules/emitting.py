@@ -24,8 +24,8 @@ from graphport.formats.ncnn.rules.integers import (
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import Computed, folded
 
 MOST_AXES = 4
 KEYS = {"w": 0, "h": 1, "d": 11, "c": 2}

@@ -10,7 +10,7 @@ from graphport.formats.ncnn.rules.emitting import emitted, joining, restore_lead
 from graphport.formats.ncnn.rules.integers import to_float_blob
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.ops.shapes import broadcast
 
 BINARY = (

@@ -32,8 +32,8 @@ from graphport.formats.pytorch.rules.functions.indexing_slices import flip as fl
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import dtype_of, needed, sizes
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Gather, Slice

@@ -21,8 +21,8 @@ from graphport.formats.ncnn.rules.indices import (
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import Page, UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import integers, needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import Greater, Where

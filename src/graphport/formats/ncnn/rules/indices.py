@@ -18,8 +18,8 @@ from graphport.formats.ncnn.rules.functions import infinite
 from graphport.formats.ncnn.rules.integers import spanned
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Cast, Mul, Neg
 from graphport.ops.pages.comparison import Equal, Greater, Or

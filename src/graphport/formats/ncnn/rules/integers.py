@@ -12,8 +12,8 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 
 BITS = "ncnn.bits"
 """The note of a value whose blob has the bits of integers."""

@@ -27,8 +27,8 @@ from graphport.formats.ncnn.rules.quantization import TERM, Integers, integers_o
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.reshape import Flatten, Squeeze, Transpose, Unsqueeze

@@ -19,8 +19,8 @@ from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import Computed
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (

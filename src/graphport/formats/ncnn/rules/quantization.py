@@ -13,8 +13,8 @@ from graphport.formats.ncnn.rules.activation import activated
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.ir.graph import Node, Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import Computed, folded
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.arithmetic import Add, Cast, Max
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear

@@ -27,9 +27,9 @@ from graphport.formats.ncnn.rules.integers import bounded, copy_integer_range, c
 from graphport.formats.ncnn.rules.rows import ROWS
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Cast, Exp, Log, Max, Mul, Sub

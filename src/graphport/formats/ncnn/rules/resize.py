@@ -19,10 +19,10 @@ from graphport.formats.ncnn.rules.shape_expressions import Length, joined, lengt
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.affine_grid import affine_grid_by_matrix
 from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import float_elements
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze

@@ -16,8 +16,8 @@ from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import emitted, lengths_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Add, Floor, Mul, Round, Sub
 from graphport.ops.pages.reshape import Transpose
 from graphport.ops.pages.resize import GridSample

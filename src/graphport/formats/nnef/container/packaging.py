@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.core.atomic_write import move, replacing, temporary_path, together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
-from graphport.core.opening import beginning, belonging, open_regular
 from graphport.core.progress import stage
-from graphport.core.replacing import move, replacing, temporary_path, together
+from graphport.core.regular_files import beginning, belonging, open_regular
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.container.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.container.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header

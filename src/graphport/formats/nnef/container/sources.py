@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.operation import Operation, Tensor
     from graphport.formats.nnef.container.quantized import Quantization
     from graphport.formats.nnef.container.weights import Weights
-    from graphport.ir.carried import Spans
+    from graphport.ir.notes import Spans
 
 
 class Sources:

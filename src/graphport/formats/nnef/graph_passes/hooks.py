@@ -11,7 +11,7 @@ from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage

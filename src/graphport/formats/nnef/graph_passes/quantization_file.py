@@ -22,7 +22,7 @@ from graphport.formats.nnef.container.quantized import (
 )
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage

@@ -11,8 +11,8 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.formula import BROADCAST, ROWS, term
 from graphport.ir.graph import Node
 from graphport.ops import registry
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.folded import folded
 from graphport.ops.lowering.leading_broadcast import append_axes, emit_chain, emit_elementwise
 from graphport.ops.pages.arithmetic import (
     Abs,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.formats.nnef.rules.formula import ROWS
 from graphport.ir.transplant import transplant
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import lift
-from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.folded import folded
 from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
 from graphport.ops.pages.arithmetic.cast import CastLike

@@ -11,8 +11,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.formula import ROWS, term
 from graphport.ir.graph import Node
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError, lift, lower
-from graphport.ops.folded import folded
 from graphport.ops.lowering.infinities import infinities
 from graphport.ops.lowering.operands import dtype_of, integers, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Mul

@@ -10,8 +10,8 @@ from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.formats.nnef.rules.padding_borders import padded
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import dtype_of, transposed, vector
 from graphport.ops.lowering.operands import sizes as known
 from graphport.ops.pages.indexing import Gather, Slice

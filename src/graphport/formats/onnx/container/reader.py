@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Never
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.onnx.container import wire
 from graphport.formats.onnx.container.external import Folder

@@ -10,7 +10,7 @@ from onnx import ModelProto, parser
 
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import contents
+from graphport.core.regular_files import contents
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, TrainingInfoProto
 
+from graphport.core.atomic_write import Replacing, together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import identifier
-from graphport.core.replacing import Replacing, together
 from graphport.formats.onnx.container import domains, opset_conversion, opsets, schema
 from graphport.formats.onnx.container.encode import Encoder, encode_properties
 from graphport.formats.onnx.container.encoded import Encoded, packed_elements
@@ -20,8 +20,8 @@ from graphport.formats.onnx.container.notes import MODEL, GraphNotes, ModelNotes
 from graphport.formats.onnx.container.placement import DataFile, Inside
 from graphport.formats.onnx.container.reader import parsed
 from graphport.ir import rewrite
-from graphport.ir.carried import METADATA
 from graphport.ir.graph import Value, walk
+from graphport.ir.notes import METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping

@@ -8,9 +8,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
-from graphport.core.opening import belonging, contents
+from graphport.core.garbage_collection import paused_collection
+from graphport.core.regular_files import belonging, contents
 from graphport.core.storage import MappedFile
 from graphport.formats.openvino.container import preprocess
 from graphport.formats.openvino.container.build import Networks

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.atomic_write import Replacing, together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.replacing import Replacing, together
 from graphport.formats.openvino.container import blobs, operators
 from graphport.formats.openvino.container.fp16_weights import fp16_weights
 from graphport.formats.openvino.container.int8_weights import int8_weights

@@ -18,7 +18,7 @@ from graphport.formats.openvino.graph_passes.states import ASSIGN, expose_states
 from graphport.formats.openvino.graph_passes.variable_initializers import restore
 from graphport.formats.openvino.rules.generate_range import differing_counts
 from graphport.ir.graph import Node, Value
-from graphport.ops.folded import Widened
+from graphport.ops.constant_folding import Widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

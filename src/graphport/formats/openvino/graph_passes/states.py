@@ -15,7 +15,7 @@ from graphport.formats.openvino.container.shapes import UnreadableError, read_sh
 from graphport.formats.openvino.graph_passes.variable_initializers import select_start
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.folded import Computed, folded
+from graphport.ops.constant_folding import Computed, folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

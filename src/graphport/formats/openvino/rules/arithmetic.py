@@ -9,8 +9,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.formats.openvino.rules.emitting import emitted_cast, renamed, wrapping
+from graphport.ops.constant_folding import Widened
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.folded import Widened
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of
 from graphport.ops.pages.arithmetic import Cast, CastLike, Pow

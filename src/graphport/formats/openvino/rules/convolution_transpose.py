@@ -17,8 +17,8 @@ from graphport.formats.openvino.rules.convolution_windows import (
     window_words,
 )
 from graphport.formats.openvino.rules.emitting import emitted_pad
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import lower
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import as_int64, cast, check_counts, dtype_of, integers, needed, sizes, vector
 from graphport.ops.lowering.windows import transposed_window_of
 from graphport.ops.pages.convolution import ConvTranspose

@@ -12,9 +12,9 @@ from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_reshape
 from graphport.ir.graph import Node
+from graphport.ops.constant_folding import Computed
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.decompositions.inverse import determinant, inverted
-from graphport.ops.folded import Computed
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, integers, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Sub

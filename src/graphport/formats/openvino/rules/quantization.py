@@ -11,8 +11,8 @@ from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.emitting import emitted_reshape
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.folded import Computed, folded
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import dtype_of, sizes

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Node
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.infinities import infinities
 from graphport.ops.lowering.operands import integers, vector

@@ -7,10 +7,10 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.core.opening import contents
+from graphport.core.garbage_collection import paused_collection
+from graphport.core.regular_files import contents
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import Reference, postorder
@@ -37,8 +37,8 @@ from graphport.formats.pnnx.container.param import (
 from graphport.formats.pnnx.container.values import parse_tensor, parse_value
 from graphport.formats.pnnx.container.weights import ENDING, Weights
 from graphport.ir.attributes import PlainAttributes
-from graphport.ir.carried import SharedNotes
 from graphport.ir.graph import Graph, Value
+from graphport.ir.notes import SharedNotes
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Span

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core import budget
 from graphport.core.diagnostics import DiagnosticError, Source
-from graphport.core.opening import belonging
+from graphport.core.regular_files import belonging
 from graphport.core.storage import FileStorage, MappedFile
 from graphport.formats.pnnx.container.archive import Archive, Layout, read_archive
 from graphport.formats.pnnx.container.values import parse_tensor

@@ -6,12 +6,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphport.core.atomic_write import together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.core.file_names import FileNames, is_safe, safe_part
 from graphport.core.names import unique
-from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.pnnx.container import notes
 from graphport.formats.pnnx.container.archive import LONGEST_NAME, Layout, write_archive

@@ -15,7 +15,7 @@ from graphport.formats.pytorch.graph_passes.pairs import REALS, pair_value
 from graphport.formats.pytorch.rules.binding import COMPLEX, ITEM, KEYS, PLACE, literal_of
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
-from graphport.ops.folded import folded
+from graphport.ops.constant_folding import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

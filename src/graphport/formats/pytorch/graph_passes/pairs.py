@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.ops.folded import Computed
+from graphport.ops.constant_folding import Computed
 
 if TYPE_CHECKING:
     import numpy as np

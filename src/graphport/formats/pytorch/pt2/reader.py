@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.pytorch.pt2 import programs, pytrees, signature
 from graphport.formats.pytorch.pt2.build import DIALECT, Builder, GraphReader

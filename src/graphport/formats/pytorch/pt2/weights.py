@@ -23,7 +23,7 @@ from graphport.formats.pytorch.pt2.schema import (
     text,
     union,
 )
-from graphport.ops.folded import Computed
+from graphport.ops.constant_folding import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

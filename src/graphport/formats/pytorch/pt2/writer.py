@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.replacing import replacing
 from graphport.formats.pytorch.graph_passes.narrow_types import report_narrow_types
 from graphport.formats.pytorch.pt2.archive import ArchiveWriter
 from graphport.formats.pytorch.pt2.program_writer import ProgramWriter

@@ -21,8 +21,8 @@ from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import MAX_COMPUTED_BYTES, folded
 from graphport.ops.declare import FALLBACKS, ShapeError, UnsupportedError, lower
-from graphport.ops.folded import MAX_COMPUTED_BYTES, folded
 from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 

@@ -15,8 +15,8 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, ITEM
 from graphport.ir.graph import Graph, Value
 from graphport.ir.transplant import transplant
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.captures import copied, facts_of_results
 from graphport.ops.lowering.operands import as_scalar, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Sub

@@ -11,8 +11,8 @@ from graphport.formats.pytorch.rules.binding import Scalar
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.arithmetic import Cast
 

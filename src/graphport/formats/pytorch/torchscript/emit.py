@@ -22,8 +22,8 @@ from graphport.formats.pytorch.torchscript.values import Kind, RuntimeScalar, Te
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import UncomputedError, folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import UncomputedError, folded
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:

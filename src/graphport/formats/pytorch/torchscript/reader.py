@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.pytorch.pt2.container import Container
 from graphport.formats.pytorch.rules.binding import KEYS

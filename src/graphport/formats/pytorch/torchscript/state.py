@@ -27,7 +27,7 @@ from graphport.formats.pytorch.torchscript.pickles import Tensor as Pickled
 from graphport.formats.pytorch.torchscript.refusal import refuse
 from graphport.formats.pytorch.torchscript.syntax import ClassText
 from graphport.formats.pytorch.torchscript.values import Dict, List, Object, Quantized, Tensor
-from graphport.ops.folded import Computed
+from graphport.ops.constant_folding import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from graphport.formats.stablehlo.rules.values import Held, Pair, Quantized, Toke
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import UncomputedError, folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import UncomputedError, folded
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphport.core import budget
-from graphport.core.opening import contents
+from graphport.core.regular_files import contents
 from graphport.core.storage import Bytes, FileStorage, MappedFile
 from graphport.formats.tensorflow.container.crc import masked_crc
 from graphport.formats.tensorflow.container.schema import dtype_of

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import MappedFile
 from graphport.formats.tensorflow.container.build import HANDLES, Building
 from graphport.formats.tensorflow.container.bundle import Bundle

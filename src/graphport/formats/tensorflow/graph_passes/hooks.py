@@ -8,7 +8,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops.layout import settle
 from graphport.ops.layout_constants import fold_layouts, merge_into_reshapes
-from graphport.ops.layout_of_pages import Pages
+from graphport.ops.layout_of_operators import Pages
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph

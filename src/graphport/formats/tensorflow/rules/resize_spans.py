@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.extents import mixed
 from graphport.ops.lowering.operands import cast, dtype_of, needed, sizes
 

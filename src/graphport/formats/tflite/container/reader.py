@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from graphport.core.budget import SETTING, OverBudgetError, reserve
-from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact, named
+from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import ArrayStorage, MappedFile
 from graphport.formats.tflite.container import schema
 from graphport.formats.tflite.container.enumerations import enumeration_faults

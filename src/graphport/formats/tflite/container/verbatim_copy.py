@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.replacing import replacing
 from graphport.formats.tflite.container.notes import READ
-from graphport.ir.carried import METADATA
 from graphport.ir.graph import Graph, Value
+from graphport.ir.notes import METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.replacing import replacing
 from graphport.formats.tflite.container import schema
 from graphport.formats.tflite.container.elements import RESOURCE, TYPE_NUMBERS
 from graphport.formats.tflite.container.encode import MAX_INLINE_BYTES, Data, Encoder, Table, Trailing, union_number
@@ -20,7 +20,7 @@ from graphport.formats.tflite.container.releases import least_release
 from graphport.formats.tflite.container.rounding import rounding_note
 from graphport.formats.tflite.container.tensors import Tensor
 from graphport.formats.tflite.container.verbatim_copy import copy_unchanged
-from graphport.ir import carried
+from graphport.ir import notes
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import state_of
 
@@ -87,7 +87,7 @@ class _Writer:
     def model(self, graph: Graph) -> Table:
         """Build the root table."""
         self.subgraph(graph)
-        stated = cast("Mapping[str, str]", graph.note(carried.METADATA) or {})
+        stated = cast("Mapping[str, str]", graph.note(notes.METADATA) or {})
         texts = {name: text.encode() for name, text in stated.items()}
         metadata = _with_release(graph.note(METADATA), list(self.codes)) | texts
         self._move_weights()

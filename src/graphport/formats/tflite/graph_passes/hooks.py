@@ -28,11 +28,11 @@ from graphport.formats.tflite.graph_passes.weights import (
     transpose_fill,
     transpose_stored_constants,
 )
-from graphport.ir import own_rounding, rewrite
+from graphport.ir import implicit_rounding, rewrite
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
 from graphport.ops.layout import settle
-from graphport.ops.layout_of_pages import Pages
+from graphport.ops.layout_of_operators import Pages
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -47,7 +47,7 @@ def before(graph: Graph) -> None:
     fill_tables(graph)
     hybrid = [node.word for inner in walk(graph) for node in inner if is_hybrid(node)]
     if hybrid:
-        own_rounding.mark_operators(graph, hybrid)
+        implicit_rounding.mark_operators(graph, hybrid)
     for inner in walk(graph):
         part_spectra(inner)
         dilate(inner)

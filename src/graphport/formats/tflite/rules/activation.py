@@ -15,7 +15,7 @@ from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import cast, dtype_of
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.special import erf
+from graphport.ops.special_functions import erf
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.fixed_point import Numbers

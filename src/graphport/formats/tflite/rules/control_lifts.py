@@ -14,8 +14,8 @@ from graphport.formats.tflite.rules.emitting import shaped
 from graphport.ir.graph import Graph
 from graphport.ir.transplant import transplant
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.captures import captured, close, copied, facts_of_results
 from graphport.ops.lowering.operands import transposed, vector
 from graphport.ops.pages.arithmetic import Add, Sub

@@ -13,8 +13,8 @@ from graphport.core.facts import TensorFact
 from graphport.core.spill import store_array
 from graphport.formats.tflite.rules.computed_sizes import ints, lengths_of, size_vector
 from graphport.ops import registry
+from graphport.ops.constant_folding import Computed
 from graphport.ops.declare import Page, UnsupportedError
-from graphport.ops.folded import Computed
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, integers
 from graphport.ops.pages.arithmetic.cast import Cast

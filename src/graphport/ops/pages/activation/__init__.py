@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.pages.activation.dropout import Dropout
 from graphport.ops.shapes import axis_index, broadcast, decided_equal_shapes, elementwise
-from graphport.ops.special import erf, logistic, softmax_rounded, widened
+from graphport.ops.special_functions import erf, logistic, softmax_rounded, widened
 from graphport.ops.symbolic import maximum, minimum
 from graphport.ops.types import FLOATS, IEEE, INTEGERS, NUMBERS_4, SCALAR, SIGNED, Tensor, Types
 

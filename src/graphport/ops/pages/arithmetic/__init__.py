@@ -12,7 +12,7 @@ from graphport.ops.pages.arithmetic.bits import BitCast
 from graphport.ops.pages.arithmetic.cast import Cast, CastLike
 from graphport.ops.pages.arithmetic.compound import Expression
 from graphport.ops.shapes import broadcast, broadcasting, elementwise
-from graphport.ops.special import erf, widened
+from graphport.ops.special_functions import erf, widened
 from graphport.ops.symbolic import maximum, minimum, quotient, remainder
 from graphport.ops.types import FLOATS, INDICES, INTEGERS, NUMBERS_4, SIGNED, UNSIGNED, Tensor, Types
 

@@ -12,7 +12,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.integer_ranges import keys_of_sample
 from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
-from graphport.ops.special import softmax_rounded, widened
+from graphport.ops.special_functions import softmax_rounded, widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
 from graphport.ops.view import viewed
 

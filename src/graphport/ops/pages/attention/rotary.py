@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.integer_ranges import row_of_table
 from graphport.ops.shapes import same_dim
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import FLOAT32, HALF, INT64, Tensor, Types
 from graphport.ops.view import viewed
 

@@ -10,7 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.integer_ranges import class_of_score
 from graphport.ops.shapes import decided_equal_shapes, same_dim
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import FLOATS, INDICES, Tensor, Types
 from graphport.ops.view import viewed
 

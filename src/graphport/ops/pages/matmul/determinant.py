@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import FLOATS, Tensor, Types
 
 T = Annotated[Tensor, Types("T", FLOATS)]

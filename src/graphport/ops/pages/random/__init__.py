@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import ALL_4, BOOL, FLOATS, INDICES, NUMBERS_4, Tensor, Types
 from graphport.ops.view import viewed
 

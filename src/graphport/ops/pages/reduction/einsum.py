@@ -12,7 +12,7 @@ from graphport.core.dims import Dim, product
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import broadcast
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import IEEE, INTEGERS, Tensor, Types
 
 T = Annotated[Tensor, Types("T", IEEE | INTEGERS)]

@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_indices
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.symbolic import is_symbolic, maximum, minimum, quotient
 from graphport.ops.types import FLOATS, INDICES, INT64, Tensor, Types
 

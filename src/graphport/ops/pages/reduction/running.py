@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_index
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import FLOATS, INDICES, SCALAR, Tensor, Types
 
 T = Annotated[Tensor, Types("T", FLOATS | INDICES | {DType.UINT32, DType.UINT64})]

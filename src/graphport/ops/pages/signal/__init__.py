@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
-from graphport.ops.special import widened
+from graphport.ops.special_functions import widened
 from graphport.ops.types import FLOATS, INDICES, INT64, NUMBERS_4, SCALAR, Tensor, Types
 from graphport.ops.view import viewed
 

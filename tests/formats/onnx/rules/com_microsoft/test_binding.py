@@ -10,7 +10,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.formats.onnx import read, to_proto
 from graphport.formats.onnx.rules.com_microsoft.binding import DIALECT
-from graphport.ops import manual
+from graphport.ops import operator_manual
 from tests.every import every
 from tests.ops.oracle import evaluate_graph, one_node
 
@@ -443,6 +443,6 @@ def test_normalizations_that_stood_in_the_default_domain_too_early_are_read():
 
 
 def test_every_rule_names_its_pages():
-    spoken = manual.registered(DIALECT)
+    spoken = operator_manual.registered(DIALECT)
     assert len(spoken) >= 35
     assert all(spoken.values()), [word for word, pages in spoken.items() if not pages]

@@ -12,8 +12,8 @@ from graphport.formats.nnef.rules import arithmetic as nnef
 from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, import_rule, static, unified
 from graphport.formats.nnef.rules.tract.rows import fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum_name
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError, lift
-from graphport.ops.folded import folded
 from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.shapes import broadcast

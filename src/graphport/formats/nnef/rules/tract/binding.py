@@ -19,8 +19,8 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.formula import broadcast_word, emitted_word
 from graphport.ir.graph import Value
 from graphport.ops import registry
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.folded import folded
 from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.lowering.table import Rows
 

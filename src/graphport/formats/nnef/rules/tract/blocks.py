@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.folded import Computed
+from graphport.ops.constant_folding import Computed
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import DIALECT
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import lift
-from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import vector
 

@@ -22,8 +22,8 @@ from graphport.formats.nnef.rules.tract.binding import (
 from graphport.formats.nnef.rules.tract.rows import dims_of, fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ir.graph import Value
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, lift
-from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.pages.indexing.slicing import FAR
 from graphport.ops.views.indexing import SliceView

@@ -10,8 +10,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import import_rule
 from graphport.ir.graph import Node, Value
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from graphport.ops.builder import Builder

@@ -12,8 +12,8 @@ from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.blocks import in_blocks
 from graphport.formats.nnef.rules.tract.rows import fact_like
 from graphport.formats.nnef.rules.tract.types import datum_name
+from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import Computed, folded
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 

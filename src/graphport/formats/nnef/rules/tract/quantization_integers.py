@@ -13,8 +13,8 @@ from graphport.formats.nnef.rules.convolution_borders import Sliding, emitted_pa
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.matmul import matrix_equation
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lift
-from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.windows import window_options
 from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.tract.binding import DIALECT, elements, import_rule
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.folded import folded
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.views.resize import GridSampleView, ResizeView
 

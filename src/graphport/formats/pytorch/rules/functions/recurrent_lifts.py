@@ -14,8 +14,8 @@ from graphport.formats.pytorch.rules.binding import DIALECT, called, weight_of
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.constant_folding import Computed
 from graphport.ops.decompositions.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
-from graphport.ops.folded import Computed
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView

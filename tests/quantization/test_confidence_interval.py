@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphport.quantization.confidence_interval import ratio_interval, share_interval
 from graphport.quantization.engine import Noise
-from graphport.quantization.interval import ratio_interval, share_interval
 
 
 @pytest.mark.parametrize(

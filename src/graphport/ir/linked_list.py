@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from graphport.ir.carried import Noted
+from graphport.ir.notes import Noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

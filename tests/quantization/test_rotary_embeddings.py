@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.quantization.rotations import with_rotations
+from graphport.quantization.rotary_embeddings import with_rotations
 from tests.models import model, node
 
 

@@ -28,8 +28,8 @@ from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from graphport.core import journals
-from graphport.core.flushing import flush, is_flushing
-from graphport.core.opening import belonging
+from graphport.core.fsync import flush, is_flushing
+from graphport.core.regular_files import belonging
 from graphport.core.system import lives
 from graphport.core.user_cache import is_owned_by_user
 

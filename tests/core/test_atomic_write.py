@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from graphport.core.replacing import interrupted_with, interruption, move, obstacle, replacing, temporary_path, together
+from graphport.core.atomic_write import (
+    interrupted_with,
+    interruption,
+    move,
+    obstacle,
+    replacing,
+    temporary_path,
+    together,
+)
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path):
@@ -256,7 +264,7 @@ def asked_ahead(monkeypatch, path, *, least):
     """Parts of a file of 22 bytes in pieces of at most 5 that the disk is asked to begin with, `least` bytes each."""
     asked = []
     with monkeypatch.context() as patch:
-        patch.setattr("graphport.core.replacing._AHEAD", least)
+        patch.setattr("graphport.core.atomic_write._AHEAD", least)
         patch.setattr(
             os, "posix_fadvise", lambda _, start, length, advice: asked.append((start, length, advice)), raising=False
         )
@@ -287,7 +295,7 @@ def test_a_file_system_without_such_a_queue_is_written_to(tmp_path, monkeypatch)
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
-    monkeypatch.setattr("graphport.core.replacing._AHEAD", 4)
+    monkeypatch.setattr("graphport.core.atomic_write._AHEAD", 4)
     monkeypatch.setattr(os, "posix_fadvise", refused, raising=False)
     with replacing(tmp_path / "model") as file:
         file.write(b"abcde" * 4000)

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from graphport.quantization.cut import Cut
+from graphport.quantization.minimum_cut import Cut
 
 
 def test_no_way_is_cheaper():

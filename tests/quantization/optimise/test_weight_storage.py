@@ -17,7 +17,7 @@ from graphport.ir import rewrite
 from graphport.quantization import choices
 from graphport.quantization.insert_qdq import emit_halves
 from graphport.quantization.optimise.library import Library, StorageOption
-from graphport.quantization.optimise.storing import largest_within, noise_of, plans, shrunk, size, time_of
+from graphport.quantization.optimise.weight_storage import largest_within, noise_of, plans, shrunk, size, time_of
 from graphport.quantization.targets import TARGETS
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import _tokens, decoder

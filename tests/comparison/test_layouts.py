@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.comparison import orders
+from graphport.comparison import layouts
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -90,26 +90,26 @@ def test_values_may_be_in_another_order_where_some_order_of_axes_fits_and_anothe
     shapes = list(product((1, 2, 3), repeat=3))
     for x, y in product(shapes, shapes):
         found = len(orders_between(y, x))
-        assert orders._is_candidate(value_of(x), value_of(y)) is (found > (x == y)), (x, y)
+        assert layouts._is_candidate(value_of(x), value_of(y)) is (found > (x == y)), (x, y)
 
 
 def test_values_of_two_to_six_axes_of_known_extents_are_looked_at() -> None:
-    looked = [n for n in range(9) if orders._is_candidate(value_of((2,) * n), value_of((2,) * n))]
+    looked = [n for n in range(9) if layouts._is_candidate(value_of((2,) * n), value_of((2,) * n))]
     assert looked == [2, 3, 4, 5, 6]
     square = value_of((2, 2))
     for other in (value_of(None), value_of(("N", 2)), value_of((2, 2, 1)), value_of((2, 3))):
-        assert not orders._is_candidate(square, other)
-        assert not orders._is_candidate(other, square)
+        assert not layouts._is_candidate(square, other)
+        assert not layouts._is_candidate(other, square)
 
 
 def test_an_input_and_an_output_keep_their_order() -> None:
     square, other = value_of((2, 2)), value_of((2, 2))
     assert square.producer is not None
-    assert not orders._is_candidate(square.producer.inputs[0], other)
-    assert orders._is_candidate(other, square.producer.inputs[0])
+    assert not layouts._is_candidate(square.producer.inputs[0], other)
+    assert layouts._is_candidate(other, square.producer.inputs[0])
     square.producer.graph.add_output(square)
-    assert not orders._is_candidate(square, other)
-    assert orders._is_candidate(other, square)
+    assert not layouts._is_candidate(square, other)
+    assert layouts._is_candidate(other, square)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (3, 3, 2), (2, 1, 3, 2)], ids=str)
@@ -119,7 +119,7 @@ def test_the_order_is_the_one_in_which_numbers_are_the_same(shape: tuple[int, ..
         inverse = np.argsort(order)
         for noise in (0, 1e-5):
             y = x.transpose(inverse) + noise
-            found = orders._order(x, y)
+            found = layouts._order(x, y)
             if found is None:
                 assert y.shape == x.shape
                 np.testing.assert_allclose(y, x, atol=1e-4)
@@ -127,4 +127,4 @@ def test_the_order_is_the_one_in_which_numbers_are_the_same(shape: tuple[int, ..
                 np.testing.assert_allclose(y.transpose(found), x, atol=1e-4)
     wrong = x.copy()
     wrong.flat[0] += 100
-    assert orders._order(x, wrong) is None
+    assert layouts._order(x, wrong) is None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
-from graphport.ops.special import narrow_sum, softmax_rounded
+from graphport.ops.special_functions import narrow_sum, softmax_rounded
 
 BFLOAT16 = DType.BFLOAT16.numpy
 

@@ -10,7 +10,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.opening import contents, open_regular, regular_status
+from graphport.core.regular_files import contents, open_regular, regular_status
 from graphport.core.storage import MappedFile
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices as POSIX has them")

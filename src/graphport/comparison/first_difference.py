@@ -14,7 +14,7 @@ from graphport.comparison.pairs import pairs
 from graphport.comparison.stream import Pair, Stream, Unanswered, computed, has_floats, is_alike, is_array, values_of
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.short_repr import short_repr
-from graphport.ir import part
+from graphport.ir import subgraph
 from graphport.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Search:
 
     def _of_body(self, found: FirstDifference, bodies: tuple[Graph, Graph], inputs: Sequence[Any]) -> Search:
         """Return a search in two bodies with equal inputs."""
-        parts = [part.cut(body.outputs) for body in bodies]
+        parts = [subgraph.cut(body.outputs) for body in bodies]
         given: list[dict[str, Any]] = []
         for body, piece in zip(bodies, parts, strict=True):
             names = {piece.values[v].name: x for v, x in zip(body.inputs, inputs, strict=True) if v in piece.values}
@@ -247,12 +247,12 @@ class Search:
         partner = self.pairs[value]
         stops_b = {each for each in self.pairs if each is not value and each not in self._moved}
         partners = {self.pairs[each]: each for each in stops_b if self.pairs[each] is not partner}
-        bound_b = part.border([value], stops_b)
-        bound_a = part.border([partner], set(partners))
+        bound_b = subgraph.border([value], stops_b)
+        bound_a = subgraph.border([partner], set(partners))
         shared = list(dict.fromkeys([*(self.pairs[each] for each in bound_b if each in self.pairs), *bound_a]))
         twins = [partners.get(each) for each in shared]
-        piece_a = part.cut([partner], shared)
-        piece_b = part.cut([value], [each for each in twins if each is not None])
+        piece_a = subgraph.cut([partner], shared)
+        piece_b = subgraph.cut([value], [each for each in twins if each is not None])
         numbers = self._collect_values(shared, known)
         inputs: dict[str, Any] = {}
         for each, twin in zip(shared, twins, strict=True):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends.pages import PagesSession
+from graphport.backends.interpreter import PagesSession
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir.graph import Graph, walk
 from graphport.ops import registry
 from graphport.proof.coverage.parts import CoverageRecorder, coverage_points, name_of
-from graphport.proof.pieces.numbering import number_pair
+from graphport.proof.segments.numbering import number_pair
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from graphport.ir.graph import Node
-    from graphport.proof.pieces.extraction import Cut
-    from graphport.proof.pieces.matching import Match
+    from graphport.proof.segments.extraction import Cut
+    from graphport.proof.segments.matching import Match
 
 _ROWS = "rows of "
 

@@ -12,7 +12,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
-from graphport.ir import part
+from graphport.ir import subgraph
 from graphport.ir.graph import walk
 from graphport.ops.infer import Inference
 from graphport.proof.process import UnansweredError, pool
@@ -41,7 +41,7 @@ class Cut(NamedTuple):
 
 def cut(output: Value, inputs: Sequence[Value]) -> Cut:
     """The part of a graph that computes `output` from `inputs`; constants are shared."""
-    found = part.cut([output], inputs)
+    found = subgraph.cut([output], inputs)
     return Cut(found.graph, [found.values[value] for value in inputs])
 
 

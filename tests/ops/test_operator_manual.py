@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphport.ops import manual, registry
+from graphport.ops import operator_manual, registry
 from graphport.ops.declare import LOWERINGS
 from graphport.ops.rows.rule import Lowering
 from tests.every import every
@@ -27,13 +27,13 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_signatures(name, expected):
-    assert manual.signature(PAGES[name]) == expected
+    assert operator_manual.signature(PAGES[name]) == expected
 
 
 @every("name", sorted(PAGES))
 def test_a_signature_names_everything_once(name):
     page = PAGES[name]
-    said = manual.signature(page, width=40)
+    said = operator_manual.signature(page, width=40)
     for argument in [*(operand.name for operand in page.signature.operands), *page.signature.keywords]:
         assert f"    {argument}: " in said or f"    *{argument}: " in said or "\n" not in said
     assert "<class" not in said
@@ -43,19 +43,19 @@ def test_a_signature_names_everything_once(name):
 
 def test_a_long_signature_takes_a_line_for_each_argument():
     page = PAGES["Gemm"]
-    assert manual.signature(page, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
-    assert "\n" not in manual.signature(page, width=4000)
+    assert operator_manual.signature(page, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
+    assert "\n" not in operator_manual.signature(page, width=4000)
 
 
 def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_it():
     registry.load("pnnx")
-    seen = {word for word, row in manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
+    seen = {word for word, row in operator_manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
     rows = {
         word: rule
         for (dialect, word), rules in LOWERINGS.items()
         if dialect == "pnnx" and isinstance(rule := registry.row(rules[0].function), Lowering)
     }
-    told = manual.reads("pnnx")
+    told = operator_manual.reads("pnnx")
     unseen = [word for word in rows if word not in seen]
     assert unseen
     for word in unseen:
@@ -67,28 +67,31 @@ def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_i
 
 
 def test_element_types_are_by_variable():
-    assert manual.element_types(PAGES["Relu"])["T"] == sorted(
+    assert operator_manual.element_types(PAGES["Relu"])["T"] == sorted(
         ["bfloat16", "float16", "float32", "float64", "int16", "int32", "int64", "int8"]
     )
 
 
 @every("name", sorted(PAGES))
 def test_every_page_is_in_a_family_with_a_title(name):
-    family = manual.family(PAGES[name])
+    family = operator_manual.family(PAGES[name])
     assert family in registry.families()
-    assert manual.family_title(family)
-    assert PAGES[name] in manual.by_family()[family]
+    assert operator_manual.family_title(family)
+    assert PAGES[name] in operator_manual.by_family()[family]
 
 
 def test_versions_tell_what_is_read_by_a_rule():
-    assert manual.older_forms(PAGES["Softmax"]) == (12,)
-    assert manual.versions(PAGES["Softmax"]) == "Unchanged since opset 13; forms up to opset 12 are read by rules."
-    assert manual.versions(PAGES["Abs"]).startswith("Unchanged since opset ")
+    assert operator_manual.older_forms(PAGES["Softmax"]) == (12,)
+    assert (
+        operator_manual.versions(PAGES["Softmax"])
+        == "Unchanged since opset 13; forms up to opset 12 are read by rules."
+    )
+    assert operator_manual.versions(PAGES["Abs"]).startswith("Unchanged since opset ")
 
 
 @pytest.mark.parametrize("dialect", ["nnef", "onnx"])
 def test_every_word_that_is_read_is_listed(dialect):
-    words = manual.registered(dialect)
+    words = operator_manual.registered(dialect)
     registry.load(dialect)
     assert {word for spoken, word in LOWERINGS if spoken == dialect} <= set(words)
     assert set(registry.patterns(dialect)) <= set(words)
@@ -96,24 +99,24 @@ def test_every_word_that_is_read_is_listed(dialect):
 
 
 def test_words_that_functions_say_name_their_operators():
-    spoken = manual.registered("nnef")
+    spoken = operator_manual.registered("nnef")
     assert spoken["relu"] == ("Relu",)
     assert spoken["sqr"] == ("Mul",)
     assert "ConvTranspose" in spoken["deconv"]
-    assert manual.registered("onnx")["Upsample"] == ("Resize",)
-    assert manual.registered("onnx")["Relu"] == ("Relu",)
+    assert operator_manual.registered("onnx")["Upsample"] == ("Resize",)
+    assert operator_manual.registered("onnx")["Relu"] == ("Relu",)
 
 
 def test_every_rule_is_seen_emitting_what_the_table_says():
     """`make emitted` writes the table again; what only larger suites reach, or a rule that is new, has no row yet."""
     unseen = Counter[str]()
     for dialect in registry.names():
-        for word, emitted in manual.reads(dialect).items():
+        for word, emitted in operator_manual.reads(dialect).items():
             assert set(emitted.operators) <= set(PAGES), (dialect, word)
             assert emitted.always <= set(emitted.operators)
             assert not emitted.test or (ROOT / emitted.test).exists(), emitted.test
             unseen[dialect] += not emitted.test and not registry.patterns(dialect).get(word) and dialect != "onnx"
-    total = sum(len(manual.reads(dialect)) for dialect in registry.names())
+    total = sum(len(operator_manual.reads(dialect)) for dialect in registry.names())
     assert unseen.total() < total / 3, unseen
 
 
@@ -129,16 +132,16 @@ def test_every_rule_is_seen_emitting_what_the_table_says():
     ],
 )
 def test_a_word_of_any_dialect_is_told_by_what_its_rule_emits(dialect, word, always):
-    assert manual.reads(dialect)[word].always == always
+    assert operator_manual.reads(dialect)[word].always == always
 
 
 def test_a_word_counts_for_the_operator_that_fewest_words_need():
-    assert "nn.LSTM" in manual.spellings("pnnx")["LSTM"].reads
-    assert "nn.LSTM" not in manual.spellings("pnnx")["Reshape"].reads
+    assert "nn.LSTM" in operator_manual.spellings("pnnx")["LSTM"].reads
+    assert "nn.LSTM" not in operator_manual.spellings("pnnx")["Reshape"].reads
 
 
 def test_spellings_of_an_operator():
-    relu, branch = manual.spellings("nnef")["Relu"], manual.spellings("nnef")["Loop"]
+    relu, branch = operator_manual.spellings("nnef")["Relu"], operator_manual.spellings("nnef")["Loop"]
     assert (relu.reads, relu.writes, relu.patterns, relu.direction) == (
         ("relu",),
         True,
@@ -146,8 +149,8 @@ def test_spellings_of_an_operator():
         "read, write",
     )
     assert (branch.reads, branch.writes, branch.patterns, branch.direction) == ((), False, (), "")
-    assert "separable_conv" in manual.spellings("nnef")["Conv"].reads
-    assert all(spelling.writes and spelling.reads for spelling in manual.spellings("onnx").values())
+    assert "separable_conv" in operator_manual.spellings("nnef")["Conv"].reads
+    assert all(spelling.writes and spelling.reads for spelling in operator_manual.spellings("onnx").values())
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def test_spellings_of_an_operator():
     ],
 )
 def test_what_other_rules_and_other_arrows_emit_is_told(dialect, word, operators, always):
-    found = manual.reading(dialect, word)
+    found = operator_manual.reading(dialect, word)
     assert found is not None
     assert set(found.operators) == operators
     assert found.always == always
@@ -171,24 +174,24 @@ def test_what_other_rules_and_other_arrows_emit_is_told(dialect, word, operators
 
 def test_what_a_dialect_has_from_another_is_told_with_what_is_known_of_either():
     registry.load("tract")
-    standard, patterns = manual.reads("nnef"), registry.patterns("tract")
+    standard, patterns = operator_manual.reads("nnef"), registry.patterns("tract")
     shared = [word for word in standard if ("tract", word) not in LOWERINGS and word not in patterns]
     assert len(shared) > 50
     for word in shared:
-        own = manual.reading("tract", word)
+        own = operator_manual.reading("tract", word)
         assert own is not None
         assert set(own.operators) >= set(standard[word].operators), word
         assert own.always <= standard[word].always, word
 
 
 def test_a_word_that_nobody_reads_is_not_told():
-    assert manual.reading("pytorch", "aten.no_such_word.default") is None
-    assert manual.reading("onnx", "NoSuchOperator") is None
+    assert operator_manual.reading("pytorch", "aten.no_such_word.default") is None
+    assert operator_manual.reading("onnx", "NoSuchOperator") is None
 
 
 @pytest.mark.parametrize("dialect", ["pytorch", "pnnx", "ncnn"])
 def test_a_word_is_told_to_give_an_operand_that_its_rule_hands_on(dialect):
-    told = [word for word, emitted in manual.reads(dialect).items() if emitted.is_operand]
+    told = [word for word, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
     rules = [registry.row(LOWERINGS[dialect, word][0].function) for word in told if (dialect, word) in LOWERINGS]
     rows = [rule for rule in rules if isinstance(rule, Lowering) and rule.is_operand]
     assert rows
@@ -202,4 +205,4 @@ def test_a_word_is_told_to_give_an_operand_that_its_rule_hands_on(dialect):
     [("pytorch", "aten.absolute", {"Abs"}), ("pytorch", "aten.special_expit", {"Sigmoid"})],
 )
 def test_a_row_that_names_a_word_of_another_dialect_is_told_as_that_is(dialect, word, operators):
-    assert set(manual.reads(dialect)[word].operators) == operators
+    assert set(operator_manual.reads(dialect)[word].operators) == operators

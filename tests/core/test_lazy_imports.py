@@ -6,7 +6,7 @@ import json.decoder
 
 import pytest
 
-from graphport.core.lazy import first_used
+from graphport.core.lazy_imports import first_used
 
 
 def test_a_name_is_found_where_it_is_at_home_and_no_other_one_is():

@@ -13,24 +13,24 @@ import numpy as np
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.proof.pieces import judging
-from graphport.proof.pieces.bodies import body_segments
-from graphport.proof.pieces.computations import Computations
-from graphport.proof.pieces.effects import unseen_effects
-from graphport.proof.pieces.extraction import RawModel
-from graphport.proof.pieces.matching import Match, match_values
-from graphport.proof.pieces.numbering import is_same_model
-from graphport.proof.pieces.reach import has_phrase, phrase_of_body, phrases_of, proven_phrases, reached_phrases
-from graphport.proof.pieces.segments import Segmentation, name_of
-from graphport.proof.pieces.tables import table_difference
-from graphport.proof.pieces.values import draw_elements
+from graphport.proof.segments import judging
+from graphport.proof.segments.bodies import body_segments
+from graphport.proof.segments.computations import Computations
+from graphport.proof.segments.effects import unseen_effects
+from graphport.proof.segments.extraction import RawModel
+from graphport.proof.segments.matching import Match, match_values
+from graphport.proof.segments.numbering import is_same_model
+from graphport.proof.segments.reach import has_phrase, phrase_of_body, phrases_of, proven_phrases, reached_phrases
+from graphport.proof.segments.segments import Segmentation, name_of
+from graphport.proof.segments.tables import table_difference
+from graphport.proof.segments.values import draw_elements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from graphport.ir.graph import Graph, Value
-    from graphport.proof.pieces.judging import Finding
-    from graphport.proof.pieces.segments import Segment
+    from graphport.proof.segments.judging import Finding
+    from graphport.proof.segments.segments import Segment
     from graphport.proof.side import Side
     from graphport.proof.test_inputs import TestInput
 

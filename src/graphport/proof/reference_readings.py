@@ -13,7 +13,7 @@ import numpy as np
 from graphport.backends import preferred, prepare
 from graphport.comparison.metrics import Difference, difference
 from graphport.core.diagnostics import DiagnosticError
-from graphport.proof import steps
+from graphport.proof import quantization_ties
 from graphport.proof.case import BETWEEN_STEPS, describe
 from graphport.proof.run import Configuration, Run
 from graphport.proof.side import paired
@@ -79,7 +79,7 @@ def _differing(case: Case, test_input: TestInput) -> list[Difference]:
     ]
     if len(found) == len(first):
         # The native runtimes agree within the tolerance, so that layers may have amplified a tie.
-        found = steps.without(found, case.a, test_input, [], frozenset(range(len(found))))
+        found = quantization_ties.without(found, case.a, test_input, [], frozenset(range(len(found))))
     return [each for each in found if not each.passed and (each.snr_db or 0.0) < BETWEEN_STEPS]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 from graphport.proof.integer_ranges import integer_range
-from graphport.proof.pieces.ranges import domain_of, is_integral, may_be_nan, range_of
+from graphport.proof.segments.ranges import domain_of, is_integral, may_be_nan, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

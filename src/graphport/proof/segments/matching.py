@@ -16,7 +16,7 @@ from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
 from graphport.core.storage import release_pages
 from graphport.ops import registry
-from graphport.proof.pieces.numbering import number_pair
+from graphport.proof.segments.numbering import number_pair
 from graphport.proof.side import paired
 
 if TYPE_CHECKING:

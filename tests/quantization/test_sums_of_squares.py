@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport.quantization.power import power
+from graphport.quantization.sums_of_squares import power
 
 
 def test_squares_are_added_up():

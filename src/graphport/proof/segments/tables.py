@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.proof.pieces.judging import RELATIVE, Finding
+from graphport.proof.segments.judging import RELATIVE, Finding
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node
-    from graphport.proof.pieces.segments import Segment
+    from graphport.proof.segments.segments import Segment
 
 
 def table_difference(segment: Segment) -> tuple[Any, Finding] | None:

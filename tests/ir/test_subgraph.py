@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.ir import part, states
+from graphport.ir import states, subgraph
 from graphport.ir.graph import walk
 from graphport.ir.lookup import Names
 from graphport.ir.text import from_text
@@ -53,7 +53,7 @@ def looped() -> onnx.ModelProto:
 
 def test_a_part_has_the_nodes_between_and_shares_storages():
     whole = gp.from_onnx(perceptron()).graph
-    found = part.cut(named(whole, "scores"), named(whole, "hidden"))
+    found = subgraph.cut(named(whole, "scores"), named(whole, "hidden"))
     verify(found.graph)
     assert [each.op for each in found.graph] == ["Relu", "MatMul"]
     assert (names(found.graph.inputs), names(found.graph.outputs)) == (["hidden"], ["scores"])
@@ -65,20 +65,20 @@ def test_a_part_has_the_nodes_between_and_shares_storages():
 
 def test_nodes_keep_their_origins():
     whole = gp.from_onnx(perceptron()).graph
-    found = part.cut(named(whole, "scores"), named(whole, "hidden")).graph
+    found = subgraph.cut(named(whole, "scores"), named(whole, "hidden")).graph
     assert [each.origin for each in found] == [each.origin for each in list(whole)[1:3]]
 
 
 def test_what_else_is_needed_is_an_input_in_the_order_of_the_whole():
     nodes = [node("Add", ["c", "b"], ["d"]), node("Add", ["d", "a"], ["e"]), node("Neg", ["e"], ["y"])]
     whole = gp.from_onnx(model(nodes, [("a", [1]), ("b", [1]), ("c", [1])], [("y", [1])])).graph
-    assert names(part.cut(named(whole, "y")).graph.inputs) == ["a", "b", "c"]
-    assert names(part.cut(named(whole, "y"), named(whole, "d")).graph.inputs) == ["d", "a"]
+    assert names(subgraph.cut(named(whole, "y")).graph.inputs) == ["a", "b", "c"]
+    assert names(subgraph.cut(named(whole, "y"), named(whole, "d")).graph.inputs) == ["d", "a"]
 
 
 def test_a_node_with_a_body_is_cut_with_what_the_body_reads():
     whole = gp.from_onnx(looped()).graph
-    found = part.cut(named(whole, "y"), named(whole, "outer")).graph
+    found = subgraph.cut(named(whole, "y"), named(whole, "outer")).graph
     verify(found)
     assert names(found.inputs) == ["outer", "x"]
     x = floats(1, 2)
@@ -88,7 +88,7 @@ def test_a_node_with_a_body_is_cut_with_what_the_body_reads():
 
 def test_a_part_of_a_body_takes_what_the_node_hands_to_it():
     whole = gp.from_onnx(looped()).graph
-    found = part.cut(named(whole, "next")).graph
+    found = subgraph.cut(named(whole, "next")).graph
     verify(found)
     assert (names(found.inputs), [each.op for each in found]) == (["x", "s"], ["Neg", "Add", "Mul"])
     y = gp.run(gp.Model(found), {"s": floats(1, 1), "x": floats(3, 4)})["next"]
@@ -97,7 +97,7 @@ def test_a_part_of_a_body_takes_what_the_node_hands_to_it():
 
 def test_a_body_beside_a_part_of_itself_gets_other_names():
     whole = gp.from_onnx(looped()).graph
-    found = part.cut(named(whole, "next", "y")).graph
+    found = subgraph.cut(named(whole, "next", "y")).graph
     verify(found)
     assert names(found.outputs) == ["next", "y"]
 
@@ -105,7 +105,7 @@ def test_a_body_beside_a_part_of_itself_gets_other_names():
 def test_one_of_several_results_can_be_given():
     split = node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2)
     whole = gp.from_onnx(model([split, node("Add", ["a", "b"], ["y"])], [("x", [4])], [("y", [2])], opset=18)).graph
-    found = part.cut(named(whole, "y"), named(whole, "a")).graph
+    found = subgraph.cut(named(whole, "y"), named(whole, "a")).graph
     verify(found)
     x = np.arange(4, dtype=np.float32)
     y = gp.run(gp.Model(found), {"a": floats(10, 10), "x": x})["y"]
@@ -132,13 +132,13 @@ def test_the_border_of_a_part_is_the_nearest_that_is_given():
         }"""
     )
     x, z, w, h, k, m = named(whole, "x", "z", "w", "h", "k", "m")
-    assert part.border([m], set()) == [z, x]
-    assert set(part.border([m], {h})) == {z, h}
-    assert set(part.border([m], {h, k})) == {z, h, k}
-    assert set(part.border([m], {k})) == {z, k, x}
-    assert set(part.border([m], {k, w, z})) == {z, k, x, w}
-    assert part.border([m], {m}) == []
-    assert part.border([h, k], {h}) == [h]
+    assert subgraph.border([m], set()) == [z, x]
+    assert set(subgraph.border([m], {h})) == {z, h}
+    assert set(subgraph.border([m], {h, k})) == {z, h, k}
+    assert set(subgraph.border([m], {k})) == {z, k, x}
+    assert set(subgraph.border([m], {k, w, z})) == {z, k, x, w}
+    assert subgraph.border([m], {m}) == []
+    assert subgraph.border([h, k], {h}) == [h]
 
 
 def test_what_hangs_on_an_input_varies():
@@ -153,7 +153,7 @@ def test_what_hangs_on_an_input_varies():
         }"""
     )
     x, w, b, c, d = named(whole, "x", "w", "b", "c", "d")
-    assert [part.is_input_dependent(value) for value in (x, w, b, c, d)] == [True, False, False, True, True]
+    assert [subgraph.is_input_dependent(value) for value in (x, w, b, c, d)] == [True, False, False, True, True]
 
 
 def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
@@ -162,8 +162,8 @@ def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
     s, _ = whole.inputs
     states.mark(s, states.State("h", "variable"))
     h, y = named(whole, "h", "y")
-    assert states.state_of(part.cut([y, h]).graph.inputs[0]) == states.State("h", "variable")
-    assert states.state_of(part.cut([y]).graph.inputs[0]) is None
+    assert states.state_of(subgraph.cut([y, h]).graph.inputs[0]) == states.State("h", "variable")
+    assert states.state_of(subgraph.cut([y]).graph.inputs[0]) is None
     assert states.state_of(s) is not None
 
 
@@ -174,7 +174,7 @@ def test_parts_of_a_chain_compute_what_is_between(data):
     values = [graph.inputs[0], *(each.output for each in graph)]
     first = data.draw(st.integers(0, 5))
     last = data.draw(st.integers(first + 1, 6))
-    found = part.cut([values[last]], [values[first]]).graph
+    found = subgraph.cut([values[last]], [values[first]]).graph
     verify(found)
     assert len(found) == last - first
 

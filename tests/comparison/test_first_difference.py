@@ -7,12 +7,12 @@ import onnx
 import pytest
 
 import graphport as gp
-from graphport.comparison import find, stream
+from graphport.comparison import first_difference, stream
 from graphport.comparison.limits import Limits
 from graphport.core.storage import ArrayStorage
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, walk
-from tests.ir.test_part import looped
+from tests.ir.test_subgraph import looped
 from tests.models import model, node
 
 RANDOM = np.random.default_rng(0)
@@ -192,7 +192,7 @@ def test_no_more_nodes_are_computed_by_themselves_than_there_is_time_for(monkeyp
     b = twin(a)
     for i in range(8):
         scale(b.graph, f"w{i}", 1 + 9e-5)
-    plain, looked = find.Search._examined, []
+    plain, looked = first_difference.Search._examined, []
 
     def watched(self, pair, known):
         before = self._checked
@@ -200,8 +200,8 @@ def test_no_more_nodes_are_computed_by_themselves_than_there_is_time_for(monkeyp
         looked.append(self._checked - before)
         return found
 
-    monkeypatch.setattr(find.Search, "_examined", watched)
-    monkeypatch.setattr(find, "_MOST_CHECKED", 3)
+    monkeypatch.setattr(first_difference.Search, "_examined", watched)
+    monkeypatch.setattr(first_difference, "_MOST_CHECKED", 3)
     found_in(a, b, given())
     assert sum(looked) == 3
     assert len(looked) > 3
@@ -225,8 +225,8 @@ REALS = np.random.default_rng(5).normal(size=(2, 3)).astype(np.float32)
     ],
 )
 def test_numbers_in_another_order_are_told_from_other_numbers(x, y, moved):
-    assert find._is_moved(x, y) is moved
-    assert find._is_moved(y, x) is moved
+    assert first_difference._is_moved(x, y) is moved
+    assert first_difference._is_moved(y, x) is moved
 
 
 @pytest.mark.parametrize(
@@ -238,5 +238,5 @@ def test_numbers_in_another_order_are_told_from_other_numbers(x, y, moved):
     ],
 )
 def test_codes_are_told_from_real_numbers(x, y, coded):
-    assert find._is_coded(x, y) is coded
-    assert find._is_coded(y, x) is coded
+    assert first_difference._is_coded(x, y) is coded
+    assert first_difference._is_coded(y, x) is coded

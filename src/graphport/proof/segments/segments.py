@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphport.ir import part
+from graphport.ir import subgraph
 from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
 
-    from graphport.proof.pieces.matching import Match
+    from graphport.proof.segments.matching import Match
 
 MAX_ROUNDS = 8
 """Maximum number of steps in which a segment grows until both graphs compute it from the same matched values."""
@@ -80,7 +80,7 @@ class Segmentation:
 
     def _border(self, value: Value, matches: Mapping[Value, Match], left_out: set[Value]) -> list[Match] | None:
         """The nearest matched values; `None` if the value also depends on an input that has no match."""
-        found = part.border([value], _Without(matches, left_out))
+        found = subgraph.border([value], _Without(matches, left_out))
         if any(each not in matches or each in left_out for each in found):
             return None
         return [matches[each] for each in found]
@@ -126,7 +126,7 @@ def _depends_on(value: Value, others: Container[Value]) -> bool | None:
         node = pending.pop().producer
         if node is None:
             continue
-        for each in part.reads(node):
+        for each in subgraph.reads(node):
             if each in others:
                 return True
             if each not in seen:

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from graphport.core.collection import paused_collection
+from graphport.core.garbage_collection import paused_collection
 
 
 @pytest.fixture(autouse=True)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from graphport.core.progress import stage
 from graphport.proof.coverage.record import Coverage
-from graphport.proof.pieces.comparing import compare_segments
 from graphport.proof.run import Configuration, Run
+from graphport.proof.segments.comparing import compare_segments
 from graphport.runtimes import run_limits
 from graphport.runtimes.run_limits import RunLimitError
 
 if TYPE_CHECKING:
     from graphport.proof.case import Case
-    from graphport.proof.pieces.comparing import SegmentDifference, SegmentReport
+    from graphport.proof.segments.comparing import SegmentDifference, SegmentReport
     from graphport.proof.test_inputs import TestInput
 
 SHARE = 0.5

@@ -10,8 +10,8 @@ import pytest
 import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops import folded as module
-from graphport.ops.folded import Computed, folded
+from graphport.ops import constant_folding as module
+from graphport.ops.constant_folding import Computed, folded
 from tests.models import model, node, typed
 
 

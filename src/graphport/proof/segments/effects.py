@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
-from graphport.proof.pieces.numbering import digest
+from graphport.proof.segments.numbering import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphport.ir.graph import Node, Value
-    from graphport.proof.pieces.matching import Match
+    from graphport.proof.segments.matching import Match
 
 _AXES = frozenset({"axis", "axes"})
 _INERT = {("Resize", "nearest_mode"): ("mode", "nearest"), ("Resize", "cubic_coeff_a"): ("mode", "cubic")}

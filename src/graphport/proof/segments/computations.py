@@ -10,18 +10,18 @@ import numpy as np
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir.graph import walk
 from graphport.ops import registry
-from graphport.proof.pieces import extraction, judging
-from graphport.proof.pieces.judging import Exact, Finding
-from graphport.proof.pieces.values import FreeInput, free_input
 from graphport.proof.process import UnansweredError
+from graphport.proof.segments import extraction, judging
+from graphport.proof.segments.judging import Exact, Finding
+from graphport.proof.segments.values import FreeInput, free_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from graphport.ir.graph import Graph, Value
-    from graphport.proof.pieces.extraction import Cut, RawModel
-    from graphport.proof.pieces.segments import Segment
+    from graphport.proof.segments.extraction import Cut, RawModel
+    from graphport.proof.segments.segments import Segment
 
 ITERATIONS = (0.0, 100.0)
 """The iteration numbers that the body of a Loop is given."""

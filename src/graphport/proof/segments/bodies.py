@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.proof.pieces.matching import Match
-from graphport.proof.pieces.segments import Segmentation
+from graphport.proof.segments.matching import Match
+from graphport.proof.segments.segments import Segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphport.ir.graph import Graph, Node, Value
-    from graphport.proof.pieces.segments import Segment
+    from graphport.proof.segments.segments import Segment
 
 _OPERATORS = frozenset({"If", "Loop", "Scan"})
 
