@@ -20,6 +20,8 @@ TOURS = [
     *sorted((ROOT / "docs").glob("tutorial-*.md")),
 ]
 PROGRAM = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
+TUNED = Path(__file__).with_name("tuned.pt2")
+"""The program that the listing with torch in `tutorial-fine-tune.md` saves (torch 2.13)."""
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"…|\d+\.\d+e-\d+|\d+\.\d{2,}")
 """Output that depends on the machine: `…`, or a number with digits."""
@@ -53,6 +55,7 @@ def test_a_tour_does_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     shutil.copyfile(PROGRAM, "network.pt2")
+    shutil.copyfile(TUNED, "tuned.pt2")
     printed, ran = "", 0
     for language, title, code in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "text" and printed and not title:

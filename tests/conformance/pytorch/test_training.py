@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphport as gp
@@ -33,3 +34,19 @@ def test_converted_networks_train_as_the_original_modules(tmp_path):
         assert result["gradients"] < 1e-4, name
         # A zero bias that the exporter of PyTorch adds to a convolution is trainable as well.
         assert result["trainable"] > result["original"] or result["training"] < 1e-4, name
+
+
+def test_the_tutorial_trains_the_program_that_is_stored(tmp_path):
+    root = Path(__file__).parents[3]
+    network = root / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
+    gp.save(gp.load(network), tmp_path / "network.onnx")
+    gp.save(gp.load(tmp_path / "network.onnx"), tmp_path / "trainable.pt2")
+    page = (root / "docs" / "tutorial-fine-tune.md").read_text(encoding="utf-8")
+    listing = page.split("```py\n")[1].split("```")[0]
+    subprocess.run([programs.PYTHON, "-W", "ignore", "-c", listing], check=True, cwd=tmp_path, timeout=600)
+    x = np.random.default_rng(0).normal(size=(1, 2, 16, 16)).astype(np.float32)
+    found, expected = (
+        next(iter(gp.run(gp.load(path), {"x": x}).values()))
+        for path in (tmp_path / "tuned.pt2", root / "tests" / "docs" / "tuned.pt2")
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)
