@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
-from graphport.api.load import as_model, load
+from graphport.api.load import as_model, load, normalize_shapes
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
 from graphport.api.run import Runner, first_run, runnable
@@ -181,7 +181,7 @@ def _cut(model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Sh
         remedy = "also pass values that are computed from it to remove it"
         findings.append(Diagnostic("EDIT0006", message, None, remedy, Severity.NOTE))
     if shapes:
-        bind_inputs(graph, shapes)
+        bind_inputs(graph, normalize_shapes(shapes))
     if shapes or any(_is_partly_known(value.fact) for value, twin in found.values.items() if twin.is_input):
         # Facts derived from statically known values are invalid if the values are inputs now.
         Inference().graph(graph)

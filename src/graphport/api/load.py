@@ -22,6 +22,7 @@ from graphport.ops.infer import Inference
 from graphport.ops.operator_facts import shared_inference_cache
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from graphport.api.model import ModelSource, Shapes
@@ -48,7 +49,7 @@ def load(
             `openvino.Model`, `torch.export.ExportedProgram`, `torch.jit.ScriptModule`, `jax.export.Exported`,
             `keras.Model`.
         raw: return the dialect graph without legalization.
-        shapes: binds open dims of inputs before any evaluation.
+        shapes: binds open dims of inputs before any evaluation; in TorchScript a number sets a number argument.
         edition: of NNEF, `"provisional"` or `"final"`; recognized by content if `None`.
         program: the name of a program of a PyTorch package that contains several.
         states: whether buffers that a PyTorch program modifies are kept between runs, as inputs and outputs.
@@ -113,6 +114,11 @@ def _read_source(path: ModelSource, format: str | None, **options: Any) -> tuple
         return replace(model, path=None, findings=findings), findings
 
 
+def normalize_shapes(shapes: Shapes | None) -> dict[str, Sequence[float | str]]:
+    """Return shapes as sequences: a single number or string is a sequence of one."""
+    return {name: [shape] if isinstance(shape, float | int | str) else shape for name, shape in (shapes or {}).items()}
+
+
 @budget.fresh()
 @shared_inference_cache()
 def _read(
@@ -127,6 +133,7 @@ def _read(
 ) -> tuple[Model, list[Diagnostic]]:
     kind, place = formats.locate(path)
     options = {"edition": edition, "program": program, "states": states}
+    shapes = normalize_shapes(shapes)
     with stage(f"reading {place.name}"):
         graph, findings = kind.read(place, shapes=shapes, tolerant=tolerant, **options)
     versions = kind.versions(graph)

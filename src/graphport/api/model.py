@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.quantization.half.cast import CastReport
     from graphport.quantization.report import QuantizationReport
 
-    Shapes = Mapping[str, Sequence[int | str]]
+    Shapes = Mapping[str, Sequence[float | str] | float | str]
     Inputs = object
     """Arrays by input name, a list or tuple in the order of the inputs, or the only array: see `run`."""
     ModelSource = object

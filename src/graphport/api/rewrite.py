@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.dialect_graphs import custom_domains, restore_custom_operators
 from graphport.api.documents import origin
-from graphport.api.load import as_model
+from graphport.api.load import as_model, normalize_shapes
 from graphport.api.macs import compare_summaries
 from graphport.api.model import Model
 from graphport.api.proven_write import Checking, verdict_of, write_proven
@@ -189,6 +189,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     if verify is not False:
         expect(origin, kind)
     reading = {"edition": edition, "program": program, "states": states}
+    shapes = normalize_shapes(shapes)
     raw, findings = origin.read(source, shapes=shapes, tolerant=True, **reading)
     versions = origin.versions(raw)
     if shapes:

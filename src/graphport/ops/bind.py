@@ -39,7 +39,7 @@ def bind(graph: Graph, sizes: Mapping[str, Dim]) -> None:
     graph.extents = graph.extents.bound(sizes)
 
 
-def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None:
+def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[float | str]]) -> None:
     """Set the shapes of inputs; a symbol bound by one input is bound in all facts.
 
     Raises:
@@ -73,12 +73,12 @@ def bind_example(graph: Graph) -> bool:
     return True
 
 
-def _has_type(given: Sequence[int | str]) -> bool:
+def _has_type(given: Sequence[float | str]) -> bool:
     """Whether a dtype precedes the first dim, as in `int64:1x8`."""
     return _typed(given)[0] is not None
 
 
-def _typed(given: Sequence[int | str]) -> tuple[DType | None, Sequence[int | str]]:
+def _typed(given: Sequence[float | str]) -> tuple[DType | None, Sequence[float | str]]:
     """Split an optional dtype prefix from the dims."""
     first = given[0] if given else ""
     name, colon, dim = first.partition(":") if isinstance(first, str) else ("", "", "")
@@ -88,7 +88,7 @@ def _typed(given: Sequence[int | str]) -> tuple[DType | None, Sequence[int | str
     return DType.of(name), [*own, *given[1:]]
 
 
-def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> str | None:
+def _give(value: Value, given: Sequence[float | str], sizes: dict[str, Dim]) -> str | None:
     """Set the shape of an input, or return why it is impossible; bound symbols are added to `sizes`."""
     fact = value.fact
     if not isinstance(fact, TensorFact):
@@ -121,10 +121,10 @@ def _listed(graph: Graph) -> str:
     return ", ".join(f"{value.name} {value.fact}" for value in graph.inputs)
 
 
-def _dim(given: int | str, declared: Dim | None, name: str) -> Dim | None:
+def _dim(given: float | str, declared: Dim | None, name: str) -> Dim | None:
     """Parse a dim: an integer, an expression, bounds such as `0..` or `2..8`, or `?`; `None` if it is invalid."""
-    if isinstance(given, int):
-        return given if given >= 0 else None
+    if not isinstance(given, str):
+        return int(given) if given >= 0 and given == int(given) else None
     found = _BOUNDS.fullmatch("1.." if given == "?" else given)
     if found is None:
         dim = parse_dim(given)

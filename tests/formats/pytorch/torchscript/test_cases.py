@@ -102,6 +102,11 @@ def test_number_without_default_is_given_or_an_input():
     fixed = gp.load(path, shapes={"x": x, "n": [3]})
     assert_same(list(gp.run(fixed, inputs).values()), expected, "scaled")
     assert [finding.code for finding in fixed.findings] == ["TS0012"]
+    for number, scale in ((3, 2.0), ("3", [2.0])):
+        fixed = gp.load(path, shapes={"x": x, "n": number, "scale": scale})
+        assert_same(list(gp.run(fixed, inputs).values()), expected, "scaled")
+    with pytest.raises(gp.DiagnosticError, match=r"SHAPE0003.*'x' cannot have the shape \[2.5, 4\]"):
+        gp.load(path, shapes={"x": [2.5, 4], "n": 3})
     is_open = gp.load(path, shapes={"x": x, "n": ["int64:"]})
     assert_same(list(gp.run(is_open, inputs | {"n": np.int64(3)}).values()), expected, "scaled")
 

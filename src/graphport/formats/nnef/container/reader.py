@@ -47,7 +47,7 @@ def read(
     path: str | Path,
     *,
     edition: Edition | str | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[float | str]] | None = None,
     tolerant: bool = False,
     limits: Limits | None = None,
     files: FileLimits | None = None,
@@ -165,8 +165,8 @@ def _quantizations(
     return found
 
 
-def _dim(given: int | str) -> Dim:
-    return given if isinstance(given, int) else parse_dim(given)
+def _dim(given: float | str) -> Dim:
+    return given if isinstance(given, int) else parse_dim(str(given))
 
 
 class _Reading:

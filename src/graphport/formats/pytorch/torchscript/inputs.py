@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.torchscript.syntax import FunctionText, Parameter
     from graphport.ir.graph import Graph
 
-Shapes = "Mapping[str, Sequence[int | str]]"
+Shapes = "Mapping[str, Sequence[float | str]]"
 _SCALARS = {"int": DType.INT64, "float": DType.FLOAT32, "bool": DType.BOOL, "number": DType.FLOAT32}
 _ITEM = re.compile(r"^(?P<name>.+?)\.(?P<item>[^.]+)(?:\.|$)")
 
@@ -61,7 +61,7 @@ class InputReader:
         evaluator: Evaluator,
         graph: Graph,
         container: Container,
-        shapes: Mapping[str, Sequence[int | str]],
+        shapes: Mapping[str, Sequence[float | str]],
     ) -> None:
         self._evaluator = evaluator
         self._graph = graph
@@ -244,9 +244,9 @@ def _types(inner: str) -> list[str]:
     return [ast.unparse(item) for item in items if not (isinstance(item, ast.Tuple) and not item.elts)]
 
 
-def _literal(text: int | str) -> float | int | None:
+def _literal(text: float | str) -> float | int | None:
     """Parse a scalar that the user states instead of a shape."""
-    if isinstance(text, int):
+    if not isinstance(text, str):
         return text
     try:
         return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else float(text)
@@ -254,5 +254,5 @@ def _literal(text: int | str) -> float | int | None:
         return {"true": 1, "false": 0}.get(text.lower())
 
 
-def _has_type(shape: Sequence[int | str]) -> bool:
+def _has_type(shape: Sequence[float | str]) -> bool:
     return bool(shape) and isinstance(shape[0], str) and ":" in shape[0]

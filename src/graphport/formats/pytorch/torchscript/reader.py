@@ -55,7 +55,7 @@ class _Archive(Container):
 
 
 def read(
-    path: str | Path, *, shapes: Mapping[str, Sequence[int | str]] | None = None, states: bool = False
+    path: str | Path, *, shapes: Mapping[str, Sequence[float | str]] | None = None, states: bool = False
 ) -> tuple[Graph, list[Diagnostic]]:
     """Read the dialect graph of a scripted or traced module, and warnings.
 
@@ -85,7 +85,7 @@ def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagno
 
 @paused_collection()
 def _read(
-    container: Container, stem: str, shapes: Mapping[str, Sequence[int | str]], *, states: bool
+    container: Container, stem: str, shapes: Mapping[str, Sequence[float | str]], *, states: bool
 ) -> tuple[Graph, list[Diagnostic]]:
     reader: _ModuleReader | None = None
     origin = Span(container.source)
@@ -113,7 +113,7 @@ class _ModuleReader:
         self,
         container: Container,
         stem: str,
-        shapes: Mapping[str, Sequence[int | str]],
+        shapes: Mapping[str, Sequence[float | str]],
         *,
         states: bool,
     ) -> None:
