@@ -2,7 +2,7 @@
 
 All hooks are optional. Import: `before(graph)` runs before legalization and may return findings;
 `before_using_rules(graph, legalize)` can also legalize other graphs; `after(graph)` runs after legalization. Export:
-`before_lifting(graph)`, `after_lifting(graph)` and, on request, `optimize(graph)`. For a dialect with versioned op
+`before_export(graph)`, `after_export(graph)` and, on request, `optimize(graph)`. For a dialect with versioned op
 types, `older(word, newest)` returns the rule that lowers an op type to op types of version `newest` or older.
 """
 
@@ -60,18 +60,18 @@ def after_legalizing(graph: Graph, dialects: Iterable[str]) -> None:
             module.after(graph)
 
 
-def before_lifting(graph: Graph, dialect: str) -> None:
+def before_export(graph: Graph, dialect: str) -> None:
     """Run the passes of `dialect` on the canonical graph before its export."""
     module = _module(dialect)
-    if module is not None and hasattr(module, "before_lifting"):
-        module.before_lifting(graph)
+    if module is not None and hasattr(module, "before_export"):
+        module.before_export(graph)
 
 
-def after_lifting(graph: Graph, dialect: str) -> None:
+def after_export(graph: Graph, dialect: str) -> None:
     """Run the passes of `dialect` on the exported graph, for example to add nodes that have no canonical form."""
     module = _module(dialect)
-    if module is not None and hasattr(module, "after_lifting"):
-        module.after_lifting(graph)
+    if module is not None and hasattr(module, "after_export"):
+        module.after_export(graph)
 
 
 def optimize(graph: Graph, dialect: str) -> None:

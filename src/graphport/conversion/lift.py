@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.empty_operands import drop_empty_operands
-from graphport.conversion.hooks import after_lifting, before_lifting, older
+from graphport.conversion.hooks import after_export, before_export, older
 from graphport.conversion.rule_cache import RuleCache
 from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -309,12 +309,12 @@ def _export_copy(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]
         if dialect:
             _expand_domains(result)
             drop_empty_operands(result)
-        before_lifting(result, dialect)
+        before_export(result, dialect)
         tried = _export_nodes(result, dialect)
         # Shape arithmetic that was folded into attributes has no consumer any more.
         rewrite.remove_dead(result)
         failed = _without_shape_arithmetic([each for each in tried if each.node.graph is not None])
-        after_lifting(result, dialect)
+        after_export(result, dialect)
     return result, [each for each in failed if each.node.graph is not None]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.caffe.graph_passes.hooks import after_lifting
+from graphport.formats.caffe.graph_passes.hooks import after_export
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 
@@ -29,7 +29,7 @@ def test_every_result_is_a_blob_of_its_own():
         graph.set_outputs(shown)
         names, layers = [value.name for value in shown], len(graph)
         readers = {value: len(value.uses) for value in shown}
-        after_lifting(graph)
+        after_export(graph)
         verify(graph)
         outputs = graph.outputs
         assert len(set(outputs)) == len(shown)

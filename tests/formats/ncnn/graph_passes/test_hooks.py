@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import SequenceFact, TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.ncnn.graph_passes.hooks import after_lifting, before, before_lifting
+from graphport.formats.ncnn.graph_passes.hooks import after_export, before, before_export
 from graphport.formats.ncnn.rules.annotations import BATCH, LINE
 from graphport.formats.ncnn.rules.integers import BITS
 from graphport.ir import rewrite
@@ -146,7 +146,7 @@ def test_an_open_batch_is_one_item():
     n = graph.extents.declare("N")
     for dims, expected in (((n, 3), ["1", "3"]), ((3, n), ["3", "N"]), ((2 * n, 3), ["2*N", "3"])):
         graph = canonical(shape=dims)
-        before_lifting(graph)
+        before_export(graph)
         assert [str(dim) for dim in graph.inputs[0].fact.shape] == expected
         assert [str(dim) for dim in graph.outputs[0].fact.shape] == expected
 
@@ -160,20 +160,20 @@ def test_an_input_without_a_batch_of_one_is_a_blob_with_all_its_axes():
         ((2, 1, 1, 1, 1, 3), False),
     ):
         graph = canonical(shape=shape)
-        before_lifting(graph)
+        before_export(graph)
         assert (graph.inputs[0].notes.get(BATCH) if graph.inputs[0].has_notes else None) == (-1 if is_whole else None)
 
 
 def test_results_that_nobody_reads_are_dropped_from_the_end():
     graph = canonical("MaxPool", (1, 3, 6), outputs=2, kernel_shape=(2,))
-    before_lifting(graph)
+    before_export(graph)
     assert len(graph.first.outputs) == 1
     graph = canonical("MaxPool", (1, 3, 6), outputs=2, kernel_shape=(2,))
     graph.add_output(graph.first.results[1])
-    before_lifting(graph)
+    before_export(graph)
     assert len(graph.first.outputs) == 2
     graph = canonical("Split", (1, 4), outputs=2, axis=1, num_outputs=2)
-    before_lifting(graph)
+    before_export(graph)
     assert len(graph.first.outputs) == 2  # how many there are says what each is
 
 
@@ -228,7 +228,7 @@ def test_every_blob_has_one_reader_and_results_stand_in_their_order():
     for case in range(50):
         graph, names, expected = random_layers(rng)
         returned = {node.name for node in graph if node.word == "Noop" and node.output.is_output}
-        after_lifting(graph)
+        after_export(graph)
         verify(graph)
         assert {node.dialect for node in graph} <= {"ncnn"}, case
         assert {node.name for node in graph if node.word == "Noop" and node.name.startswith("l")} == returned
@@ -269,7 +269,7 @@ def test_a_result_that_is_a_constant_is_a_layer_where_a_blob_has_its_numbers():
             constant = graph.add_constant("c", TensorFact.of(storage), storage)
         z, y = (graph.append(Node("ReLU", [x], [Value(name, ROW)], dialect="ncnn", name=name)).output for name in "zy")
         graph.set_outputs([constant, y, z, constant])
-        after_lifting(graph)
+        after_export(graph)
         verify(graph)
         assert [value.name for value in graph.outputs[:3]] == ["c", "y", "z"], array
         order = [result for node in graph for result in node.results]
@@ -297,7 +297,7 @@ def test_results_tell_what_their_blobs_do_not():
         if is_read:
             shown.append(graph.append(Node("ReLU", [y], [Value("z", ROW)], dialect="ncnn", name="z")).output)
         graph.set_outputs(shown)
-        after_lifting(graph)
+        after_export(graph)
         verify(graph)
         assert sorted(node.word for node in graph) == sorted(words)
         assert [value.name for value in graph.outputs] == ["y", "z"][: len(shown)]
@@ -316,7 +316,7 @@ def test_results_tell_what_their_blobs_do_not():
     y = graph.append(Node("ReLU", [x], [Value("y", x.fact)], dialect="ncnn", name="y")).output
     y.notes[BATCH] = -1
     graph.set_outputs([y])
-    after_lifting(graph)
+    after_export(graph)
     assert [(node.word, node.attributes) for node in graph] == [("ReLU", {}), ("Noop", {"13": 233})]
 
 
@@ -343,7 +343,7 @@ def test_what_rounding_cuts_off_anyway_is_taken_out():
             q = graph.append(Node("QuantizeLinear", [cut, *rounding], [Value("q")], {"axis": 1})).output
             y = graph.append(Node("DequantizeLinear", [q, *rounding], [Value("y", ROW)], {"axis": 1})).output
             graph.set_outputs([y, cut] if is_read else [y])
-            before_lifting(graph)
+            before_export(graph)
             verify(graph)
             assert ("Max" not in [node.word for node in graph]) is (is_gone and not is_read), (floor, step, zero)
             assert (graph.first.operands[0] is x) is True

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container.tensors import tensor_file
-from graphport.formats.nnef.graph_passes.hooks import after_lifting, before, before_lifting
+from graphport.formats.nnef.graph_passes.hooks import after_export, before, before_export
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import State, mark, state_of
 from graphport.ir.verify import verify
@@ -125,7 +125,7 @@ def computing(kind):
 @pytest.mark.parametrize("kind", ["whole", "truth", "largest", "real", "given", "large", "custom", "returned"])
 def test_integers_that_are_computed_of_constants_are_constants(kind):
     graph, y = computing(kind)
-    before_lifting(graph)
+    before_export(graph)
     verify(graph)
     (read,) = y.producer.operands
     if kind in ("whole", "truth", "largest"):
@@ -152,7 +152,7 @@ def test_a_state_is_updated_where_its_numbers_and_its_update_are_known(kind, is_
     y = graph.append(Node("mul", [state, x], [Value("y", fact)], dialect="nnef")).output
     graph.set_outputs([y, result])
     mark(state, State(result.name, "s", is_returned=is_returned))
-    after_lifting(graph)
+    after_export(graph)
     verify(graph)
     words = [node.word for node in graph]
     if kind != "computed":

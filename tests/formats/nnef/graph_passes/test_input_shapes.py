@@ -23,7 +23,7 @@ def reshaped():
 
 
 def test_an_extent_of_which_one_number_is_left_is_that():
-    for settle in (settle_inputs, tract.before_lifting):
+    for settle in (settle_inputs, tract.before_export):
         graph, other = reshaped()
         settle(graph)
         assert [value.fact for value in graph.inputs] == [

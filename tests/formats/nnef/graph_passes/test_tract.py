@@ -10,7 +10,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.graph_passes.tract import before_lifting
+from graphport.formats.nnef.graph_passes.tract import before_export
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import State, mark
 from graphport.ir.verify import verify
@@ -55,7 +55,7 @@ def test_a_cache_is_one_operator_and_no_input():
     for kind in KINDS:
         for rank, axis in ((3, 1), (3, -2), (4, -1), (1, 0)):
             graph, values = cached(kind, rank, axis)
-            before_lifting(graph)
+            before_export(graph)
             verify(graph)
             words = [node.word for node in graph]
             if kind not in ("", "empty", "returned"):
@@ -84,5 +84,5 @@ def test_inputs_have_the_extents_that_operators_leave_them():
     x, z = graph.add_input("x", TensorFact(F32, (n, 3))), graph.add_input("z", TensorFact(F32, (m, 3)))
     graph.add_output(graph.append(Node("MatMul", [x, z], [Value("y", UNKNOWN)])).output)
     graph.extents.equate(m, 3)
-    before_lifting(graph)
+    before_export(graph)
     assert [str(value.fact) for value in graph.inputs] == ["float32[N, 3]", "float32[3, 3]"]

@@ -14,7 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.openvino import MEAN_VALUES
 from graphport.formats.openvino.container.notes import DECOMPRESSION
-from graphport.formats.openvino.graph_passes.hooks import after_lifting, before_lifting, before_using_rules
+from graphport.formats.openvino.graph_passes.hooks import after_export, before_export, before_using_rules
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 from graphport.ops.constant_folding import Widened
@@ -304,7 +304,7 @@ def test_a_pair_is_one_layer_with_its_limits_or_stays():
     rng = np.random.default_rng(4)
     for case in range(40):
         graph, low, high = pair(rng, "")
-        before_lifting(graph)
+        before_export(graph)
         verify(graph)
         assert [node.word for node in graph] == ["opset1.FakeQuantize"], case
         node = graph.last_node
@@ -320,11 +320,11 @@ def test_a_pair_is_one_layer_with_its_limits_or_stays():
     for kind in STAYS * 3:
         graph, _, _ = pair(rng, kind)
         words = [node.word for node in graph]
-        before_lifting(graph)
+        before_export(graph)
         assert [node.word for node in graph] == words, kind
     graph, _, _ = pair(np.random.default_rng(0), "no shape")
     is_one = graph.first_node.operands[1].storage.count == 1
-    before_lifting(graph)
+    before_export(graph)
     assert (graph.first_node.word == "opset1.FakeQuantize") is is_one
 
 
@@ -336,7 +336,7 @@ def test_scales_of_more_channels_than_are_looked_at_stay():
         s, z = (graph.add_constant("c", TensorFact.of(each), each) for each in (scale, zero))
         q = graph.append(Node("QuantizeLinear", [x, s, z], [Value("q")], {"axis": 0})).output
         graph.add_output(graph.append(Node("DequantizeLinear", [q, s, z], [Value("y")], {"axis": 0})).output)
-        before_lifting(graph)
+        before_export(graph)
         assert (graph.first_node.word == "opset1.FakeQuantize") is is_one
 
 
@@ -354,7 +354,7 @@ def test_a_half_that_is_widened_is_marked_where_readers_would_fold_it():
                     value = graph.add_input("c", fact) if is_fed else graph.add_constant("c", fact, storage)
                     node = Node("opset1.Convert", [value], [Value("y")], {"destination_type": to}, dialect="openvino")
                     graph.add_output(graph.append(node).output)
-                    after_lifting(graph)
+                    after_export(graph)
                     is_half = dtype in (DType.FLOAT16, DType.BFLOAT16)
                     is_marked = is_half and count == 16 and to is DType.FLOAT32 and not is_fed
                     assert (node.notes.get(DECOMPRESSION) is True) is is_marked, (dtype, count, to, is_fed)
@@ -370,7 +370,7 @@ def test_what_is_stored_in_fewer_bits_is_converted_where_it_is_read():
         for name in "yz":
             node = Node("opset1.Add", [x, constant], [Value(name, x.fact)], dialect="openvino")
             graph.add_output(graph.append(node).output)
-        after_lifting(graph)
+        after_export(graph)
         verify(graph)
         assert [node.word for node in graph] == [*["opset1.Convert"] * (dtype is not None), "opset1.Add", "opset1.Add"]
         (found,) = graph.constants

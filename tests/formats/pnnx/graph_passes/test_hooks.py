@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.pnnx.graph_passes.hooks import after_lifting, before, before_lifting
+from graphport.formats.pnnx.graph_passes.hooks import after_export, before, before_export
 from graphport.formats.pytorch.rules.binding import COMPLEX, ITEM, KEYS, PLACE
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
@@ -302,7 +302,7 @@ def test_a_number_is_said_where_expressions_read_it_and_a_tensor_where_others_do
                 for word in readers
             ]
             net.graph.set_outputs([node.output for node in found] or [net.inputs[0]])
-            after_lifting(net.graph)
+            after_export(net.graph)
             verify(net.graph)
             for node in found:
                 value = node.operands[1]
@@ -327,7 +327,7 @@ def test_several_results_are_one_tuple():
         net = Net()
         values = [net.value("torch.word", net.inputs[0]) for _ in range(count)]
         net.graph.set_outputs(values)
-        after_lifting(net.graph)
+        after_export(net.graph)
         if count == 1:
             assert net.graph.outputs == values
         else:
@@ -349,7 +349,7 @@ def test_weights_that_are_computed_in_steps_are_computed():
         y = net.value(word, first, turned, dialect="", fact=TensorFact(F32, (2, 4)))
         net.graph.set_outputs([y, turned] if kind == "read" else [y])
         words = [node.word for node in net.graph]
-        before_lifting(net.graph)
+        before_export(net.graph)
         verify(net.graph)
         found = [node.word for node in net.graph]
         if kind == "two steps":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _COPYING = "Split"
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Make every output a separate computed value without uses.
 
     Before  y = f(x);  z = g(y);  return y, z

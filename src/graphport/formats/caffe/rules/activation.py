@@ -77,7 +77,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None: Split(data)
 
 
 @Clip.lift("caffe")
-def lift_clip(
+def export_clip(
     b: Builder, input: Value, low: Value | None = None, high: Value | None = None
 ) -> tuple[Value, ...] | None:
     """Export Clip with constant bounds; a lower bound of 0 alone is ReLU."""
@@ -95,7 +95,7 @@ def lift_clip(
 
 
 @PRelu.lift("caffe")
-def lift_prelu(b: Builder, x: Value, slope: Value) -> tuple[Value, ...] | None:
+def export_prelu(b: Builder, x: Value, slope: Value) -> tuple[Value, ...] | None:
     """One slope a channel, or one for all."""
     dims, own = b.dims(x), b.dims(slope)
     aligned_own = (*[1] * (len(dims) - len(own)), *own)

@@ -168,14 +168,14 @@ Log -> Log(input)
 
 
 @Pow.lift("caffe")
-def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """An exponent that is a number."""
     exponent = _scalar_of(y)
     return None if exponent is None or not _keeps_shape(b, x, y) else _power(b, x, power=exponent)
 
 
 @Add.lift("caffe")
-def lift_add(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+def export_add(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _sum(b, x, y) or _sum(b, y, x)
 
 
@@ -187,7 +187,7 @@ def _sum(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 
 @Mul.lift("caffe")
-def lift_mul(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+def export_mul(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _product(b, x, y) or _product(b, y, x)
 
 
@@ -199,7 +199,7 @@ def _product(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 
 @Sub.lift("caffe")
-def lift_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+def export_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Export Sub as a sum with negated operand."""
     first, second = _scalar_of(x), _scalar_of(y)
     if second is not None and _keeps_shape(b, x, y):
@@ -216,7 +216,7 @@ def lift_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 
 @Div.lift("caffe")
-def lift_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+def export_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """A product with the reciprocal."""
     first, second = _scalar_of(x), _scalar_of(y)
     if second is not None and _keeps_shape(b, x, y):

@@ -134,13 +134,13 @@ def _window(at: Layer, index: int, group: int, stated: ConvolutionAttributes) ->
 
 
 @ConvView.lift("caffe")
-def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
+def export_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
     """Export Conv with symmetric padding."""
     return _emit_convolution(b, "Convolution", op, b.dims(op.w, at_least=1)[0], window_of(op))
 
 
 @ConvTransposeView.lift("caffe")
-def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
     """Nothing more than the whole window, cut off evenly."""
     slid = transposed_window_of(op)
     axes = zip(b.dims(op.x)[2:], slid.kernel, slid.strides, slid.dilations, slid.pads, slid.lengths, strict=True)

@@ -70,7 +70,7 @@ def filtered(at: Layer) -> tuple[Value, ...]:
 
 
 @SliceView.lift("caffe")
-def lift_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
+def export_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
     """Export Slice with static bounds as Slice layers; other parts are unused."""
     dims = b.dims(op.data)
     begins, stops = pattern.constant_numbers(op.starts), pattern.constant_numbers(op.ends)

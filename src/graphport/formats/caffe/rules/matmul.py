@@ -45,7 +45,7 @@ def _multiplied(at: Layer, index: int, num_output: int, axis: int, bias_term: bo
 
 
 @GemmView.lift("caffe")
-def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
+def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """Constant weights, and a bias of one number a column."""
     maps = b.dims(op.b)[0 if op.transB else 1]
     if op.alpha != 1 or (op.c is not None and op.beta != 1) or op.transA or not isinstance(maps, int):
@@ -64,7 +64,7 @@ def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
 
 
 @MatMul.lift("caffe")
-def lift_mat_mul(b: Builder, x: Value, w: Value) -> tuple[Value, ...] | None:
+def export_mat_mul(b: Builder, x: Value, w: Value) -> tuple[Value, ...] | None:
     """Constant weights of two axes."""
     dims, weights = b.dims(x), b.dims(w)
     if len(dims) < 2 or len(weights) != 2 or not isinstance(weights[1], int):

@@ -169,7 +169,7 @@ def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = 
 
 
 @BatchNormalizationView.lift("caffe")
-def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
+def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
     """Two layers: the statistics, then scale and shift."""
     if op.training_mode or b.count > 1:
         return None

@@ -162,7 +162,7 @@ def unpooled(at: Layer, height: int, width: int) -> Value:
 
 
 @MaxPoolView.lift("caffe")
-def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
+def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     """Maxima alone, not where they were."""
     if b.count > 1:
         return None
@@ -170,7 +170,7 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
 
 
 @AveragePoolView.lift("caffe")
-def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
+def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
     """Padding counts."""
     if not op.count_include_pad and (any(op.pads or ()) or op.auto_pad in ("SAME_UPPER", "SAME_LOWER")):
         message = "padding that does not count"

@@ -213,7 +213,7 @@ Concat -> Concat(*inputs, axis=stated_axis(axis, *inputs))
 
 
 @Reshape.lift("caffe")
-def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> tuple[Value, ...] | None:
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> tuple[Value, ...] | None:
     """Export Reshape to a static shape with at most one dynamic dim."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if wanted is None:
@@ -226,12 +226,12 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 
 @Transpose.lift("caffe")
-def lift_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple[Value, ...]:
+def export_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple[Value, ...]:
     return in_caffe(b, "Permute", x, order=tuple(reversed(range(len(b.dims(x))))) if perm is None else perm)
 
 
 @DepthToSpace.lift("caffe")
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
+def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
     """Three moves: forks have no Reorg, or one that knows no `reverse`."""
     n, c, h, w = b.dims(input, 4)
     blocks, maps = (blocksize, blocksize), c // blocksize**2
@@ -241,7 +241,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
 
 
 @SpaceToDepth.lift("caffe")
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
+def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
     n, c, h, w = b.dims(input, 4)
     split = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
     return _moved(b, input, split, (0, 3, 5, 1, 2, 4))
@@ -256,7 +256,7 @@ def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[V
 
 
 @Split.lift("caffe")
-def lift_split(
+def export_split(
     b: Builder, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
     """Export Split to parts of static lengths."""
@@ -282,7 +282,7 @@ def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...
 
 
 @Tile.lift("caffe")
-def lift_tile(b: Builder, x: Value, repeats: Value) -> tuple[Value, ...] | None:
+def export_tile(b: Builder, x: Value, repeats: Value) -> tuple[Value, ...] | None:
     """Export Tile, one layer per axis."""
     numbers = pattern.constant_numbers(repeats)
     if numbers is None or min(numbers, default=0) < 1:

@@ -92,7 +92,7 @@ def upsample(
 
 
 @ResizeView.lift("caffe")
-def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
+def export_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """Repeating entries by a transposed convolution; bilinear with corners on corners."""
     dims = b.dims(op.x)
     if len(dims) != 4 or op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch":

@@ -167,7 +167,7 @@ def _area(node: Node) -> int:
     return width * _integer(node, 11, width)
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Set open batch sizes to 1, and limit the rank of tensors.
 
     Clips that rounding performs anyway are removed.
@@ -238,7 +238,7 @@ def optimize(graph: Graph) -> None:
     fuse_rows(graph)
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Materialize constants that layers read as blobs, and insert a Split for each value with several consumers.
 
     Graph outputs keep their names.

@@ -111,7 +111,7 @@ def glu(at: Layer) -> Value:
     return at.b(Mul, left, at.b(Sigmoid, right))
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 ROWS.lift("""
@@ -133,7 +133,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(tra
 
 
 @Clip.lift("ncnn")
-def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value | None:
+def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value | None:
     """Export Clip: ncnn's bounds are finite constants; with an infinite bound use Max or Min."""
     bounds = [None if bound is None else constant_numbers(bound) for bound in (min, max)]
     if any(bound is not None and found is None for bound, found in zip((min, max), bounds, strict=True)):
@@ -147,7 +147,7 @@ def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | N
 
 
 @PRelu.lift("ncnn")
-def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
+def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     """One slope, or one for each channel."""
     weights = constant_float32(slope)
     lengths = lengths_of(b, x)
@@ -158,7 +158,7 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 
 
 @Softmax.lift("ncnn")
-def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
+def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     blob_dims(b, input)
     if axis % max(len(b.dims(input)), 1) == batch_of(input):
         # A softmax of one element is 1 or NaN.
@@ -173,7 +173,7 @@ LogSoftmax -> Sub(low := Sub(input, ReduceMax(input, [axis])), Log(ReduceSum(Exp
 
 
 @Hardmax.lift("ncnn")
-def lift_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
+def export_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
     dims = b.dims(x)
     at = axis_index(axis, len(dims))
     (n,) = sizes(dims[at : at + 1], "the axis that is searched")

@@ -154,7 +154,7 @@ def split(at: Layer) -> Sequence[Value]:
     return (at.x,) * at.b.count
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 ROWS.lift("""
@@ -193,13 +193,13 @@ def floating(x: Value) -> Value:
 
 
 @Identity.lift("ncnn")
-def lift_identity(b: Builder, input: Value) -> Value:
+def export_identity(b: Builder, input: Value) -> Value:
     blob_dims(b, input)
     return emitted(b, "Noop", input)
 
 
 @Mean.lift("ncnn")
-def lift_mean(b: Builder, *operands: Value) -> Value:
+def export_mean(b: Builder, *operands: Value) -> Value:
     return binary_with_constant(b, "mul", reduce(partial(both, b, "add"), operands), 1 / len(operands))
 
 
@@ -214,7 +214,7 @@ bases.
 
 
 @Pow.lift("ncnn")
-def lift_pow(b: Builder, x: Value, y: Value) -> Value:
+def export_pow(b: Builder, x: Value, y: Value) -> Value:
     """Products where the exponent is a multiple of a half, which are right of every number; else by logarithms."""
     base, exponent = folded(floating(x)), folded(y)
     if exponent is not None and exponent.count == 1 and len(b.dims(y)) <= len(b.dims(x)):

@@ -138,7 +138,7 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
 
 
 @Mod.lift("ncnn")
-def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
+def export_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
     dtype = a.dtype
     if fmod:
@@ -166,7 +166,7 @@ _FEWEST_BITS = 16
 
 
 @Cast.lift("ncnn")
-def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
+def export_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
     """Export Cast: blobs are float; float16 is supported, 8-bit floats are not.
 
     Integers are floats without a fraction, and true is 1.

@@ -89,11 +89,11 @@ def _repeat_heads(at: Layer, x: Value, heads: int) -> Value:
     return x if times == 1 else repeat_interleave(at.b, x, times, 1)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @AttentionView.lift("ncnn")
-def lift_attention(b: Builder, op: AttentionView) -> Value | None:
+def export_attention(b: Builder, op: AttentionView) -> Value | None:
     """Export Attention with a head axis, without key/value cache; the mask is added."""
     q, k, v, mask = op.q, op.k, op.v, op.attn_mask
     is_plain = (

@@ -87,7 +87,7 @@ def _check_ordered_operands(b: Builder, x: Value, y: Value) -> tuple[Value, Valu
 
 
 @IsNaN.lift("ncnn")
-def lift_is_nan(b: Builder, x: Value) -> Value:
+def export_is_nan(b: Builder, x: Value) -> Value:
     """Export IsNaN: abs(NaN) > -1 is false."""
     return _of_finite(
         b, _as_float_boolean(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x
@@ -95,7 +95,7 @@ def lift_is_nan(b: Builder, x: Value) -> Value:
 
 
 @IsInf.lift("ncnn")
-def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+def export_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Above the largest number that there is."""
     if detect_negative and detect_positive:
         size = emitted(b, "AbsVal", x)
@@ -166,7 +166,7 @@ Not -> of_finite(inverted(x), x)
 
 
 @Where.lift("ncnn")
-def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Select by maximum: the unselected operand is replaced by -inf."""
     node = b.before
     function = None if node is None or not node.has_notes else node.notes.get(FUNCTION)

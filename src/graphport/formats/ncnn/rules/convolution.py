@@ -210,7 +210,7 @@ def deformable(at: Layer) -> Value:
     return activated(at, b(DeformConv, at.x, weight, offset, bias, mask, **attributes))
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _checked(b: Builder, x: Value, w: Value) -> int:
@@ -223,7 +223,7 @@ def _checked(b: Builder, x: Value, w: Value) -> int:
 
 
 @ConvView.lift("ncnn")
-def lift_conv(b: Builder, op: ConvView) -> Value:
+def export_conv(b: Builder, op: ConvView) -> Value:
     count = _checked(b, op.x, op.w)
     maps, _, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
     slid = window_of(op)
@@ -256,7 +256,7 @@ def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:
 
 
 @ConvTransposeView.lift("ncnn")
-def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     """Export ConvTranspose: output padding reduces the end padding."""
     count = _checked(b, op.x, op.w)
     inputs, maps, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
@@ -290,7 +290,7 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
 
 
 @DeformConvView.lift("ncnn")
-def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
+def export_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
     if op.group != 1 or op.offset_group != 1 or _checked(b, op.x, op.w) != _PLANE:
         return None
     weight, around_ = constant_float32(op.w), op.pads or (0, 0, 0, 0)

@@ -26,11 +26,11 @@ def memory_data(at: Layer) -> Value:
     return at.weight(0, [1, *(shape or [1])])
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @ConstantOfShape.lift("ncnn")
-def lift_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Value | None:
+def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Value | None:
     """Export ConstantOfShape of floats: one element, expanded."""
     (rank,) = sizes(b.dims(input, 1), "the rank")
     if value is not None and value.dtype is not DType.FLOAT32:

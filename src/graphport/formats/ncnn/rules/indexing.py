@@ -148,11 +148,11 @@ def diag(at: Layer) -> Value:
     return b(Gather, b(Flatten, x), vector(b, chosen.tolist()), axis=1)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @SliceView.lift("ncnn")
-def lift_slice(b: Builder, op: SliceView) -> Value | None:
+def export_slice(b: Builder, op: SliceView) -> Value | None:
     """Export Slice: crop, then select by stride; reverse an axis before a negative step."""
     blob_dims(b, op.data)
     starts, ends = constant_numbers(op.starts), constant_numbers(op.ends)
@@ -315,7 +315,7 @@ _TABLE = 2
 
 
 @Gather.lift("ncnn")
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
+def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """Export Gather: Embed of a constant table; or crops of runs of constant indices, concatenated."""
     dims, found = b.dims(data), constant_numbers(indices)
     place, batch, wanted = axis % len(dims), batch_of(data), b.dims(indices)

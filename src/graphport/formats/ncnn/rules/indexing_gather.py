@@ -73,7 +73,7 @@ def _real_table(data: Value) -> None:
 
 
 @GatherElements.lift("ncnn")
-def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
+def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     if folded(indices) is not None:
         return _moved(b, GatherElements, data, indices, axis=axis)
     dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
@@ -87,7 +87,7 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
 
 
 @GatherND.lift("ncnn")
-def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
     if folded(indices) is not None:
         return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
     if batch_dims:
@@ -117,7 +117,7 @@ def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
 
 
 @ScatterND.lift("ncnn")
-def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
     if folded(indices) is not None or reduction not in ("none", "add"):
         return _emit_scatter(b, ScatterND, data, indices, updates, reduction)
     _real_table(data)
@@ -141,7 +141,7 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
 
 
 @ScatterElements.lift("ncnn")
-def lift_scatter_elements(
+def export_scatter_elements(
     b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Value:
     if folded(indices) is not None or reduction not in ("none", "add"):
@@ -286,7 +286,7 @@ def _cut(b: Builder, x: Value, bounds: dict[int, tuple[int, int]]) -> Value:
 
 
 @OneHot.lift("ncnn")
-def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
+def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
     (n,), ends = needed(depth, "how long the axis is"), _array(values)
     rank = len(b.dims(indices)) + 1
     rows = rows_of(b, indices, n)
@@ -300,7 +300,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
 
 
 @Trilu.lift("ncnn")
-def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
+def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
     refuse_constants(input)
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")
     offset = (0,) if k is None else integers(k)

@@ -126,11 +126,11 @@ def _align_addend(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
     return at.b(Unsqueeze, x, vector(at.b, [2])) if settle_equal(dims[1], m) else x
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @GemmView.lift("ncnn")
-def lift_gemm(b: Builder, op: GemmView) -> Value:
+def export_gemm(b: Builder, op: GemmView) -> Value:
     """Export Gemm: InnerProduct; the addend is a bias or another blob."""
     a, b_, c, alpha, beta = op.a, op.b, op.c, op.alpha, op.beta
     if op.transA or folded(b_) is None or folded(a) is not None:
@@ -180,7 +180,7 @@ def _product(
 
 
 @MatMul.lift("ncnn")
-def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
+def export_matmul(b: Builder, a: Value, b_: Value) -> Value:
     """Export MatMul: a layer with weights for a constant matrix; of two blobs, over the last two axes."""
     ranks = len(b.dims(a)), len(b.dims(b_))
     if min(ranks) < _MATRIX:

@@ -171,11 +171,11 @@ def mean_variance(at: Layer) -> Value:
     return b(Div, center, b(Add, deviation, b.like(x, at.float_value(2, 1e-4))))
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @BatchNormalizationView.lift("ncnn")
-def lift_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
+def export_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
     if op.training_mode or b.count > 1:
         return None
     slope, mu, sigma, bias = map(constant_float32, (op.scale, op.input_mean, op.input_var, op.b))
@@ -202,7 +202,7 @@ def _scaled_and_shifted(b: Builder, x: Value, weights: Sequence[Storage], epsilo
 
 
 @InstanceNormalization.lift("ncnn")
-def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
+def export_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
     lengths = lengths_of(b, input)
     weights = constant_float32(scale)
     # ncnn takes the first axis of a rank-2 blob as height.
@@ -227,7 +227,7 @@ def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
 
 
 @LayerNormalizationView.lift("ncnn")
-def lift_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
+def export_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
     weights = constant_float32(op.scale)
     if b.count > 1 or not _is_inner(b, op.x, op.axis, weights):
         return None
@@ -247,7 +247,7 @@ def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Va
 
 
 @RMSNormalizationView.lift("ncnn")
-def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
+def export_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
     weights = constant_float32(op.scale)
     if not _is_inner(b, op.x, op.axis, weights):
         return None
@@ -255,7 +255,7 @@ def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
 
 
 @LpNormalization.lift("ncnn")
-def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value | None:
+def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value | None:
     """Export LpNormalization over the channels of an image; zero vectors stay zero."""
     lengths = lengths_of(b, input)
     if p != 2 or axis % (len(lengths) + 1) != 1 or len(lengths) != 3:
@@ -265,7 +265,7 @@ def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 
 
 
 @MeanVarianceNormalization.lift("ncnn")
-def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value | None:
+def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value | None:
     """Export MeanVarianceNormalization per channel, or over all axes."""
     rank = len(lengths_of(b, x)) + 1
     reduced_axes = {axis % rank for axis in axes}

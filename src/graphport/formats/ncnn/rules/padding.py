@@ -42,11 +42,11 @@ def padding(at: Layer) -> Value:
     return padded(at.b, at.x, used, mode, at.float_value(5))
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @PadView.lift("ncnn")
-def lift_pad(b: Builder, op: PadView) -> Value:
+def export_pad(b: Builder, op: PadView) -> Value:
     """Export Pad: of height, width and the axis before them; other axes and wrap mode by concatenation."""
     data, mode = op.data, op.mode
     dims = b.dims(data)

@@ -114,7 +114,7 @@ def statistics(at: Layer) -> Value:
     return b(Concat, found, b(Sqrt, spread), axis=1)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts_padding: bool = False) -> Value:
@@ -237,7 +237,7 @@ def _root(b: Builder, x: Value, p: float) -> Value:
 
 
 @LpPoolView.lift("ncnn")
-def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
+def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
     """Means of powers, times how many there are."""
     if op.ceil_mode:
         message = "LpPool with ceil_mode=1"
@@ -248,18 +248,18 @@ def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
 
 
 @GlobalLpPool.lift("ncnn")
-def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value:
+def export_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value:
     axes = vector(b, list(range(2, len(b.dims(x)))))
     return _root(b, b(ReduceSum, _powered(b, x, p), axes), p)
 
 
 @MaxPoolView.lift("ncnn")
-def lift_max_pool(b: Builder, op: MaxPoolView) -> Value:
+def export_max_pool(b: Builder, op: MaxPoolView) -> Value:
     return _emitted(b, op, _MAXIMUM)
 
 
 @AveragePoolView.lift("ncnn")
-def lift_average_pool(b: Builder, op: AveragePoolView) -> Value:
+def export_average_pool(b: Builder, op: AveragePoolView) -> Value:
     return _emitted(b, op, 1, counts_padding=bool(op.count_include_pad))
 
 

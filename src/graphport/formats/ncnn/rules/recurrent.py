@@ -122,7 +122,7 @@ def rnn(at: Layer) -> list[Value]:
     return _run(at, RNN, *_matrices(at, order, hidden, hidden), _bias(at, order, hidden), hidden)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NUMBERS = {"forward": 0, "reverse": 1, "bidirectional": 2}
 
@@ -197,21 +197,21 @@ def _lifted(
 
 
 @LSTMView.lift("ncnn")
-def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
+def export_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh")):
         return in_steps(b, op, reason)
     return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, _GATES["LSTM"]))
 
 
 @GRUView.lift("ncnn")
-def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
+def export_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
         return in_steps(b, op, reason)
     return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, _GATES["GRU"], extra=2))
 
 
 @RNNView.lift("ncnn")
-def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
+def export_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Tanh",)):
         return in_steps(b, op, reason)
     return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, _GATES["RNN"]))

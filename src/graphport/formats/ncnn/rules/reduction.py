@@ -99,7 +99,7 @@ def einsum(at: Layer) -> Value:
 ROWS.lower("CumulativeSum(x, *, p0=0) -> CumSum(x, index(axis(p0, x)))")
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _reduced(
@@ -156,7 +156,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 @ReduceLogSumExp.lift("ncnn")
-def lift_log_sum_exp(
+def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
     """Subtract the largest element first, so that the exponentials do not overflow.
@@ -204,7 +204,7 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
 
 
 @CumSum.lift("ncnn")
-def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Export CumSum: reverse by flipping before and after; exclusive by shifting one element."""
     blob_dims(b, x)
     place = needed_integer(axis, "the axis along which is summed up") % len(b.dims(x))
@@ -222,7 +222,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
 
 
 @Einsum.lift("ncnn")
-def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
+def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     """Export Einsum without the batch index, which all operands and the result begin with."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -277,7 +277,7 @@ ArgMin.lift("ncnn")(partial(_searched, ArgMin))
 
 
 @TopK.lift("ncnn")
-def lift_top_k(
+def export_top_k(
     b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Value, Value]:
     """Export TopK by comparing all pairs: the rank of an element is the number of elements before it."""

@@ -221,7 +221,7 @@ def fold(at: Layer) -> Value:
     return at.b(Col2Im, at.x, vector(at.b, picture), vector(at.b, kernel), **slides(at, 2))
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
@@ -240,7 +240,7 @@ def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None)
 
 
 @Reshape.lift("ncnn")
-def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if numbers is None:
         message = "the shape operand is not constant"
@@ -263,7 +263,7 @@ def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
 
 
 @Flatten.lift("ncnn")
-def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     dims = b.dims(input)
     place = axis + len(dims) if axis < 0 else axis
     if batch_of(input) == 0 and place == 1:
@@ -273,7 +273,7 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
 
 
 @Squeeze.lift("ncnn")
-def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
     dims, batch = b.dims(data), batch_of(data)
     gone = {axis % len(dims) for axis in needed(axes, "which axes go")}
     place = None if batch is None or batch in gone else batch - sum(axis < batch for axis in gone)
@@ -281,7 +281,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | 
 
 
 @Unsqueeze.lift("ncnn")
-def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
+def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     known_axes = needed(axes, "where axes come")
     rank = len(b.dims(data)) + len(known_axes)
     new = {axis % rank for axis in known_axes}
@@ -296,7 +296,7 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
 
 
 @Transpose.lift("ncnn")
-def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
     """Export Transpose: permute the blob's axes; the batch may move anywhere."""
     lengths, batch, dims = blob_dims(b, data), batch_of(data), b.dims(data)
     order = tuple(reversed(range(len(dims)))) if perm is None else perm
@@ -312,7 +312,7 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
 
 
 @Concat.lift("ncnn")
-def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
+def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     dims = b.dims(inputs[0])
     blobs, batch = align_for_concat(b, axis % len(dims), *inputs)
     return restore_leading_batch(
@@ -321,7 +321,7 @@ def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
 
 
 @Split.lift("ncnn")
-def lift_split(
+def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
     refuse_constants(input)
@@ -348,7 +348,7 @@ def lift_split(
 
 
 @Tile.lift("ncnn")
-def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
+def export_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     blob_dims(b, input)
     times, batch = needed(repeats, "how often it is repeated"), batch_of(input)
     if 0 in times:
@@ -370,7 +370,7 @@ def _to_batched_blob(b: Builder, x: Value) -> Value:
 
 
 @Expand.lift("ncnn")
-def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
+def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     """Copies along the axes of length 1."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if wanted is None:
@@ -423,7 +423,7 @@ SpaceToDepth -> Reorg(item(input), p0=blocksize, p1=1)
 
 
 @Col2ImView.lift("ncnn")
-def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
+def export_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Of a picture."""
     picture, kernel = needed(op.image_shape, "the lengths of a picture"), needed(op.block_shape, "those of a piece")
     lengths = lengths_of(b, op.input)

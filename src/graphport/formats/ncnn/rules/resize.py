@@ -126,11 +126,11 @@ def _resized(at: Layer, mode: str, target: list[int]) -> Value:
     return b(Resize, at.x, None, b.constant(np.array(factors), DType.FLOAT32), None, **attributes)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @ResizeView.lift("ncnn")
-def lift_resize(b: Builder, op: ResizeView) -> Value:
+def export_resize(b: Builder, op: ResizeView) -> Value:
     """Export Resize by Interp, if its coordinates match; else per axis by gather or by a weight matrix."""
     x = op.x
     is_item = batch_of(x) == 0 and len(b.dims(x)) > 1

@@ -86,11 +86,11 @@ def _spacing(sizes: np.ndarray, *, aligns: bool) -> tuple[np.ndarray, np.ndarray
     return 2 / sizes, 1 / sizes - 1
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @GridSampleView.lift("ncnn")
-def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
+def export_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     """Of a picture."""
     grid = op.grid
     kinds, borders = ({name: number for number, name in each.items()} for each in (_MODES, _BORDERS))

@@ -32,14 +32,14 @@ def before(graph: Graph) -> None:
     quantization_file.expand_quantization(graph)
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Convert quantization nodes to notes; fold integers and dims."""
     settle_inputs(graph)
     quantization_file.note(graph)
     _fold_integers(graph)
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Convert inputs that were variables back; note quantizations of reshaped constants."""
     _hide_states(graph)
     quantization_file.note_moved(graph)

@@ -24,7 +24,7 @@ def before(graph: Graph) -> None:
     quantization_file.expand_quantization(graph)
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Set the dims of inputs that operators determine: tract compares declared dims with its own inference."""
     settle_inputs(graph)
     _hide_caches(graph)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.arithmetic import lift_erf
+from graphport.formats.nnef.rules.arithmetic import export_erf
 from graphport.formats.nnef.rules.formula import ROWS, term
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
@@ -50,13 +50,13 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @Softmax.lift("nnef")
-def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     rank = len(b.dims(input))
     return b.word("softmax", input, axes=(axis % rank,)) if rank else None
 
 
 @LogSoftmax.lift("nnef")
-def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+def export_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     """The logarithm of a softmax that underflows would be infinite: shift, then subtract the logarithm of the sum."""
     dims = b.dims(input)
     if not dims:
@@ -80,7 +80,7 @@ def prelu(b: Builder, x: Value, alpha: Value) -> Value:
 
 
 @PRelu.lift("nnef")
-def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
+def export_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
     return b.word("prelu", *prepend_axes(b, x, slope))
 
 
@@ -91,7 +91,9 @@ def selu(b: Builder, x: Value, *, alpha: float, **scale: float) -> Value:
 
 
 @Selu.lift("nnef")
-def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
+def export_selu(
+    b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
+) -> Lifted:
     attributes: dict[str, Any] = {"alpha": alpha, "lambda": gamma}
     return b.word("selu", x, **attributes)
 
@@ -107,7 +109,7 @@ silu(x) -> Swish(x)
 
 
 @Swish.lift("nnef")
-def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+def export_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
     if alpha == 1.0:
         return b.word("silu", x)
     if np.float32(alpha) == np.float32(_GELU):
@@ -116,7 +118,7 @@ def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
 
 
 @Gelu.lift("nnef")
-def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+def export_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
     """Export Gelu by its formula: NNEF's `gelu` is an approximation with an error of up to 0.02."""
     half = term(b, "mul", x, 0.5)
     if approximate == "tanh":
@@ -124,7 +126,7 @@ def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
         inner = term(b, "add", x, term(b, "mul", cube, 0.044715))
         share = term(b, "tanh", term(b, "mul", inner, float(np.sqrt(2 / np.pi))))
     else:
-        (share,) = lift_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
+        (share,) = export_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
     return b.word("mul", half, term(b, "add", share, 1.0))
 
 
@@ -156,7 +158,7 @@ def _scalar_constant(bound: Value) -> float | None:
 
 
 @Clip.lift("nnef")
-def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
     match min, max:
         case None, None:
             return b.word("copy", input)

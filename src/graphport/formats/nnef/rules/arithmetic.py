@@ -62,7 +62,7 @@ log2(x) -> Div(Log(x), math.log(2))
 
 
 @Pow.lift("nnef")
-def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Export Pow: NNEF requires floats for base and exponent."""
     base, exponent = (each.dtype for each in (x, y))
     if base is None or exponent is None or not base.is_floating:
@@ -90,7 +90,7 @@ def round_half_up(b: Builder, x: Value) -> Value:
 
 
 @Round.lift("nnef")
-def lift_round(b: Builder, x: Value) -> tuple[Value, ...]:
+def export_round(b: Builder, x: Value) -> tuple[Value, ...]:
     """Halves to the even neighbour, which is twice the rounded half of the floor."""
     fact = TensorFact(DType.BOOL, b.dims(x))
     below = term(b, "floor", x)
@@ -105,7 +105,7 @@ _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 @Erf.lift("nnef")
-def lift_erf(b: Builder, input: Value) -> tuple[Value, ...]:
+def export_erf(b: Builder, input: Value) -> tuple[Value, ...]:
     """A polynomial in 1 / (1 + 0.3275911 |x|) times exp(-x²), to the precision of single floats."""
     size = term(b, "abs", input)
     t = term(b, "rcp", term(b, "add", term(b, "mul", size, 0.3275911), 1.0))
@@ -121,7 +121,7 @@ _HALVES = {DType.FLOAT16: 65.0, DType.FLOAT32: 4097.0, DType.FLOAT64: 134217729.
 
 
 @Mod.lift("nnef")
-def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Value, ...] | None:
+def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Value, ...] | None:
     """Export Mod as x - y * floor(x / y), corrected by one multiple where the quotient was rounded.
 
     If the quotient has more digits than half the mantissa, the remainder is as exact as a float product.
@@ -159,7 +159,7 @@ def add_n(b: Builder, *x: Value) -> Value:
 
 
 @Mean.lift("nnef")
-def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
+def export_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
     """The sum, divided."""
     (total,) = emit_chain(b, "add", *data_0)
     return b.word("div", total, b.like(total, float(len(data_0))))
@@ -188,7 +188,7 @@ _DATA = {DType.FLOAT32: "f", DType.FLOAT64: "f", DType.INT64: "iu", DType.INT32:
 
 
 @Cast.lift("nnef")
-def lift_cast(
+def export_cast(
     b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType
 ) -> tuple[Value, ...] | None:
     """Export Cast between NNEF's types scalar, integer and logical; the width is a property of storage."""
@@ -249,9 +249,9 @@ def _name(page: Page, index: int) -> str:
 
 
 @CastLike.lift("nnef")
-def lift_cast_like(
+def export_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
 ) -> tuple[Value, ...] | None:
     """Export CastLike as Cast to a known type."""
     to = target_type.dtype
-    return None if to is None else lift_cast(b, input, round_mode=round_mode, saturate=saturate, to=to)
+    return None if to is None else export_cast(b, input, round_mode=round_mode, saturate=saturate, to=to)

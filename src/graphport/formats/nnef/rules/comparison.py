@@ -36,7 +36,7 @@ ROWS.lift("IsNaN -> ne(x, x)")
 
 
 @IsInf.lift("nnef")
-def lift_is_inf(
+def export_is_inf(
     b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1
 ) -> tuple[Value, ...] | None:
     """Export IsInf: greater than the largest float32."""
@@ -52,7 +52,7 @@ def lift_is_inf(
 
 
 @Equal.lift("nnef")
-def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
+def export_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """Export Equal. `eq` compares numbers only, so booleans become (a and b) or not (a or b)."""
     if dtype_of(a) is not DType.BOOL:
         return emit_elementwise(b, "eq", a, other, dtype=DType.BOOL)
@@ -61,7 +61,7 @@ def lift_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
 
 
 @Xor.lift("nnef")
-def lift_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
+def export_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """One, and not both."""
     either, both = (emit_elementwise(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
     return b.word("and", either, term(b, "not", both))

@@ -22,7 +22,7 @@ update(variable: ignored, value) -> Identity(value)
 
 
 @lift("nnef", "If")
-def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Any:
+def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Any:
     """The branch that is always taken, where the condition can be computed beforehand."""
     storage = folded(cond)
     if storage is None or storage.count != 1 or b.before is None:

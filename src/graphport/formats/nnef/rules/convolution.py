@@ -107,7 +107,7 @@ def is_zero(value: Value) -> bool:
 
 
 @ConvView.lift("nnef")
-def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
+def export_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
     """Export Conv; zero padding is NNEF's border `constant`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
@@ -230,7 +230,7 @@ def _check_extents(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
 
 
 @ConvTransposeView.lift("nnef")
-def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] | None:
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] | None:
     """Export ConvTranspose: pads become padding, ambiguous sizes an `output_shape`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None

@@ -18,7 +18,7 @@ _MOST = 1 << 20
 
 
 @lift("nnef", "ConstantOfShape")
-def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
+def export_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
     """Export ConstantOfShape as a constant, up to a size limit."""
     shape = integers(input)
     if shape is None or int(np.prod(shape, dtype=np.float64)) > _MOST:

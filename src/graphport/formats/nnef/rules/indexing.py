@@ -31,7 +31,7 @@ def gather(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
 
 
 @Gather.lift("nnef")
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
+def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
     """Export Gather; NNEF has no negative indices, so constant ones are normalized."""
     dims = b.dims(data)
     place = axis % len(dims)
@@ -101,7 +101,7 @@ def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
 
 
 @SliceView.lift("nnef")
-def lift_slice(b: Builder, op: SliceView) -> Lifted:
+def export_slice(b: Builder, op: SliceView) -> Lifted:
     dims = b.dims(op.data)
     given = [
         None if operand is None else constant_numbers(operand) for operand in (op.starts, op.ends, op.axes, op.steps)

@@ -56,7 +56,7 @@ def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -
 
 
 @MatMul.lift("nnef")
-def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | None:
+def export_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | None:
     """Export MatMul: factors get equal rank, at least 2; vectors become rows or columns."""
     if fact_of(left).shape is None or fact_of(right).shape is None:
         return None
@@ -112,7 +112,7 @@ def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
 
 
 @GemmView.lift("nnef")
-def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
+def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """Export Gemm as `linear` if equivalent, else `matmul` with scaling and addition."""
     if _is_integer(op.a):
         return _whole_gemm(b, op)

@@ -39,7 +39,7 @@ def pad(
 
 
 @PadView.lift("nnef")
-def lift_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
+def export_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
     """Export Pad with constant amounts; circular padding by concatenation."""
     data = op.data
     rank = len(b.dims(data))

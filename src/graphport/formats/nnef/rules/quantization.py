@@ -103,7 +103,7 @@ def _next_exponent(b: Builder, x: Value) -> Value:
 
 
 @DequantizeLinearView.lift("nnef")
-def lift_dequantize(b: Builder, op: DequantizeLinearView) -> tuple[Value, ...] | None:
+def export_dequantize(b: Builder, op: DequantizeLinearView) -> tuple[Value, ...] | None:
     """Export DequantizeLinear without quantization note (for example blocked) as a decoded constant."""
     numbers = None if b.before is None else folded(b.before.output)
     return None if numbers is None else (b.constant(numbers, name=b.stem),)

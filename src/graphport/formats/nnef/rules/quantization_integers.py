@@ -58,7 +58,7 @@ def _codes(b: Builder, scaled: Value, zero: Value) -> tuple[Value, ...] | None:
 
 
 @MatMulInteger.lift("nnef")
-def lift_matmul_integer(
+def export_matmul_integer(
     b: Builder, a: Value, other: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> tuple[Value, ...] | None:
     _check_exact(sizes(b.dims(a)[-1:])[0])
@@ -67,7 +67,7 @@ def lift_matmul_integer(
 
 
 @QLinearMatMulView.lift("nnef")
-def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...] | None:
+def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...] | None:
     rows = min(len(b.dims(op.a)) - 1, 1)
     left = _centred(b, op.a, _led(b, op.a_zero_point, rows))
     total = b(MatMul, left, _centred(b, op.b, op.b_zero_point))
@@ -77,14 +77,14 @@ def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...] 
 
 
 @ConvIntegerView.lift("nnef")
-def lift_conv_integer(b: Builder, op: ConvIntegerView) -> tuple[Value, ...] | None:
+def export_conv_integer(b: Builder, op: ConvIntegerView) -> tuple[Value, ...] | None:
     _check_exact(int(np.prod(sizes(b.dims(op.w)[1:], "the filters"))))
     left, right = _centred(b, op.x, op.x_zero_point), _centred(b, op.w, _led(b, op.w_zero_point, len(b.dims(op.w)) - 1))
     return (b(Cast, b(Conv, left, right, **op.non_defaults()), to=DType.INT32),)
 
 
 @QLinearConvView.lift("nnef")
-def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> tuple[Value, ...] | None:
+def export_qlinear_conv(b: Builder, op: QLinearConvView) -> tuple[Value, ...] | None:
     space = len(b.dims(op.w)) - 2
     filters = _centred(b, op.w, _led(b, op.w_zero_point, space + 1))
     bias = None if op.b is None else _as_float(b, op.b)

@@ -146,7 +146,7 @@ ReduceSumSquare -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_a
 
 
 @ReduceLogSumExp.lift("nnef")
-def lift_log_sum_exp(
+def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     """Shifted by the largest number, so that nothing overflows."""
@@ -163,7 +163,7 @@ def lift_log_sum_exp(
 
 
 @ReduceProd.lift("nnef")
-def lift_product(
+def export_product(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     """Export ReduceProd: multiply the first half by the second until one element is left."""
@@ -185,12 +185,12 @@ def lift_product(
 
 
 @CumSum.lift("nnef")
-def lift_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+def export_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
     return _running(b, x, axis, Add, 0, exclusive, reverse)
 
 
 @CumProd.lift("nnef")
-def lift_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+def export_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
     """As a running sum, of products."""
     return _running(b, x, axis, Mul, 1, exclusive, reverse)
 

@@ -48,7 +48,7 @@ def lettered(equation: str, ranks: Sequence[int]) -> tuple[list[str], str] | Non
 
 
 @lift("nnef", "Einsum")
-def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
+def export_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
     """Export Einsum by pairwise products; letters without further use are summed."""
     found = lettered(equation, [len(b.dims(value)) for value in inputs])
     if found is None or not dtype_of(inputs[0]).is_floating:

@@ -103,7 +103,7 @@ def _replaced(b: Builder, input: Value, middle: Sequence[Dim], start: int, stop:
 
 
 @Reshape.lift("nnef")
-def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
     target = constant_numbers(shape)
     if target is None:
         known = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -124,7 +124,7 @@ def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, coun
 
 
 @Flatten.lift("nnef")
-def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
     rank = len(b.dims(input))
     split = axis + rank if axis < 0 else axis
     if split in (0, rank):
@@ -143,7 +143,7 @@ def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @Squeeze.lift("nnef")
-def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     dims = b.dims(data)
     if axes is None and any(isinstance(dim, Symbolic) and decide_equal(dim, 1) is None for dim in dims):
         return None
@@ -161,7 +161,7 @@ def unsqueeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @Unsqueeze.lift("nnef")
-def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
     chosen = constant_numbers(axes)
     if chosen is None:
         return None
@@ -177,7 +177,7 @@ def transpose(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @Transpose.lift("nnef")
-def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     return b.word("transpose", data, axes=order)
 
@@ -193,7 +193,7 @@ def concat(b: Builder, *values: Value, axis: int) -> Value:
 
 
 @Concat.lift("nnef")
-def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
+def export_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
     return b.word("concat", *inputs, axis=axis if axis >= 0 else axis + len(b.dims(inputs[0])))
 
 
@@ -236,7 +236,7 @@ def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tu
 
 
 @Split.lift("nnef")
-def lift_split(
+def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> Lifted:
     """Export Split by ratios; a dynamic dim must be known to be divisible."""
@@ -263,13 +263,13 @@ def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
 
 
 @Tile.lift("nnef")
-def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
+def export_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
     times = constant_numbers(repeats)
     return None if times is None or min(times, default=1) < 1 else _tiled(b, input, times)
 
 
 @Expand.lift("nnef")
-def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
+def export_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     """Export Expand: insert axes, then tile those of length 1."""
     dims = b.dims(input)
     target = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -305,7 +305,7 @@ def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
 
 
 @DepthToSpace.lift("nnef")
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
+def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
     k = blocksize
     channels = b.dims(input, at_least=2)[1]
     if not isinstance(channels, int):
@@ -318,7 +318,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
 
 
 @SpaceToDepth.lift("nnef")
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
+def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
     (x,) = _reshape(b, input, (-1, blocksize), 2, 1)
     (x,) = _reshape(b, x, (-1, blocksize), 4, 1)
     (x,) = _transposed(b, x, (0, 3, 5, 1, 2, 4))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @Col2ImView.lift("nnef")
-def lift_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
+def export_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     """Each row of a block has a filter that puts it in its place; channels are groups."""
     image, block = needed(op.image_shape, "the image"), needed(op.block_shape, "the block")
     axes = len(image)

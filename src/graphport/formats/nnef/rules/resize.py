@@ -107,7 +107,7 @@ def multilinear_upsample(
 
 
 @ResizeView.lift("nnef")
-def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
+def export_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """Export Resize by integer factors if possible, else by a matrix per axis."""
     coordinates = op.coordinate_transformation_mode
     if coordinates == "tf_crop_and_resize":

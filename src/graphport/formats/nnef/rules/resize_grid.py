@@ -21,7 +21,7 @@ _LINEAR, _NEAREST = frozenset(("linear", "bilinear")), frozenset(("nearest",))
 
 
 @GridSampleView.lift("nnef")
-def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
+def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
     """y[c, p] = sum over h of v[h, p] * (sum over w of x[c, h, w] * u[w, p]), where u and v are 0 but next to p."""
     if op.mode not in (*_LINEAR, *_NEAREST) or op.padding_mode not in ("zeros", "border"):
         message = f"mode {op.mode} with padding_mode {op.padding_mode}"
@@ -63,7 +63,7 @@ def _weights(b: Builder, grid: Value, axis: int, length: int, aligned: bool, is_
 
 
 @lift("nnef", "AffineGrid")
-def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Any:
+def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Any:
     """Export AffineGrid: multiply the stored identity grid by the matrix."""
     extents = needed(size, "the size")
     plane = extents[2:]

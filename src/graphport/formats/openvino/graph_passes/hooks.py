@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph
 
-__all__ = ["after_lifting", "before", "before_lifting", "before_using_rules", "older"]
+__all__ = ["after_export", "before", "before_export", "before_using_rules", "older"]
 
 _MOST_CHANNELS = 1024
 """Scales of one tensor that are looked at."""
@@ -54,7 +54,7 @@ def before_using_rules(graph: Graph, legalize: Callable[[Graph], None]) -> None:
     _separate_outputs(graph)
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Convert QuantizeLinear-DequantizeLinear pairs to FakeQuantize, which the runtime executes in integers.
 
     Variables whose initial value is computed by the first run are restored.
@@ -65,7 +65,7 @@ def before_lifting(graph: Graph) -> None:
             _fuse(graph, node)
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Convert inputs that came from variables back, and mark float16 weights so that OpenVINO keeps them compressed."""
     hide_states(graph)
     _narrow_storage(graph)

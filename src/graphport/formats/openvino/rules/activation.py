@@ -65,7 +65,7 @@ def _is_per_channel(count: Dim, channel: Dim | None, last: Dim) -> bool:
 
 
 @PRelu.lift("openvino")
-def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
+def export_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
     """Export PRelu. A slope of rank 1 gets all axes of `x`, so that OpenVINO does not apply it to channels."""
     rank, dims = len(b.dims(x)), b.dims(slope)
     if len(dims) == 1 and dims[0] != 1 and rank > 2:
@@ -130,7 +130,7 @@ def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
 
 
 @Hardmax.lift("openvino")
-def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     """The place of the first largest number, spread over the axis again."""
     dims = b.dims(input)
     if not dims or not isinstance(dims[axis], int):
@@ -141,7 +141,7 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
 
 
 @Dropout.lift("openvino")
-def lift_dropout(
+def export_dropout(
     b: Builder,
     data: Value,
     ratio: Value | None = None,

@@ -153,7 +153,7 @@ def power(b: Builder, x: Value, y: Value) -> Value:
 
 
 @Pow.lift("openvino")
-def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
+def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
     """Both operands have one type there: an integer to a real power is a real that is cut off."""
     base, exponent = dtype_of(x), dtype_of(y)
     if base is exponent:
@@ -185,7 +185,7 @@ _FOREIGN = frozenset(
 
 
 @Cast.lift("openvino")
-def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
+def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
     del round_mode
     dtype = dtype_of(input)
     if to in _FOREIGN or dtype in _FOREIGN:
@@ -212,10 +212,10 @@ def convert_like(b: Builder, x: Value, like: Value) -> Value:
 
 
 @CastLike.lift("openvino")
-def lift_cast_like(
+def export_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
 ) -> Lifted:
-    return lift_cast(b, input, round_mode=round_mode, saturate=saturate, to=dtype_of(target_type))
+    return export_cast(b, input, round_mode=round_mode, saturate=saturate, to=dtype_of(target_type))
 
 
 @lower("openvino", "opset14.ConvertPromoteTypes")

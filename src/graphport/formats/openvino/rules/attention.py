@@ -125,7 +125,7 @@ def _root(b: Builder, q: Value) -> Value:
 
 
 @AttentionView.lift("openvino")
-def lift_attention(b: Builder, op: AttentionView) -> Lifted:
+def export_attention(b: Builder, op: AttentionView) -> Lifted:
     q, key, value = op.q, op.k, op.v
     is_flat = len(b.dims(q)) == 3
     if is_flat:
@@ -290,7 +290,7 @@ def _masked_softmax(b: Builder, biased: Value, precision: DType | None, *, hides
 
 
 @RotaryEmbeddingView.lift("openvino")
-def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
+def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Rotary position embedding: rotate pairs of columns by the angles of their positions."""
     rank = len(b.dims(op.x))
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
@@ -326,7 +326,7 @@ def _rotated(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interle
 
 
 @TensorScatterView.lift("openvino")
-def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
+def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     """Rows of a cache replaced from a position on, which each sample has its own of."""
     dims = b.dims(op.past_cache)
     rank = len(dims)

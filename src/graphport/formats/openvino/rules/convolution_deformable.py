@@ -84,7 +84,7 @@ def _clamp_offsets(
 
 
 @DeformConvView.lift("openvino")
-def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
+def export_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
     stated: dict[str, Any] = {"dilations": op.dilations, "pads": op.pads, "strides": op.strides}
     words = window_words(window(b.dims(op.x)[2:], b.dims(op.w)[2:], **stated), "NOTSET")
     words |= {"group": op.group, "deformable_group": op.offset_group, "bilinear_interpolation_pad": True}

@@ -125,7 +125,7 @@ def _trimmed(
 
 
 @ConvTransposeView.lift("openvino")
-def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     kernel = sizes(b.dims(op.w)[2:], "the kernel")
     check_space(len(kernel))
     geometry = transposed_window_of(op)
@@ -212,7 +212,7 @@ def col2im(
 
 
 @Col2ImView.lift("openvino")
-def lift_col2im(b: Builder, op: Col2ImView) -> Lifted:
+def export_col2im(b: Builder, op: Col2ImView) -> Lifted:
     """OpenVINO has images of two axes; its plugin computes them in float32 alone."""
     if b.dims(op.image_shape) != (2,):
         return None

@@ -235,12 +235,12 @@ def emitted_by_group(b: Builder, word: str, x: Value, w: Value, group: int, word
 
 
 @ConvView.lift("openvino")
-def lift_conv(b: Builder, op: ConvView) -> Lifted:
+def export_conv(b: Builder, op: ConvView) -> Lifted:
     return (biased(b, _emitted_conv(b, op.x, op.w, op), op.b, len(b.dims(op.w)) - 2),)
 
 
 @ConvIntegerView.lift("openvino")
-def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
+def export_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
     """Export ConvInteger in float32, which represents sums of a few hundred byte products exactly."""
     check_exact(b.dims(op.w)[1:])
     left, right = shifted(b, op.x, op.x_zero_point), shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
@@ -255,7 +255,7 @@ def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
 
 
 @QLinearConvView.lift("openvino")
-def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
+def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
     if not dtype_of(op.y_zero_point).is_integer:
         return None
     check_exact(b.dims(op.w)[1:])

@@ -138,7 +138,7 @@ def suppression_9(
 
 
 @NonMaxSuppressionView.lift("openvino")
-def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
+def export_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     if op.max_output_boxes_per_class is None:
         message = "selection of no boxes"
         raise UnsupportedError(message)

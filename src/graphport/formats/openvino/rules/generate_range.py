@@ -385,7 +385,7 @@ def _rounded(emit: OpBuilder, value: Value, dtype: DType) -> Value:
 
 
 @Range.lift("openvino")
-def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Value, ...] | None:
+def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Value, ...] | None:
     """Export Range. ONNX computes in the operand type, which OpenVINO supports."""
     fact = start.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None:
@@ -403,6 +403,6 @@ def _end(b: Builder, value: Value, dtype: DType) -> Value:
 
 
 @Constant.lift("openvino")
-def lift_constant(b: Builder, **attributes: Any) -> tuple[Value, ...]:
+def export_constant(b: Builder, **attributes: Any) -> tuple[Value, ...]:
     """Const layers are constants here."""
     return (b.constant(constant_value(attributes)),)

@@ -221,7 +221,7 @@ def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axi
 
 
 @SliceView.lift("openvino")
-def lift_slice(b: Builder, op: SliceView) -> Lifted:
+def export_slice(b: Builder, op: SliceView) -> Lifted:
     steps = op.steps
     if steps is None:
         (count,) = sizes(b.dims(as_vector(b, op.starts)), "the number of sliced axes")
@@ -309,7 +309,7 @@ def as_vector_of(b: Builder, value: Value) -> Value:
 
 
 @OneHot.lift("openvino")
-def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
+def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
     """Export OneHot; negative indices are normalized first, because only the newest op version supports them."""
     count = emitted_cast(b, emitted_scalar(b, depth), DType.INT64)
     int_indices = emitted_cast(b, indices, DType.INT64)
@@ -355,7 +355,7 @@ def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:
 
 
 @Trilu.lift("openvino")
-def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
+def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
     """Export Trilu: select zeros by a mask of row and column indices."""
     dims = b.dims(input)
     shift = (0,) if k is None else integers(k)

@@ -72,7 +72,7 @@ def unique(
 
 
 @Unique.lift("openvino")
-def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
+def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
     place = [] if axis is None else [index(b, axis)]
     return emits(b, "opset10.Unique", 4, x, *place, sorted=bool(sorted))
 

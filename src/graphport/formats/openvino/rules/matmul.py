@@ -120,7 +120,7 @@ ROWS.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> in
 
 
 @MatMulInteger.lift("openvino")
-def lift_matmul_integer(
+def export_matmul_integer(
     b: Builder, x: Value, y: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> Lifted:
     """Export MatMulInteger in float32, which represents sums of a few hundred byte products exactly."""
@@ -155,7 +155,7 @@ def shifted(b: Builder, x: Value, zero_point: Value | None) -> Value:
 
 
 @QLinearMatMulView.lift("openvino")
-def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
+def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
     if not dtype_of(op.y_zero_point).is_integer:
         return None
     check_exact(b.dims(op.a)[-1:])

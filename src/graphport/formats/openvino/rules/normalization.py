@@ -47,9 +47,9 @@ opset1.GRN(x, *, bias: float) -> Div(x, Sqrt(Add(ReduceSum(Mul(x, x), [1]), bias
 
 
 @BatchNormalizationView.lift("openvino")
-def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
+def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
     if op.training_mode:
-        return _lift_training(b, op.x, op.scale, op.b, op.input_mean, op.input_var, op.epsilon, op.momentum)
+        return _export_training(b, op.x, op.scale, op.b, op.input_mean, op.input_var, op.epsilon, op.momentum)
     rank = len(b.dims(op.x))
     if rank < 2:
         return None
@@ -58,7 +58,7 @@ def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
     return (y, *(renamed(b, own) for own in (op.input_mean, op.input_var)[: b.count - 1]))
 
 
-def _lift_training(
+def _export_training(
     b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
 ) -> Lifted:
     """Batch statistics, and running statistics updated with them."""
@@ -130,7 +130,7 @@ def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_sc
 
 
 @LayerNormalizationView.lift("openvino")
-def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
+def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
     if op.stash_type != 1:
         return None
     rank, dtype = len(b.dims(op.x)), dtype_of(op.x)
@@ -149,7 +149,7 @@ def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
 
 
 @RMSNormalizationView.lift("openvino")
-def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
+def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
     if op.stash_type != 1:
         return None
     rank = len(b.dims(op.x))
@@ -218,7 +218,7 @@ def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Valu
 
 
 @LRNView.lift("openvino")
-def lift_lrn(b: Builder, op: LRNView) -> Lifted:
+def export_lrn(b: Builder, op: LRNView) -> Lifted:
     """Export LRN with bias 1: OpenVINO's CPU plugin ignores the bias."""
     if op.size % 2 == 0 or op.bias <= 0:
         return None

@@ -73,7 +73,7 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
 
 
 @PadView.lift("openvino")
-def lift_pad(b: Builder, op: PadView) -> Lifted:
+def export_pad(b: Builder, op: PadView) -> Lifted:
     rank = len(b.dims(op.data))
     known = integers(op.pads)
     chosen = range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the padded axes")]
@@ -141,7 +141,9 @@ def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Valu
 
 
 @CenterCropPad.lift("openvino")
-def lift_center_crop_pad(b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None) -> Lifted:
+def export_center_crop_pad(
+    b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
+) -> Lifted:
     """Padding that may be negative; the odd entry is at the end."""
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]

@@ -47,7 +47,7 @@ def _window_attributes(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any
 
 
 @MaxPoolView.lift("openvino")
-def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
+def export_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
     if op.storage_order and b.count > 1:
         return None
     words, _ = _window_attributes(op)
@@ -55,7 +55,7 @@ def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
 
 
 @AveragePoolView.lift("openvino")
-def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
+def export_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     x = op.x
     words, slid = _window_attributes(op)
     words["exclude_pad"] = not op.count_include_pad
@@ -92,7 +92,7 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
 
 
 @LpPoolView.lift("openvino")
-def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
+def export_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
     """The mean of the powers under windows that hang over nothing, times their size."""
     slid = window_of(op)
     edges = _edges(b.dims(op.x)[2:], slid)
@@ -209,7 +209,7 @@ def adaptive_max_pool(
 
 
 @MaxRoiPool.lift("openvino")
-def lift_max_roi_pool(
+def export_max_roi_pool(
     b: Builder, x: Value, rois: Value, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0
 ) -> Lifted:
     shape = tuple(pooled_shape)
@@ -218,7 +218,7 @@ def lift_max_roi_pool(
 
 
 @MaxUnpoolView.lift("openvino")
-def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
+def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     """Export MaxUnpool: scatter entries into zeros; indices refer to the flattened output tensor."""
     rank = len(op.kernel_shape)
     steps, cut = op.strides or (1,) * rank, op.pads or (0,) * 2 * rank

@@ -113,7 +113,7 @@ def _by_integers(b: Builder, x: Value, scale: np.ndarray, zero: np.ndarray, axis
 
 
 @DequantizeLinearView.lift("openvino")
-def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Lifted:
+def export_dequantize(b: Builder, op: DequantizeLinearView) -> Lifted:
     """Export DequantizeLinear in the form of compressed weights, whose Convert is kept at run time."""
     dtype = dtype_of(op.x_scale)
     form = _ParameterLayout(b, op.x, op.axis, op.block_size)
@@ -150,7 +150,7 @@ def _fold_to_float(b: Builder, *operands: Value | None, axis: int, block_size: i
 
 
 @QuantizeLinearView.lift("openvino")
-def lift_quantize(b: Builder, op: QuantizeLinearView) -> Lifted:
+def export_quantize(b: Builder, op: QuantizeLinearView) -> Lifted:
     dtype = op.output_dtype or DType.UINT8 if op.y_zero_point is None else dtype_of(op.y_zero_point)
     kept = dtype_of(op.y_scale)
     if not dtype.is_integer or op.precision not in (None, kept):
@@ -235,7 +235,7 @@ class _ParameterLayout:
 
 
 @DynamicQuantizeLinear.lift("openvino")
-def lift_dynamic_quantize(b: Builder, x: Value) -> Lifted:
+def export_dynamic_quantize(b: Builder, x: Value) -> Lifted:
     """Scale and zero point from the least and the greatest element, and 0."""
     axes = b.constant(np.arange(len(b.dims(x)), dtype=np.int64))
     low = emit(b, "opset1.Minimum", emit(b, "opset1.ReduceMin", x, axes, keep_dims=False), 0.0)

@@ -278,7 +278,7 @@ def _only(value: Value) -> Dim | None:
 
 
 @LSTMView.lift("openvino")
-def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
+def export_lstm(b: Builder, op: LSTMView) -> Lifted:
     """One LSTMSequence; unrolled with peepholes, coupled gates or activations that it lacks."""
     layer = _Layer(b, op, ("Sigmoid", "Tanh", "Tanh"))
     if op.p is not None or op.input_forget or not layer.has_native_activations():
@@ -291,7 +291,7 @@ def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
 
 
 @GRUView.lift("openvino")
-def lift_gru(b: Builder, op: GRUView) -> Lifted:
+def export_gru(b: Builder, op: GRUView) -> Lifted:
     layer = _Layer(b, op, ("Sigmoid", "Tanh"))
     if not layer.has_native_activations():
         return gru_in_steps(b, op)
@@ -303,7 +303,7 @@ def lift_gru(b: Builder, op: GRUView) -> Lifted:
 
 
 @RNNView.lift("openvino")
-def lift_rnn(b: Builder, op: RNNView) -> Lifted:
+def export_rnn(b: Builder, op: RNNView) -> Lifted:
     layer = _Layer(b, op, ("Tanh",))
     if not layer.has_native_activations():
         return rnn_in_steps(b, op)

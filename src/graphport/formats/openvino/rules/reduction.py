@@ -162,7 +162,7 @@ CumSum -> opset3.CumSum(x, emitted_scalar(axis), exclusive=exclusive == 1, rever
 
 
 @ReduceLogSumExp.lift("openvino")
-def lift_log_sum_exp(
+def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Lifted:
     """Export LogSumExp: subtract the maximum first to avoid overflow, unless it is infinite."""
@@ -181,7 +181,7 @@ def lift_log_sum_exp(
 
 
 @CumProd.lift("openvino")
-def lift_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+def export_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
     """Export CumProd: masked products; elements outside the prefix are replaced by 1."""
     place, dims = integers(axis), b.dims(x)
     if place is None:

@@ -80,7 +80,7 @@ def transpose(b: Builder, x: Value, order: Value) -> Value:
 
 
 @Transpose.lift("openvino")
-def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     return b.word("opset1.Transpose", data, vector(b, order))
 
@@ -103,7 +103,7 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
 
 
 @Squeeze.lift("openvino")
-def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     if axes is not None:
         return b.word("opset1.Squeeze", data, axes)
     dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
@@ -159,7 +159,7 @@ def _split_dynamic_axis(b: Builder, x: Value, axis: int, lengths: Sequence[int])
 
 
 @Split.lift("openvino")
-def lift_split(
+def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> Lifted:
     dims = b.dims(input)
@@ -252,7 +252,7 @@ def _reshaped_around(
 
 
 @Flatten.lift("openvino")
-def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
     dims = b.dims(input)
     place = axis + len(dims) if axis < 0 else axis
     left, right = dims[:place], dims[place:]

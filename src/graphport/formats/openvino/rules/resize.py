@@ -280,7 +280,7 @@ _COORDINATES = frozenset({"half_pixel", "pytorch_half_pixel", "align_corners", "
 
 
 @ResizeView.lift("openvino")
-def lift_resize(b: Builder, op: ResizeView) -> Lifted:
+def export_resize(b: Builder, op: ResizeView) -> Lifted:
     coordinates, rank = op.coordinate_transformation_mode, len(b.dims(op.x))
     stretches, crops = op.keep_aspect_ratio_policy == "stretch", coordinates == "tf_crop_and_resize"
     scales = None if op.scales is None or b.dims(op.scales) == (0,) else op.scales

@@ -37,7 +37,7 @@ GridSample
 
 
 @AffineGrid.lift("openvino")
-def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
+def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
     """Export AffineGrid: multiply the coordinates of the identity grid by each matrix."""
     known = size.fact.elements if isinstance(size.fact, TensorFact) else None
     shape: Sequence[Dim] = known if known is not None else needed(size, "the grid size")

@@ -165,7 +165,7 @@ def centered(b: Builder, window: Value, size: int) -> Value:
 
 
 @DFTView.lift("openvino")
-def lift_dft(b: Builder, op: DFTView) -> Lifted:
+def export_dft(b: Builder, op: DFTView) -> Lifted:
     input = op.input
     rank = len(b.dims(input))
     place = (-2,) if op.axis is None else integers(op.axis)
@@ -212,7 +212,7 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
 
 
 @STFTView.lift("openvino")
-def lift_stft(b: Builder, op: STFTView) -> Lifted:
+def export_stft(b: Builder, op: STFTView) -> Lifted:
     """Export STFT as gather, window and DFT; OpenVINO's STFT supports equal sizes and real signals only."""
     step = needed_integer(op.frame_step, "the frame step")
     dims = b.dims(op.signal)

@@ -227,7 +227,7 @@ def _drop_unused_results(graph: Graph, node: Node) -> None:
         graph.remove(node)
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Fold weights computed from constants by several canonical nodes.
 
     A single node is not folded: the export rule of its consumer may support it as a flag.
@@ -256,7 +256,7 @@ def _drop_unread(graph: Graph) -> None:
             graph.remove(node)
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Replace constants of rank 0 by expressions, because weights have axes; return several outputs as one tuple."""
     for value in list(graph.constants):
         text = literal_of(value)

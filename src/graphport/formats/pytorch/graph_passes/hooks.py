@@ -58,12 +58,12 @@ def _forget(graph: Graph) -> None:
                 node.drop_output(place)
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Mark the constants of the model (those of export rules are not trainable); widen types that torch lacks."""
     mark_initializers(graph)
     widen_narrow_types(graph)
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Convert captured values of branch and loop bodies to operands."""
     close_bodies(graph)

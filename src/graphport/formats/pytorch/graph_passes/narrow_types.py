@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
-from graphport.formats.pytorch.rules.arithmetic_lifts import HELD_AS, NARROW
+from graphport.formats.pytorch.rules.arithmetic_export import HELD_AS, NARROW
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ def after(graph: Graph) -> None:
         settle(inner, Pages())
 
 
-def before_lifting(graph: Graph) -> None:
+def before_export(graph: Graph) -> None:
     """Remove Identity nodes, which have no TFLite operator, and recompose dynamically quantized products."""
     for inner in walk(graph):
         products_of_rows(inner)
@@ -102,7 +102,7 @@ def before_lifting(graph: Graph) -> None:
         fuse_gelus(inner)
 
 
-def after_lifting(graph: Graph) -> None:
+def after_export(graph: Graph) -> None:
     """Cancel layout changes, compute on integers, fuse activations, and convert states to variables.
 
     Windowed operators are channels-last; operators between them have no layout.

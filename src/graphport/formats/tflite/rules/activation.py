@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules import tables
-from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import cast, dtype_of
@@ -65,7 +65,7 @@ ROWS.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
 ROWS.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=tables.softmax)
 
 
-@word("FAKE_QUANT")
+@import_rule("FAKE_QUANT")
 def fake_quant(op: Operator) -> Value:
     """Quantize and dequantize a number with `num_bits` between min and max."""
     b, bits = op.b, int(op.option("num_bits", 8))

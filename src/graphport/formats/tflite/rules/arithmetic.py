@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules import tables
-from graphport.formats.tflite.rules.binding import NARROW, Operator, word
+from graphport.formats.tflite.rules.binding import NARROW, Operator, import_rule
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
@@ -131,7 +131,7 @@ _ROWS.lower(
 
 
 def _register_selection(name: str, operator: str, relation: Page) -> None:
-    @word(name, is_even=True, layout="any")
+    @import_rule(name, is_even=True, layout="any")
     def rule(op: Operator) -> Value:
         """Select the first operand where it compares beyond the second; the second where the first is NaN."""
         b, x, y = op.b, op[0], op[1]
@@ -146,7 +146,7 @@ _register_selection("MAXIMUM", "Max", Greater)
 _register_selection("MINIMUM", "Min", Less)
 
 
-@word("FLOOR_DIV", layout="any")
+@import_rule("FLOOR_DIV", layout="any")
 def floor_div(op: Operator) -> Value:
     """Floor division."""
     b, x, y = op.b, op[0], op[1]
@@ -163,7 +163,7 @@ def floor_div(op: Operator) -> Value:
     return cast(b, b(Sub, quotient, lower), own)
 
 
-@word("ADD_N", layout="any")
+@import_rule("ADD_N", layout="any")
 def add_n(op: Operator) -> Value:
     """Sum of all operands."""
     operands = op.all()
@@ -175,7 +175,7 @@ def add_n(op: Operator) -> Value:
     return total
 
 
-@word("CAST", is_raw=True, layout="any")
+@import_rule("CAST", is_raw=True, layout="any")
 def cast_(op: Operator) -> Value:
     """Cast to the element type of the result."""
     b, x, dtype = op.b, op.raw(0), op.types[0]
@@ -203,7 +203,7 @@ def _cast_saturating(b: Builder, x: Value, dtype: DType) -> Value:
     return b(Where, overflows, b.constant(np.array(limits.max, dtype.numpy)), inside)
 
 
-@word("BITCAST", is_raw=True)
+@import_rule("BITCAST", is_raw=True)
 def bitcast(op: Operator) -> Value:
     """Reinterpret bits as another element type; a smaller type adds a last axis."""
     b, x, dtype = op.b, op.raw(0), op.types[0]
@@ -231,7 +231,7 @@ _BYTE = 8
 _UNSIGNED = {each.bits: each for each in (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)}
 
 
-@word("RIGHT_SHIFT", is_raw=True, layout="any")
+@import_rule("RIGHT_SHIFT", is_raw=True, layout="any")
 def right_shift(op: Operator) -> Value:
     """Arithmetic right shift, at most by the number of bits minus one."""
     b, x, y = op.b, op.raw(0), op.raw(1)

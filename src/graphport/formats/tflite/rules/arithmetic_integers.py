@@ -41,7 +41,7 @@ _ROUNDS = 3
 
 
 @Div.lift("tflite")
-def lift_div(b: Builder, a: Value, other: Value) -> Lifted:
+def export_div(b: Builder, a: Value, other: Value) -> Lifted:
     if dtype_of(a) is DType.UINT64:
         return (_unsigned(b, a, other),)
     if dtype_of(a) not in _LONG or (array_of(a) is not None and array_of(other) is not None):
@@ -82,7 +82,7 @@ _MAX_EXPONENT = 64
 
 
 @Pow.lift("tflite")
-def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
+def export_pow(b: Builder, x: Value, y: Value) -> Lifted:
     """Export Pow with the type of the first operand."""
     own, given = dtype_of(x), dtype_of(y)
     if own.is_floating:
@@ -142,7 +142,7 @@ _AND = _BITWISE_TYPES | {DType.INT64, DType.UINT64}
 
 
 @BitwiseXor.lift("tflite")
-def lift_xor(b: Builder, a: Value, other: Value) -> Lifted:
+def export_xor(b: Builder, a: Value, other: Value) -> Lifted:
     own = dtype_of(a)
     if own.bits < _BITS:
         return (computed_in(b, _BITWISE_TYPES, "BITWISE_XOR", a, other),)
@@ -155,7 +155,7 @@ def lift_xor(b: Builder, a: Value, other: Value) -> Lifted:
 
 
 @BitwiseAnd.lift("tflite")
-def lift_and(b: Builder, a: Value, other: Value) -> Lifted:
+def export_and(b: Builder, a: Value, other: Value) -> Lifted:
     # This kernel does not broadcast.
     zeros = b(BitwiseXor, a, a), b(BitwiseXor, other, other)
     if b.dims(a) != b.dims(other):
@@ -170,14 +170,14 @@ BitwiseOr -> BitwiseXor(BitwiseXor(a, b), BitwiseAnd(a, b))
 
 
 @BitwiseNot.lift("tflite")
-def lift_not(b: Builder, x: Value) -> Lifted:
+def export_not(b: Builder, x: Value) -> Lifted:
     dtype = dtype_of(x)
     ones = -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
     return (b(BitwiseXor, x, b.like(x, ones)),)
 
 
 @BitShift.lift("tflite")
-def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Lifted:
+def export_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Lifted:
     if dtype_of(x).bits == _BITS:
         count = _minimum_with(b, cast_to(b, y, DType.INT64), _BITS)
         return (_long_right(b, x, count) if direction == "RIGHT" else _long_left(b, x, count),)

@@ -31,7 +31,7 @@ _HEADS = 4
 
 
 @AttentionView.lift("tflite")
-def lift_attention(b: Builder, op: AttentionView) -> Lifted:
+def export_attention(b: Builder, op: AttentionView) -> Lifted:
     """Export Attention as the NNEF rule does; the number of valid keys becomes a mask."""
     if op.softmax_precision in _COMPUTE_PRECISIONS:
         op = replace(op, softmax_precision=None)
@@ -75,7 +75,7 @@ def _masked(
 
 
 @RotaryEmbeddingView.lift("tflite")
-def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
+def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Export RotaryEmbedding: rotate pairs of columns by the angles of their positions."""
     dims = sizes(b.dims(op.x), "what is turned")
     if len(dims) == _HEADS:
@@ -115,7 +115,7 @@ def _rotated(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interl
 
 
 @TensorScatterView.lift("tflite")
-def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
+def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     """Export TensorScatter: replace rows of a cache from a position on, which differs by sample."""
     dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "what is written")
     at = op.axis % len(dims)

@@ -206,7 +206,7 @@ class Operator(FileNode["Value"]):
         return found
 
 
-def word(
+def import_rule(
     *names: str,
     moves: bool | Sequence[int] = False,
     is_raw: bool | DType = False,

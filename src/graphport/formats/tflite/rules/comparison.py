@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import NARROW, Operator, word
+from graphport.formats.tflite.rules.binding import NARROW, Operator, import_rule
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops import registry
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped
@@ -46,7 +46,7 @@ LOGICAL_NOT(x) -> Not(x)
 )
 
 
-@word("SELECT", moves=(1, 2))
+@import_rule("SELECT", moves=(1, 2))
 def select(op: Operator) -> Value:
     """Select elements of x where the condition holds, else of y; a condition of rank 1 selects rows."""
     condition, rank = op.raw(0), len(op.dims(1))

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -61,7 +61,7 @@ def _scalar(op: OpBuilder, x: Value) -> Value:
     return op("Reshape", x, op.constant(np.array([], np.int64)))
 
 
-@word("IF", is_raw=True)
+@import_rule("IF", is_raw=True)
 def if_(op: Operator) -> tuple[Value, ...]:
     """IF: run one of two subgraphs on the operands after the condition."""
     b, operands = op.b, [op.raw(index) for index in range(1, op.count)]
@@ -70,7 +70,7 @@ def if_(op: Operator) -> tuple[Value, ...]:
     return b.results(If, b.count, _scalar(OpBuilder(b), op.raw(0)), then_branch=then, else_branch=otherwise)
 
 
-@word("STABLEHLO_CASE", is_raw=True)
+@import_rule("STABLEHLO_CASE", is_raw=True)
 def stablehlo_case(op: Operator) -> tuple[Value, ...]:
     """STABLEHLO_CASE: run the subgraph of an index on the operands after it; the last one for an invalid index."""
     bodies = op.option("branch_subgraph", ())
@@ -108,7 +108,7 @@ def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
     return branch
 
 
-@word("WHILE", "STABLEHLO_WHILE", is_raw=True)
+@import_rule("WHILE", "STABLEHLO_WHILE", is_raw=True)
 def while_(op: Operator) -> tuple[Value, ...]:
     """WHILE: run the body subgraph while the condition subgraph returns true."""
     b, operands = op.b, [op.raw(index) for index in range(op.count)]
@@ -130,13 +130,13 @@ def while_(op: Operator) -> tuple[Value, ...]:
     return b.results(Loop, len(operands), None, _scalar(OpBuilder(b), begins), *operands, body=twin)
 
 
-@word("CALL", is_raw=True)
+@import_rule("CALL", is_raw=True)
 def call(op: Operator) -> list[Value]:
     """CALL_ONCE and CALL: inline the results of a subgraph."""
     return _called(op, "subgraph")
 
 
-@word("STABLEHLO_COMPOSITE", is_raw=True)
+@import_rule("STABLEHLO_COMPOSITE", is_raw=True)
 def stablehlo_composite(op: Operator) -> list[Value]:
     """STABLEHLO_COMPOSITE: inline the subgraph that decomposes the composite operator."""
     return _called(op, "decomposition_subgraph")

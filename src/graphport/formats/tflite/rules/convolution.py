@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import decide_less
-from graphport.formats.tflite.rules.binding import Operator, pads_of, to_channels_first, to_channels_last, window, word
+from graphport.formats.tflite.rules.binding import (
+    Operator,
+    import_rule,
+    pads_of,
+    to_channels_first,
+    to_channels_last,
+    window,
+)
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
@@ -44,7 +51,7 @@ def _convolve(op: Operator, w: Value, group: int, axes: str) -> Value:
     return to_channels_last(b, y)
 
 
-@word("CONV_2D")
+@import_rule("CONV_2D")
 def conv_2d(op: Operator) -> Value:
     """CONV_2D with filters [maps, height, width, channels of a group]."""
     if len(op.dims(0)) != 4 or len(op.dims(1)) != 4:
@@ -62,7 +69,7 @@ def _groups(channels: Dim, own: Dim) -> int:
     return channels // own
 
 
-@word("DEPTHWISE_CONV_2D")
+@import_rule("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(op: Operator) -> Value:
     """DEPTHWISE_CONV_2D with filters [1, height, width, channels * multiplier].
 
@@ -76,19 +83,19 @@ def depthwise_conv_2d(op: Operator) -> Value:
     return _convolve(op, op.weight(1, (3, 0, 1, 2)), channels, _TALL)
 
 
-@word("CONV_3D")
+@import_rule("CONV_3D")
 def conv_3d(op: Operator) -> Value:
     """CONV_3D with filters [depth, height, width, channels, maps]."""
     return _convolve(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0, 5)[4], op.dims(1, 5)[3]), _DEEP)
 
 
-@word("TRANSPOSE_CONV")
+@import_rule("TRANSPOSE_CONV")
 def transpose_conv(op: Operator) -> Value:
     """TRANSPOSE_CONV. Operands: output shape, filters [maps, height, width, channels], x, bias."""
     return _convolve_transposed(op, (3, 0, 1, 2), _TALL)
 
 
-@word("CONV_3D_TRANSPOSE")
+@import_rule("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(op: Operator) -> Value:
     """CONV_3D_TRANSPOSE. Operands: output shape, filters [depth, height, width, maps, channels], x, bias."""
     return _convolve_transposed(op, (4, 3, 0, 1, 2), _DEEP)

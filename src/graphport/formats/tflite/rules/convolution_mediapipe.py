@@ -12,10 +12,10 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import (
     Operator,
     activated,
+    import_rule,
     to_channels_first,
     to_channels_last,
     window,
-    word,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
@@ -54,7 +54,7 @@ def _fields(op: Operator, count: int) -> tuple[int, ...]:
     return found
 
 
-@word("custom.Convolution2DTransposeBias")
+@import_rule("custom.Convolution2DTransposeBias")
 def convolution_2d_transpose_bias(op: Operator) -> Value:
     """Transposed convolution. Operands: x, filters [maps, height, width, channels], bias; SAME crops the overlap."""
     b, (padding, across, down) = op.b, _fields(op, 3)
@@ -76,7 +76,7 @@ def _pool(op: Operator) -> tuple[tuple[int, int], tuple[int, int], list[int], in
     return (height, width), (down, across), [padding], activation
 
 
-@word("custom.MaxPoolingWithArgmax2D", has_states=True)
+@import_rule("custom.MaxPoolingWithArgmax2D", has_states=True)
 def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
     """Max pooling with the row-major index of the maximum within its window."""
     b, (kernel, strides, (padding,), activation) = op.b, _pool(op)
@@ -101,7 +101,7 @@ def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
     return activated(b, best, activation), b(Add, place, b.like(place, _SHIFT))
 
 
-@word("custom.MaxUnpooling2D")
+@import_rule("custom.MaxUnpooling2D")
 def max_unpooling_2d(op: Operator) -> Value:
     """Place elements at their indices in adjacent windows, zeros elsewhere.
 

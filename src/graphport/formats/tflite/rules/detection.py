@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.lowering.operands import (
@@ -57,7 +57,7 @@ def _zero_padded(b: Builder, x: Value, most: Value) -> Value:
     return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), most, vector(b, [0]))
 
 
-@word("NON_MAX_SUPPRESSION_V4")
+@import_rule("NON_MAX_SUPPRESSION_V4")
 def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
     """NON_MAX_SUPPRESSION_V4: indices of the selected boxes, zero-padded, and their count."""
     b = op.b
@@ -65,7 +65,7 @@ def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
     return cast(b, _zero_padded(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
 
 
-@word("NON_MAX_SUPPRESSION_V5")
+@import_rule("NON_MAX_SUPPRESSION_V5")
 def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
     """NON_MAX_SUPPRESSION_V5: as V4, with the scores of the boxes."""
     b = op.b

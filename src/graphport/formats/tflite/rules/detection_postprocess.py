@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.flexbuffers import FlexBufferError, read_numbers
-from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Exp, Min, Mul, Sub
@@ -40,7 +40,7 @@ class _Options:
     is_regular: bool
 
 
-@word("custom.TFLite_Detection_PostProcess")
+@import_rule("custom.TFLite_Detection_PostProcess")
 def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
     """Return boxes (y, x, y, x), classes, scores and count, zero-padded.
 

@@ -276,7 +276,7 @@ def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
     )
 
 
-def lift_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def export_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the export rule of an operator that computes other float types in float32.
 
     The rule receives float32 operands; with several results it must restore their types itself.

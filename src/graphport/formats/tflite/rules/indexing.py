@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, dequantized, nearest, word
+from graphport.formats.tflite.rules.binding import Operator, dequantized, import_rule, nearest
 from graphport.formats.tflite.rules.comparison import select_elements
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -45,7 +45,7 @@ _SEARCHED = frozenset((DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64))
 _SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
 
 
-@word("GATHER", moves=True, layout="picks")
+@import_rule("GATHER", moves=True, layout="picks")
 def gather(op: Operator) -> Value:
     """GATHER: slices by index along an axis, with `batch_dims` leading batch axes."""
     b, x = op.b, op[0]
@@ -73,7 +73,7 @@ def gather(op: Operator) -> Value:
 ROWS.lower("GATHER_ND(x, places) -> GatherND(x, int64(places))", moves=True)
 
 
-@word("SCATTER_ND", moves=(1,))
+@import_rule("SCATTER_ND", moves=(1,))
 def scatter_nd(op: Operator) -> Value:
     """SCATTER_ND: add updates to zeros. Operands: indices, updates, shape."""
     b, updates = op.b, op[1]
@@ -84,7 +84,7 @@ def scatter_nd(op: Operator) -> Value:
     return cast(b, b(ScatterND, zeros, indices, cast(b, updates, wide), reduction="add"), own)
 
 
-@word("ONE_HOT", is_raw=True)
+@import_rule("ONE_HOT", is_raw=True)
 def one_hot(op: Operator) -> Value:
     """ONE_HOT: `on` where the index along a new axis equals the element, else `off`; negative indices never match."""
     b = op.b
@@ -104,7 +104,7 @@ ROWS.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).l
 )
 
 
-@word("UNIQUE", moves=True)
+@import_rule("UNIQUE", moves=True)
 def unique(op: Operator) -> tuple[Value, Value]:
     """UNIQUE: distinct elements in order of first occurrence, and the inverse indices."""
     b, x = op.b, op[0]
@@ -114,7 +114,7 @@ def unique(op: Operator) -> tuple[Value, Value]:
     return cast(b, values, own), cast(b, indices, op.type_of(1) or DType.INT32)
 
 
-@word("REVERSE_SEQUENCE", moves=True)
+@import_rule("REVERSE_SEQUENCE", moves=True)
 def reverse_sequence(op: Operator) -> Value:
     """REVERSE_SEQUENCE: reverse the first elements of each sequence by its length."""
     b, x, rank = op.b, op[0], len(op.dims(0))
@@ -127,7 +127,7 @@ def reverse_sequence(op: Operator) -> Value:
     return transposed(b, found, [order.index(axis) for axis in range(rank)])
 
 
-@word("DYNAMIC_UPDATE_SLICE", moves=(0, 1))
+@import_rule("DYNAMIC_UPDATE_SLICE", moves=(0, 1))
 def dynamic_update_slice(op: Operator) -> Value:
     """DYNAMIC_UPDATE_SLICE: replace a slice of x; the start is clamped so that the slice fits."""
     b, x, update = op.b, op[0], op[1]
@@ -149,7 +149,7 @@ def dynamic_update_slice(op: Operator) -> Value:
 # Matrices
 
 
-@word("MATRIX_DIAG", moves=True)
+@import_rule("MATRIX_DIAG", moves=True)
 def matrix_diag(op: Operator) -> Value:
     """MATRIX_DIAG: matrices with the vectors as diagonals, zero elsewhere."""
     b, x = op.b, op[0]
@@ -157,7 +157,7 @@ def matrix_diag(op: Operator) -> Value:
     return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
 
 
-@word("MATRIX_SET_DIAG", moves=(0, 1))
+@import_rule("MATRIX_SET_DIAG", moves=(0, 1))
 def matrix_set_diag(op: Operator) -> Value:
     """MATRIX_SET_DIAG: replace the diagonals of matrices."""
     b, x, diagonal = op.b, op[0], op[1]
@@ -174,7 +174,7 @@ def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int
 # Tables
 
 
-@word("SPARSE_TO_DENSE", moves=(2, 3))
+@import_rule("SPARSE_TO_DENSE", moves=(2, 3))
 def sparse_to_dense(op: Operator) -> Value:
     """SPARSE_TO_DENSE. Operands: indices, shape, values, default value."""
     b, shape = op.b, as_vector(op.b, op.raw(1))
@@ -221,7 +221,7 @@ SEGMENT_SUM(x, numbers) -> gathered_up(x, int64(numbers), Add(ReduceMax(int64(nu
 """)
 
 
-@word("EMBEDDING_LOOKUP")
+@import_rule("EMBEDDING_LOOKUP")
 def embedding_lookup(op: Operator) -> Value:
     """EMBEDDING_LOOKUP: rows of a table. Operands: row indices, table."""
     b, quantization = op.b, op.quantization(1)
@@ -243,7 +243,7 @@ def embedding_lookup(op: Operator) -> Value:
 _MEAN, _ROOT = 1, 2
 
 
-@word("EMBEDDING_LOOKUP_SPARSE", is_raw=True)
+@import_rule("EMBEDDING_LOOKUP_SPARSE", is_raw=True)
 def embedding_lookup_sparse(op: Operator) -> Value:
     """EMBEDDING_LOOKUP_SPARSE: weighted rows of a table, summed by output position.
 
@@ -270,7 +270,7 @@ def embedding_lookup_sparse(op: Operator) -> Value:
     return total
 
 
-@word("HASHTABLE_LOOKUP", moves=(2,))
+@import_rule("HASHTABLE_LOOKUP", moves=(2,))
 def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
     """HASHTABLE_LOOKUP: rows of a table by key (zeros if absent), and whether each key was found."""
     b, values = op.b, op[2]
@@ -286,7 +286,7 @@ def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
     return rows, cast(b, found, DType.UINT8)
 
 
-@word("HASHTABLE_FIND", is_raw=True)
+@import_rule("HASHTABLE_FIND", is_raw=True)
 def hashtable_find(op: Operator) -> Value:
     """HASHTABLE_FIND: table values by key, with a default number or string.
 
@@ -306,7 +306,7 @@ def hashtable_find(op: Operator) -> Value:
 _SEARCH = 4
 
 
-@word("BUCKETIZE", is_raw=True)
+@import_rule("BUCKETIZE", is_raw=True)
 def bucketize(op: Operator) -> Value:
     """BUCKETIZE: the number of boundaries that do not exceed each element."""
     b, x = op.b, op.raw(0)

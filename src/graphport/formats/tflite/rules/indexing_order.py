@@ -33,7 +33,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
 @TopKView.lift("tflite")
-def lift_top_k(b: Builder, op: TopKView) -> Lifted:
+def export_top_k(b: Builder, op: TopKView) -> Lifted:
     rank, own = len(b.dims(op.x)), dtype_of(op.x)
     order = [*(each for each in range(rank) if each != op.axis % rank), op.axis % rank]
     back = [order.index(each) for each in range(rank)]
@@ -72,7 +72,7 @@ _SORTED = {
 
 
 @indices.Unique.lift("tflite")
-def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
+def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
     """Export Unique: distinct elements in order of first occurrence, then sorted."""
     if axis is not None and len(b.dims(x)) > 1:
         return _distinct_rows(b, x, axis % len(b.dims(x)), is_sorted=bool(sorted))

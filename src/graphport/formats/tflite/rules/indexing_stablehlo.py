@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, nearest, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule, nearest
 from graphport.formats.tflite.rules.reduction_bodies import reduction_of
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, scalar, sizes, transposed, vector
@@ -96,7 +96,7 @@ def _grid(windows: _Windows, axis: int) -> np.ndarray[tuple[int, ...], np.dtype[
     return np.broadcast_to(along, shape).reshape(-1).astype(np.int64)
 
 
-@word("STABLEHLO_GATHER", is_raw=True)
+@import_rule("STABLEHLO_GATHER", is_raw=True)
 def stablehlo_gather(op: Operator) -> Value:
     """STABLEHLO_GATHER: slices by start index, clamped so that slices are inside."""
     b = op.b
@@ -113,7 +113,7 @@ def stablehlo_gather(op: Operator) -> Value:
     return transposed(b, reshaped(b, found, windows.shape()), windows.order())
 
 
-@word("STABLEHLO_SCATTER", is_raw=True)
+@import_rule("STABLEHLO_SCATTER", is_raw=True)
 def stablehlo_scatter(op: Operator) -> Value:
     """STABLEHLO_SCATTER: write or combine updates at start indices; updates outside are dropped.
 

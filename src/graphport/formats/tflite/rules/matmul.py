@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.formats.tflite.rules.integer_kernels import SIGNED, KernelOperands, integer_kernel
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.inverse import determinant
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 
-@word("FULLY_CONNECTED")
+@import_rule("FULLY_CONNECTED")
 def fully_connected(op: Operator) -> Value:
     """FULLY_CONNECTED: x times transposed filters [maps, k]; x is reshaped to [-1, k] unless `keep_num_dims` is set."""
     op.has_long_factor = True
@@ -43,7 +43,7 @@ def fully_connected(op: Operator) -> Value:
     return b(Gemm, x, op.weight(1, (0, 1), is_symmetric=is_hybrid), bias, transB=1)
 
 
-@word("BATCH_MATMUL")
+@import_rule("BATCH_MATMUL")
 def batch_matmul(op: Operator) -> Value:
     """BATCH_MATMUL: matrix product with optional transposition of either operand."""
     op.has_long_factor = True

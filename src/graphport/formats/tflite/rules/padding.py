@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, nearest, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule, nearest
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
@@ -48,7 +48,7 @@ def _padded(op: Operator, number: Value | None) -> Value:
     return cast(b, b(Pad, cast(b, x, wide), _pads(op), number), own)
 
 
-@word("PAD", moves=True, layout="rows")
+@import_rule("PAD", moves=True, layout="rows")
 def pad(op: Operator) -> Value:
     """PAD: zeros; stored integers are padded with the zero point of the result."""
     quantization = op.result or op.quantization(0)
@@ -57,13 +57,13 @@ def pad(op: Operator) -> Value:
     return _padded(op, None)
 
 
-@word("PADV2", moves=(0, 2), layout="rows")
+@import_rule("PADV2", moves=(0, 2), layout="rows")
 def padv2(op: Operator) -> Value:
     """PADV2: a given fill value."""
     return _padded(op, op.b(Reshape, op[2], vector(op.b, [])) if op.dims(2) else op[2])
 
 
-@word("MIRROR_PAD", moves=True, layout="rows")
+@import_rule("MIRROR_PAD", moves=True, layout="rows")
 def mirror_pad(op: Operator) -> Value:
     """MIRROR_PAD: reflection, with the border repeated in symmetric mode."""
     b, x = op.b, op[0]
@@ -93,7 +93,7 @@ def mirror_pad(op: Operator) -> Value:
     return x
 
 
-@word("STABLEHLO_PAD", is_raw=True)
+@import_rule("STABLEHLO_PAD", is_raw=True)
 def stablehlo_pad(op: Operator) -> Value:
     """STABLEHLO_PAD: fill value around and between elements; negative edge padding crops."""
     low, high, interior = (
@@ -107,7 +107,7 @@ def stablehlo_pad(op: Operator) -> Value:
     return pad_edges(op.b, x, low, high, op.raw(1))
 
 
-@word("DILATE", is_raw=True)
+@import_rule("DILATE", is_raw=True)
 def dilate(op: Operator) -> Value:
     """DILATE: insert a fill value between elements."""
     dilations = needed(op.raw(1), "the steps")
@@ -146,7 +146,7 @@ def pad_edges(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], num
 
 
 @CenterCropPad.lift("tflite")
-def lift_center_crop_pad(
+def export_center_crop_pad(
     b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
 ) -> tuple[Value, ...]:
     """Export CenterCropPad: crop, then pad; the odd element is at the end."""

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.tflite.rules.binding import Operator, pads_of, to_channels_first, to_channels_last, window, word
+from graphport.formats.tflite.rules.binding import (
+    Operator,
+    import_rule,
+    pads_of,
+    to_channels_first,
+    to_channels_last,
+    window,
+)
 from graphport.formats.tflite.rules.convolution_kernels import patches
 from graphport.formats.tflite.rules.fixed_point import quotient
 from graphport.formats.tflite.rules.integer_kernels import KernelOperands, integer_kernel
@@ -26,19 +33,19 @@ def _pooled(op: Operator, page: Page, x: Value) -> Value:
     return b(page, to_channels_first(b, x), **stated)
 
 
-@word("AVERAGE_POOL_2D", is_even=True)
+@import_rule("AVERAGE_POOL_2D", is_even=True)
 def average_pool_2d(op: Operator) -> Value:
     """AVERAGE_POOL_2D: mean of the elements inside the input."""
     return to_channels_last(op.b, _pooled(op, AveragePool, op[0]))
 
 
-@word("MAX_POOL_2D", is_even=True)
+@import_rule("MAX_POOL_2D", is_even=True)
 def max_pool_2d(op: Operator) -> Value:
     """MAX_POOL_2D."""
     return to_channels_last(op.b, _pooled(op, MaxPool, op[0]))
 
 
-@word("L2_POOL_2D")
+@import_rule("L2_POOL_2D")
 def l2_pool_2d(op: Operator) -> Value:
     """L2_POOL_2D: square root of the mean of squares."""
     b, x = op.b, op[0]

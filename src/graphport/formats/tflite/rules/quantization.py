@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import DIALECT, Operator, Quantization, word
+from graphport.formats.tflite.rules.binding import DIALECT, Operator, Quantization, import_rule
 from graphport.formats.tflite.rules.fixed_point import twice
 from graphport.formats.tflite.rules.integer_kernels import ALL, KernelOperands
 from graphport.formats.tflite.rules.rows import ROWS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
 
 
-@word("QUANTIZE", layout="any")
+@import_rule("QUANTIZE", layout="any")
 def quantize(op: Operator) -> Value:
     """QUANTIZE: quantize floats, or requantize integers."""
     found = requantized(op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.formats.tflite.rules.binding import RELU, TANH, Operator, activated, word
+from graphport.formats.tflite.rules.binding import RELU, TANH, Operator, activated, import_rule
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.operands import reshaped, sizes, transposed, vector
 from graphport.ops.pages.activation import Clip, Sigmoid, Tanh
@@ -49,7 +49,7 @@ def _rnn_step(op: Operator, x: Value, h: Value, at: int) -> Value:
     return _activated(b, total, int(op.option("fused_activation_function")))
 
 
-@word("RNN", has_states=True)
+@import_rule("RNN", has_states=True)
 def rnn(op: Operator) -> tuple[Value, ...]:
     """RNN: one step. Operands: x, weights, recurrent weights, bias, state."""
     y = _rnn_step(op, op[0], op[4], 1)
@@ -116,13 +116,13 @@ def _rnn_sequence(op: Operator, x: Value, at: int, order: _Order) -> list[Value]
     )
 
 
-@word("UNIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
+@import_rule("UNIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
 def unidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
     """UNIDIRECTIONAL_SEQUENCE_RNN: x [batch, time, inputs], or time-major."""
     return tuple(_rnn_sequence(op, op[0], 1, _order(op)))
 
 
-@word("BIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
+@import_rule("BIDIRECTIONAL_SEQUENCE_RNN", has_states=True)
 def bidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
     """BIDIRECTIONAL_SEQUENCE_RNN: forward and backward results, concatenated if merged."""
     if any(op.has(index) for index in range(10, 12)):
@@ -292,7 +292,7 @@ def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order
 _BASIC = 1
 
 
-@word("LSTM", has_states=True)
+@import_rule("LSTM", has_states=True)
 def lstm(op: Operator) -> tuple[Value, ...]:
     """LSTM: one step; or the basic kernel with one weight matrix and states as operands and results."""
     if int(op.option("kernel_type")) == _BASIC:
@@ -313,7 +313,7 @@ def _basic(op: Operator) -> tuple[Value, ...]:
     return h, c, joined, gates
 
 
-@word("UNIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
+@import_rule("UNIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
 def unidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: x [batch, time, inputs], or time-major."""
     if op.option("diagonal_recurrent_tensors", default=False):
@@ -322,7 +322,7 @@ def unidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     return tuple(_lstm_sequence(op, _ONE, op[0], None, _order(op)))
 
 
-@word("BIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
+@import_rule("BIDIRECTIONAL_SEQUENCE_LSTM", has_states=True)
 def bidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     """BIDIRECTIONAL_SEQUENCE_LSTM: forward and backward results, concatenated if merged."""
     order = _order(op, default=True)
@@ -336,7 +336,7 @@ def bidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     return _merged(op, forward, _lstm_sequence(op, cells[1], other, beside, order._replace(is_reverse=True)))
 
 
-@word("SVDF", has_states=True)
+@import_rule("SVDF", has_states=True)
 def svdf(op: Operator) -> tuple[Value, ...]:
     """SVDF: features of x in a memory of time steps, weighted over time and summed over ranks.
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import NARROW, Operator, word
+from graphport.formats.tflite.rules.binding import NARROW, Operator, import_rule
 from graphport.formats.tflite.rules.reduction_integers import product
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, rounded_twice
@@ -104,7 +104,7 @@ _ROWS.lower(
 
 
 def _register_arg_reduction(name: str, page: Page) -> None:
-    @word(name, is_raw=True)
+    @import_rule(name, is_raw=True)
     def rule(op: Operator) -> Value:
         axis = needed_integer(op.raw(1), "the axis")
         x = op.raw(0)
@@ -119,7 +119,7 @@ _register_arg_reduction("ARG_MAX", ArgMax)
 _register_arg_reduction("ARG_MIN", ArgMin)
 
 
-@word("TOPK_V2", moves=True)
+@import_rule("TOPK_V2", moves=True)
 def topk_v2(op: Operator) -> tuple[Value, Value]:
     """TOPK_V2: the k largest elements along the last axis in descending order, and their indices."""
     b, x = op.b, op[0]
@@ -129,7 +129,7 @@ def topk_v2(op: Operator) -> tuple[Value, Value]:
     return cast(b, values, own), cast(b, indices, op.type_of(1) or DType.INT32)
 
 
-@word("CUMSUM")
+@import_rule("CUMSUM")
 def cumsum(op: Operator) -> Value:
     """CUMSUM: cumulative sums, inclusive or exclusive, forward or reverse."""
     axis = as_index(op.b, as_scalar(op.b, op.raw(1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, nearest, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule, nearest
 from graphport.formats.tflite.rules.padding import interleave_fill, pad_edges
 from graphport.ir.graph import Graph
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -42,7 +42,7 @@ def reduction_of(body: object) -> str:
     return _STABLEHLO.get(node.word.removeprefix("STABLEHLO_"), "") if node.dialect else node.op
 
 
-@word("STABLEHLO_REDUCE_WINDOW", is_raw=True)
+@import_rule("STABLEHLO_REDUCE_WINDOW", is_raw=True)
 def stablehlo_reduce_window(op: Operator) -> Value:
     """STABLEHLO_REDUCE_WINDOW. Operands: x, which may be dilated and padded, and the initial value."""
     rank = len(op.dims(0))
@@ -61,7 +61,7 @@ def stablehlo_reduce_window(op: Operator) -> Value:
     return _reduced(op.b, x, op.raw(1), page, extents, strides, gaps)
 
 
-@word("REDUCE_WINDOW", is_raw=True)
+@import_rule("REDUCE_WINDOW", is_raw=True)
 def reduce_window(op: Operator) -> Value:
     """REDUCE_WINDOW. Operands: x, initial value, window, strides and dilations."""
     function = int(op.option("reduce_function"))

@@ -13,10 +13,10 @@ from graphport.core.facts import TensorFact
 from graphport.formats.tflite.rules.binding import (
     Operator,
     has_equal_qparams,
+    import_rule,
     nearest,
     to_channels_first,
     to_channels_last,
-    word,
 )
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError
@@ -57,7 +57,7 @@ _SLICE_BEGIN = -_SLICE_END
 _TILED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.UINT8, DType.INT8, DType.STRING))
 
 
-@word("RESHAPE", moves=True)
+@import_rule("RESHAPE", moves=True)
 def reshape(op: Operator) -> Value:
     """RESHAPE: the shape is operand 1, else the option."""
     b, x = op.b, op[0]
@@ -89,7 +89,7 @@ SQUEEZE(x, *, squeeze_dims=())
 )
 
 
-@word("TRANSPOSE", moves=True)
+@import_rule("TRANSPOSE", moves=True)
 def transpose(op: Operator) -> Value:
     """TRANSPOSE."""
     order = integers(op.raw(1))
@@ -112,21 +112,21 @@ def _transposed_at_run_time(op: Operator) -> Value:
     return b(Gather, reshaped(b, x, (-1,)), indices, axis=0)
 
 
-@word("CONCATENATION", moves=(), layout="axis")
+@import_rule("CONCATENATION", moves=(), layout="axis")
 def concatenation(op: Operator) -> Value:
     """CONCATENATION; int16 kernels ignore scales."""
     op.is_raw = dtype_of(op.raw(0)) is DType.INT16 or has_equal_qparams(op, range(op.count))
     return op.b(Concat, *op.all(), axis=int(op.option("axis")))
 
 
-@word("PACK", moves=())
+@import_rule("PACK", moves=())
 def pack(op: Operator) -> Value:
     """PACK: stack operands along a new axis."""
     axis = int(op.option("axis"))
     return op.b(Concat, *[op.b(Unsqueeze, x, vector(op.b, [axis])) for x in op.all()], axis=axis)
 
 
-@word("UNPACK", moves=True)
+@import_rule("UNPACK", moves=True)
 def unpack(op: Operator) -> list[Value]:
     """UNPACK: the slices along an axis, without that axis."""
     b, axis, x = op.b, int(op.option("axis")), op[0]
@@ -141,7 +141,7 @@ def unpack(op: Operator) -> list[Value]:
     return [b(Squeeze, part, vector(b, [axis])) for part in parts]
 
 
-@word("SPLIT", moves=(1,), layout="parts by 0")
+@import_rule("SPLIT", moves=(1,), layout="parts by 0")
 def split(op: Operator) -> tuple[Value, ...]:
     """SPLIT into equal sizes along an axis. Operands: axis, x."""
     axis = needed_integer(op.raw(0), "the axis")
@@ -158,7 +158,7 @@ def split(op: Operator) -> tuple[Value, ...]:
     return op.b.results(Split, count, x, axis=axis, num_outputs=count)
 
 
-@word("SPLIT_V", moves=True, layout="parts by 2")
+@import_rule("SPLIT_V", moves=True, layout="parts by 2")
 def split_v(op: Operator) -> tuple[Value, ...]:
     """SPLIT_V by sizes along an axis; one size may be -1 (the remainder)."""
     axis = needed_integer(op.raw(2), "the axis")
@@ -175,7 +175,7 @@ ROWS.having(tiled=lambda b, x: cast(b, x, nearest(dtype_of(x), _TILED))).lower(
 )
 
 
-@word("REVERSE_V2", moves=True)
+@import_rule("REVERSE_V2", moves=True)
 def reverse_v2(op: Operator) -> Value:
     """REVERSE_V2: reverse along axes."""
     b, axes = op.b, needed(op.raw(1), "the axes")
@@ -183,7 +183,7 @@ def reverse_v2(op: Operator) -> Value:
     return b(Slice, op[0], *[vector(b, column) for column in columns])
 
 
-@word("SLICE", moves=True, layout="rows")
+@import_rule("SLICE", moves=True, layout="rows")
 def slice_(op: Operator) -> Value:
     """SLICE by begin and size; size -1 extends to the end."""
     b, rank = op.b, len(op.dims(0))
@@ -219,7 +219,7 @@ def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], st
     return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, axes), vector(b, strides))
 
 
-@word("STRIDED_SLICE", moves=True, layout="strides")
+@import_rule("STRIDED_SLICE", moves=True, layout="strides")
 def strided_slice(op: Operator) -> Value:
     """STRIDED_SLICE; bit masks mark full ranges, new axes and dropped axes."""
     b, x, rank = op.b, op[0], len(op.dims(0))
@@ -332,19 +332,19 @@ def _cut_by(
     return b(Slice, x, *together, vector(b, [axis for axis, _ in rows]), vector(b, by))
 
 
-@word("SHAPE", is_raw=True)
+@import_rule("SHAPE", is_raw=True)
 def shape(op: Operator) -> Value:
     """SHAPE."""
     return cast(op.b, op.b(Shape, op.raw(0)), op.types[0] or DType.INT32)
 
 
-@word("RANK", is_raw=True)
+@import_rule("RANK", is_raw=True)
 def rank(op: Operator) -> Value:
     """RANK."""
     return op.b.constant(np.int32(len(op.dims(0))))
 
 
-@word("BROADCAST_ARGS", is_raw=True)
+@import_rule("BROADCAST_ARGS", is_raw=True)
 def broadcast_args(op: Operator) -> Value:
     """BROADCAST_ARGS: the broadcast of two shapes."""
     b = op.b
@@ -361,14 +361,14 @@ def broadcast_args(op: Operator) -> Value:
 # Blocks
 
 
-@word("SPACE_TO_DEPTH", moves=True)
+@import_rule("SPACE_TO_DEPTH", moves=True)
 def space_to_depth(op: Operator) -> Value:
     """SPACE_TO_DEPTH."""
     (size,) = op.positive("block_size")
     return _in_float32(op, SpaceToDepth, size, None)
 
 
-@word("DEPTH_TO_SPACE", moves=True)
+@import_rule("DEPTH_TO_SPACE", moves=True)
 def depth_to_space(op: Operator) -> Value:
     """DEPTH_TO_SPACE with the channel as the innermost index of a block."""
     (size,) = op.positive("block_size")
@@ -392,7 +392,7 @@ def _check_blocks(op: Operator, blocks: Sequence[int], edges: Sequence[int]) -> 
         raise ShapeError(message, "expected a positive block and two edges for each spatial axis")
 
 
-@word("SPACE_TO_BATCH_ND", moves=True)
+@import_rule("SPACE_TO_BATCH_ND", moves=True)
 def space_to_batch_nd(op: Operator) -> Value:
     """SPACE_TO_BATCH_ND."""
     b, x = op.b, op[0]
@@ -425,7 +425,7 @@ def space_to_batch_nd(op: Operator) -> Value:
     return reshaped(b, y, (many, *smaller, *rest))
 
 
-@word("BATCH_TO_SPACE_ND", moves=True)
+@import_rule("BATCH_TO_SPACE_ND", moves=True)
 def batch_to_space_nd(op: Operator) -> Value:
     """BATCH_TO_SPACE_ND with crops."""
     b, x = op.b, op[0]

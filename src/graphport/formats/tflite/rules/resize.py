@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import Operator, to_channels_first, to_channels_last, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule, to_channels_first, to_channels_last
 from graphport.formats.tflite.rules.fixed_point import quotient
 from graphport.formats.tflite.rules.integer_kernels import SIGNED, KernelOperands, integer_kernel
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, scalar, vector
@@ -38,7 +38,7 @@ def _resized(op: Operator, stated: dict[str, Any]) -> Value:
     return to_channels_last(op.b, op.b(Resize, x, None, None, _sizes(op, x), **stated))
 
 
-@word("RESIZE_BILINEAR", is_even=True)
+@import_rule("RESIZE_BILINEAR", is_even=True)
 def resize_bilinear(op: Operator) -> Value:
     """RESIZE_BILINEAR."""
     found = short_bilinear(op, coordinates_of(op))
@@ -47,7 +47,7 @@ def resize_bilinear(op: Operator) -> Value:
     return _resized(op, {"mode": "linear", "coordinate_transformation_mode": coordinates_of(op)})
 
 
-@word("RESIZE_NEAREST_NEIGHBOR", is_even=True)
+@import_rule("RESIZE_NEAREST_NEIGHBOR", is_even=True)
 def resize_nearest_neighbor(op: Operator) -> Value:
     """RESIZE_NEAREST_NEIGHBOR: floor of the coordinate; rounded half up with aligned corners or half-pixel centers."""
     coordinates = coordinates_of(op)

@@ -30,7 +30,7 @@ _CUBIC = -0.75
 
 
 @GridSampleView.lift("tflite")
-def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
+def export_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
     """Sum of the weighted neighbours of each sample."""
     if dtype_of(op.x) is not DType.FLOAT32 or dtype_of(op.grid) is not DType.FLOAT32:
         return None

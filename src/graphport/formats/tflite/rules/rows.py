@@ -6,8 +6,8 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphport.formats.tflite.rules.binding import to_channels_first, to_channels_last, word
-from graphport.formats.tflite.rules.emitting import lift_reals
+from graphport.formats.tflite.rules.binding import import_rule, to_channels_first, to_channels_last
+from graphport.formats.tflite.rules.emitting import export_reals
 from graphport.ops import registry
 from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector
 from graphport.ops.lowering.table import Rows
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
-    """Register the import rules of a table, with the arguments of `word`.
+    """Register the import rules of a table, with the arguments of `import_rule`.
 
     `first` is called before and returns `None` if the table's rule applies: kernels compute some types specially.
     """
@@ -35,7 +35,7 @@ def _register(*names: str, first: Rule | None = None, **options: Any) -> Callabl
             return row(op.b, *(op[index] for index in range(op.count)), **stated)
 
         vars(rule)["__wrapped__"] = row
-        word(*names, **options)(rule)
+        import_rule(*names, **options)(rule)
 
     return register
 
@@ -48,5 +48,5 @@ ROWS = Rows(
     {"first": to_channels_first, "int64": as_int64, "last": to_channels_last, "scalar": as_scalar, "vector": as_vector},
     register=_register,
 )
-FLOAT_ROWS = replace(ROWS, register_lift=lambda operator: lift_reals(registry.pages()[operator]))
+FLOAT_ROWS = replace(ROWS, register_lift=lambda operator: export_reals(registry.pages()[operator]))
 """Rules of operators that compute other float types in float32."""

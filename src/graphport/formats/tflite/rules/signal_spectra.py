@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import bounded
 from graphport.core.flexbuffers import FlexBufferError, read_numbers
-from graphport.formats.tflite.rules.binding import Operator, word
+from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.formats.tflite.rules.rows import ROWS
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
@@ -43,7 +43,7 @@ def _matrix(b: Builder, read_numbers: Numbers) -> Value:
     return b.constant(read_numbers.astype(np.float32))
 
 
-@word("RFFT2D", is_raw=True)
+@import_rule("RFFT2D", is_raw=True)
 def rfft2d(op: Operator) -> Value:
     """RFFT2D: one part of the spectrum of reals along the last two axes, cropped or zero-padded to the FFT lengths."""
     b, part = op.b, op.option("part", "")
@@ -87,7 +87,7 @@ def _options(op: Operator) -> dict[str, Number]:
         raise ShapeError(message, "custom_options must be a FlexBuffer map from names to scalars") from error
 
 
-@word("custom.AudioSpectrogram")
+@import_rule("custom.AudioSpectrogram")
 def audio_spectrogram(op: Operator) -> Value:
     """AUDIO_SPECTROGRAM: magnitudes of Hann-windowed spectra of samples [n, channels]: [channels, m, bins]."""
     b, options = op.b, _options(op)
@@ -107,7 +107,7 @@ def audio_spectrogram(op: Operator) -> Value:
     return power if options.get("magnitude_squared", False) else b(Sqrt, power)
 
 
-@word("custom.Mfcc")
+@import_rule("custom.Mfcc")
 def mfcc(op: Operator) -> Value:
     """MFCC: cosine transform of the log mel energies of spectra [channels, m, bins]; operand 1 is the sample rate."""
     b, options = op.b, _options(op)

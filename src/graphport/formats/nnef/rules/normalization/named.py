@@ -55,7 +55,7 @@ def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
 
 
 @BatchNormalizationView.lift("nnef")
-def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
+def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
     """Export inference BatchNormalization; parameters become (1, C)."""
     if op.training_mode or b.count > 1:
         return None
@@ -92,7 +92,7 @@ def local_response_normalization(
 
 
 @LRNView.lift("nnef")
-def lift_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
+def export_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
     """A window over channels alone."""
     window = tuple(op.size if axis == 1 else 1 for axis in range(len(b.dims(op.x))))
     return b.word("local_response_normalization", op.x, size=window, alpha=op.alpha, beta=op.beta, bias=op.bias)
@@ -147,7 +147,7 @@ def l2_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.
 
 
 @LpNormalization.lift("nnef")
-def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> tuple[Value, ...]:
+def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> tuple[Value, ...]:
     """0 where the norm is 0, which the smallest divisor brings about."""
     place = axis % len(b.dims(input))
     return b.word(f"l{p}_normalization", input, axes=(place,), bias=0.0, epsilon=_SMALLEST)

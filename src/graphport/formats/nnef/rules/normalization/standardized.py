@@ -51,7 +51,7 @@ def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> 
 
 
 @LayerNormalizationView.lift("nnef")
-def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...] | None:
+def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...] | None:
     """Export LayerNormalization by its formula, with the optional mean and inverse deviation."""
     if op.stash_type != 1:
         return None
@@ -63,7 +63,7 @@ def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Va
 
 
 @RMSNormalizationView.lift("nnef")
-def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value, ...] | None:
+def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value, ...] | None:
     """Its definition."""
     if op.stash_type != 1:
         return None
@@ -75,7 +75,7 @@ def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value,
 
 
 @InstanceNormalization.lift("nnef")
-def lift_instance_normalization(
+def export_instance_normalization(
     b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5
 ) -> tuple[Value, ...]:
     """Export InstanceNormalization by its formula; scale and shift become (1, C)."""
@@ -87,7 +87,7 @@ def _per_channel(b: Builder, x: Value, scale: Value, shift: Value) -> Value:
 
 
 @GroupNormalizationView.lift("nnef")
-def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Value, ...] | None:
+def export_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Value, ...] | None:
     """Export GroupNormalization with a temporary group axis; all dims but the first must be static."""
     dims = b.dims(op.x)
     known = [dim for dim in dims[1:] if isinstance(dim, int)]
@@ -105,7 +105,7 @@ def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
 
 
 @MeanVarianceNormalization.lift("nnef")
-def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> tuple[Value, ...]:
+def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> tuple[Value, ...]:
     """Its definition."""
     _, centred, variance = _moments(b, x, axes)
     return (term(b, "div", centred, term(b, "add", term(b, "sqrt", variance), _TINY)),)

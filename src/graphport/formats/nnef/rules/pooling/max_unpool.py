@@ -30,7 +30,7 @@ Starts = list[np.ndarray[Any, np.dtype[np.int64]]]
 
 
 @MaxPoolView.lift("nnef")
-def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
+def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     """Export MaxPool with an ignored border; tensor indices are computed from window positions."""
     if fact_of(op.x).shape is None:
         return None

@@ -140,7 +140,7 @@ def _counts(dims: Sequence[Dim], slid: Window) -> Any:
 
 
 @AveragePoolView.lift("nnef")
-def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | None:
+def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | None:
     """Padding that counts is a `constant` border, else an ignored one."""
     if fact_of(op.x).shape is None:
         return None
@@ -161,12 +161,12 @@ def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | No
 
 
 @GlobalAveragePool.lift("nnef")
-def lift_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
+def export_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """The mean over all spatial axes."""
     return b.word("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
 
 
 @GlobalMaxPool.lift("nnef")
-def lift_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
+def export_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """The largest over all spatial axes."""
     return b.word("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))

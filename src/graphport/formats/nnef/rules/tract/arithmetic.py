@@ -230,7 +230,7 @@ def _first_result(rule: Callable[..., Any]) -> Callable[..., Value]:
     return lambda b, *operands: rule(b, *operands)[0]
 
 
-ROWS.having(round_of_doubles=_first_result(nnef.lift_round), erf_of_doubles=_first_result(nnef.lift_erf)).lift("""
+ROWS.having(round_of_doubles=_first_result(nnef.export_round), erf_of_doubles=_first_result(nnef.export_erf)).lift("""
 BitwiseNot -> tract_core_bitnot(x)
 # tract knows these of other reals alone.
 Round
@@ -263,7 +263,7 @@ _FARTHEST = 256
 
 
 @lift(DIALECT, "Mul")
-def lift_mul(b: Builder, x: Value, other: Value) -> Any:
+def export_mul(b: Builder, x: Value, other: Value) -> Any:
     """Export Mul of integers that may be equal as `x * (y - 1) + x`: tract computes squares in float.
 
     tract detects equality itself, also through reshapes and additions of 0.
@@ -293,7 +293,7 @@ def _computed_of(value: Value) -> set[Value]:
 
 
 def _subtracts_one(value: Value) -> bool:
-    """Whether the value is some value minus 1, as in the result of `lift_mul`."""
+    """Whether the value is some value minus 1, as in the result of `export_mul`."""
     one = value.producer
     if one is None or one.word not in ("sub", "Sub") or len(one.operands) != 2:
         return False
@@ -302,11 +302,11 @@ def _subtracts_one(value: Value) -> bool:
 
 
 @lift(DIALECT, "Mod")
-def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
+def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
     dtype = a.dtype
     if dtype is None or not dtype.is_integer:
-        return nnef.lift_mod(b, a, other, fmod=fmod)
+        return nnef.export_mod(b, a, other, fmod=fmod)
     wide = DType.FLOAT64
     x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
     fact = TensorFact(wide, broadcast(b.dims(a), b.dims(other)))
@@ -322,7 +322,7 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
 
 
 @lift(DIALECT, "CumSum")
-def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Any:
     known = static_integers(axis)
     if not known:
         return None
@@ -331,7 +331,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
 
 
 @lift(DIALECT, "BitShift")
-def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
+def export_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
     """Export BitShift: tract uses only the low bits of a shift amount, so amounts above the width give 0."""
     dtype = x.dtype
     if dtype is None:

@@ -55,7 +55,7 @@ IsNaN
 
 
 @lift(DIALECT, "IsInf")
-def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     """Export IsInf; float64 is compared with the largest number: tract tests float16 and float32 only."""
     sides = bool(detect_positive), bool(detect_negative)
     if x.dtype is not DType.FLOAT64:
@@ -70,17 +70,17 @@ def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positi
 # tract 0.23.9 miscompiles products around `le` and `ge` of integers, and splits a `select` by `lt`, `le` or `ge` of two
 # ranges at the index of another axis. It analyzes no `gt`.
 @lift(DIALECT, "Less")
-def lift_less(b: Builder, x: Value, y: Value) -> Any:
+def export_less(b: Builder, x: Value, y: Value) -> Any:
     return emit_elementwise(b, "gt", y, x, dtype=DType.BOOL)
 
 
 @lift(DIALECT, "LessOrEqual")
-def lift_less_or_equal(b: Builder, x: Value, y: Value) -> Any:
+def export_less_or_equal(b: Builder, x: Value, y: Value) -> Any:
     return _negate_greater(b, x, y) or emit_elementwise(b, "le", x, y, dtype=DType.BOOL)
 
 
 @lift(DIALECT, "GreaterOrEqual")
-def lift_greater_or_equal(b: Builder, x: Value, y: Value) -> Any:
+def export_greater_or_equal(b: Builder, x: Value, y: Value) -> Any:
     return _negate_greater(b, y, x) or emit_elementwise(b, "ge", x, y, dtype=DType.BOOL)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @lift(DIALECT, "Scan")
-def lift_scan(
+def export_scan(
     b: Builder,
     *operands: Value,
     body: Graph,

@@ -37,7 +37,7 @@ def non_max_suppression(
 
 
 @NonMaxSuppressionView.lift(DIALECT)
-def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
+def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
     """Export NonMaxSuppression with scalar limits."""
     most = _scalar_limit(b, op.max_output_boxes_per_class, np.int64(0))
     limits = [most, _scalar_limit(b, op.iou_threshold, np.float32(0))]

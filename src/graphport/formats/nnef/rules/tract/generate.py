@@ -30,7 +30,7 @@ def _scalar(b: Builder, value: Value) -> Value:
 
 
 @lift(DIALECT, "Range")
-def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Any:
+def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Any:
     known = [dims_of(each) for each in (start, limit, delta)]
     if not any(isinstance(each[0], Symbolic) for each in known if each):
         return b.word("tract_core_range", start, limit, delta)

@@ -166,7 +166,7 @@ ScatterElements
 
 
 @lift(DIALECT, "GatherND")
-def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
+def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
     return b.word("tract_core_gather_nd", data, _from_front(b, data, indices, batch_dims), batch_dims=batch_dims)
 
 
@@ -187,12 +187,12 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
 
 
 @lift(DIALECT, "ScatterND")
-def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
+def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
     return b.word("tract_core_scatter_nd", data, _from_front(b, data, indices), updates, reduction=reduction)
 
 
 @lift(DIALECT, "OneHot")
-def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
+def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
     known = static_integers(depth)
     if not known or values.storage is None or not values.is_constant:
         return None
@@ -211,7 +211,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
 
 
 @TopKView.lift(DIALECT)
-def lift_topk(b: Builder, op: TopKView) -> Any:
+def export_topk(b: Builder, op: TopKView) -> Any:
     count = static_integers(op.k)
     if not count:
         return None
@@ -220,18 +220,18 @@ def lift_topk(b: Builder, op: TopKView) -> Any:
 
 
 @lift(DIALECT, "Trilu")
-def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
+def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
     offset = k if k is not None else b.constant(np.array(0, np.int64))
     return b.word("tract_core_trilu", input, offset, upper=bool(upper))
 
 
 @lift(DIALECT, "NonZero")
-def lift_non_zero(b: Builder, x: Value) -> Any:
+def export_non_zero(b: Builder, x: Value) -> Any:
     return b.word("tract_onnx_non_zero", x)
 
 
 @SliceView.lift(DIALECT)
-def lift_slice(b: Builder, op: SliceView) -> Any:
+def export_slice(b: Builder, op: SliceView) -> Any:
     """Export Slice with symbolic bounds; strided slices of static dims become gathers.
 
     tract 0.23 moves a strided slice before earlier operations and fails on reshapes.

@@ -68,7 +68,7 @@ def matrix_equation(b: Builder, A: Value, B: Value, axes: tuple[int, ...]) -> st
 
 
 @lift(DIALECT, "Einsum")
-def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
+def export_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
     found = lettered(equation, [len(b.dims(value)) for value in inputs])
     if found is None:
         return None

@@ -74,7 +74,7 @@ def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Va
 
 
 @MaxPoolView.lift(DIALECT)
-def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
+def export_max_pool(b: Builder, op: MaxPoolView) -> Any:
     """Export MaxPool with indices, which tract counts per channel and ONNX in the tensor."""
     dims = b.dims(op.x)
     static_dims = [dim for dim in dims if isinstance(dim, int)]

@@ -36,7 +36,7 @@ def _as_broadcastable(b: Builder, value: Value, rank: int, axis: int) -> Value |
 
 
 @QuantizeLinearView.lift(DIALECT)
-def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
+def export_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
     target = DType.UINT8 if op.y_zero_point is None else op.y_zero_point.dtype
     scale = _as_broadcastable(b, op.y_scale, rank, op.axis)
@@ -119,7 +119,7 @@ def _of_block(storage: Storage, axis: int) -> Any:
 
 
 @DequantizeLinearView.lift(DIALECT)
-def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
+def export_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
     scale = _as_broadcastable(b, op.x_scale, rank, op.axis)
     zero = None if op.x_zero_point is None else _as_broadcastable(b, op.x_zero_point, rank, op.axis)

@@ -243,13 +243,13 @@ def _convolved(
 
 
 @QLinearConvView.lift(DIALECT)
-def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Any:
+def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Any:
     zeros, scales = (op.x_zero_point, op.w_zero_point, op.y_zero_point), (op.x_scale, op.w_scale, op.y_scale)
     return _convolved(b, op, op.b, zeros, scales, _type(op.y_zero_point))
 
 
 @ConvIntegerView.lift(DIALECT)
-def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Any:
+def export_conv_integer(b: Builder, op: ConvIntegerView) -> Any:
     one = b.constant(np.float32(1))
     return _convolved(b, op, None, (op.x_zero_point, op.w_zero_point, None), (one, one, one), DType.INT32)
 
@@ -292,13 +292,13 @@ def _multiplied(
 
 
 @QLinearMatMulView.lift(DIALECT)
-def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Any:
+def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Any:
     zeros, scales = (op.a_zero_point, op.b_zero_point, op.y_zero_point), (op.a_scale, op.b_scale, op.y_scale)
     return _multiplied(b, op.a, op.b, zeros, scales, _type(op.y_zero_point))
 
 
 @lift(DIALECT, "MatMulInteger")
-def lift_matmul_integer(
+def export_matmul_integer(
     b: Builder, a: Value, other: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> Any:
     one = b.constant(np.float32(1))

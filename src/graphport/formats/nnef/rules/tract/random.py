@@ -42,7 +42,7 @@ tract_onnx_multinomial(input, *, dtype: ignored = 6, sample_size=1, seed: ignore
 
 
 @lift(DIALECT, "RandomUniform")
-def lift_uniform(
+def export_uniform(
     b: Builder,
     *,
     shape: tuple[int, ...],
@@ -56,7 +56,7 @@ def lift_uniform(
 
 
 @lift(DIALECT, "RandomNormal")
-def lift_normal(
+def export_normal(
     b: Builder,
     *,
     shape: tuple[int, ...],
@@ -70,7 +70,7 @@ def lift_normal(
 
 
 @lift(DIALECT, "RandomUniformLike")
-def lift_uniform_like(
+def export_uniform_like(
     b: Builder,
     input: Value,
     *,
@@ -84,7 +84,7 @@ def lift_uniform_like(
 
 
 @lift(DIALECT, "RandomNormalLike")
-def lift_normal_like(
+def export_normal_like(
     b: Builder,
     input: Value,
     *,
@@ -113,7 +113,7 @@ def _emit_random(
 
 
 @lift(DIALECT, "Multinomial")
-def lift_multinomial(
+def export_multinomial(
     b: Builder, input: Value, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> Any:
     """Export Multinomial: subtract the maximum first, because tract exponentiates without it."""

@@ -72,7 +72,7 @@ _logical("ReduceMin", "all_reduce")
 
 
 @lift(DIALECT, "ReduceProd")
-def lift_product(
+def export_product(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
     rank = len(b.dims(data))

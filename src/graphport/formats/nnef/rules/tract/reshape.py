@@ -129,7 +129,7 @@ def joined(b: Builder, input: Value, *, axis: int) -> Value:
 
 
 @lift(DIALECT, "Reshape")
-def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
     """Export Reshape with symbolic result dims; one unknown dim is inferred."""
     dims = b.outcome.shape
     known = dims_of(shape)
@@ -169,7 +169,7 @@ def has_open_divisor(terms: Terms) -> bool:
 
 
 @lift(DIALECT, "Expand")
-def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
+def export_expand(b: Builder, input: Value, shape: Value) -> Any:
     dims = dims_of(shape)
     if dims is None:
         return None
@@ -188,7 +188,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
 
 
 @lift(DIALECT, "Tile")
-def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
+def export_tile(b: Builder, input: Value, repeats: Value) -> Any:
     times: Any = dims_of(repeats)
     if times is None:
         return None
@@ -197,7 +197,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
 
 
 @lift(DIALECT, "Shape")
-def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
+def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
     rank = len(b.dims(data))
     first, last, _ = slice(start, end).indices(rank)
     whole = b.word("tract_core_shape_of", data, facts=[TensorFact(DType.INT64, (rank,))])[0]
@@ -210,7 +210,7 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
 
 
 @lift(DIALECT, "ConstantOfShape")
-def lift_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
+def export_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
     """One number, stretched over extents that only a run knows."""
     dims: Any = dims_of(input)
     if dims is None:

@@ -124,7 +124,7 @@ def _is_exact(b: Builder, op: ResizeView) -> bool:
 
 
 @ResizeView.lift(DIALECT)
-def lift_resize(b: Builder, op: ResizeView) -> Any:
+def export_resize(b: Builder, op: ResizeView) -> Any:
     """Export Resize in the modes that tract supports; others are exported by the standard's rules."""
     is_plain = (
         not op.antialias and op.axes is None and not op.exclude_outside and op.keep_aspect_ratio_policy == "stretch"
@@ -150,7 +150,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Any:
 
 
 @GridSampleView.lift(DIALECT)
-def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
+def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
     names = {"linear": "bilinear", "nearest": "nearest"}
     if op.mode not in names:
         return None

@@ -16,7 +16,7 @@ from graphport.formats.pytorch.rules.binding import (
     scalar_of,
     vector,
 )
-from graphport.formats.pytorch.rules.functions.arithmetic_lifts import NAMES, expressed
+from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES, expressed
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
@@ -142,7 +142,7 @@ nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.Featur
 )
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 PNNX.lift("""
@@ -159,7 +159,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None: nn.Identity(inp
 
 
 @Selu.lift(DIALECT)
-def lift_selu(
+def export_selu(
     b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
 ) -> Value | None:
     if abs(alpha - 1.6732631921768188) < 1e-6 and abs(gamma - 1.0507010221481323) < 1e-6:
@@ -168,14 +168,14 @@ def lift_selu(
 
 
 @HardSigmoid.lift(DIALECT)
-def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value | None:
+def export_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value | None:
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
         return called(b, "F.hardsigmoid", input=x)
     return expressed(b, f"minimum(maximum(add(mul(@0,{alpha!r}),{beta!r}),0.0),1.0)", x)
 
 
 @PRelu.lift(DIALECT)
-def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
+def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     """Export PRelu with a single slope or per-channel slopes."""
     dims, slopes = b.dims(x), b.dims(slope)
     aligned = (1,) * (len(dims) - len(slopes)) + slopes
@@ -186,7 +186,7 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 
 
 @Hardmax.lift(DIALECT)
-def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
+def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
     """Export Hardmax as a one-hot encoding of the first maximum."""
     dims = b.dims(input)
     place = axis % max(len(dims), 1)
@@ -202,7 +202,7 @@ def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
 
 
 @Clip.lift(DIALECT)
-def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
+def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     bounds = [None if each is None else _bound(each) for each in (min, max)]
     return called(b, "torch.clamp", input=input, min=bounds[0], max=bounds[1])
 

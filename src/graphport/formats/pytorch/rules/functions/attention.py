@@ -359,11 +359,11 @@ def transformer_encoder_layer(
     return y if is_before else normalize_2(y)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @AttentionView.lift(DIALECT)
-def lift_attention(b: Builder, op: AttentionView) -> Value | None:
+def export_attention(b: Builder, op: AttentionView) -> Value | None:
     """Export Attention with a separate head axis, without cache."""
     q, k, v = op.q, op.k, op.v
     is_plain = (

@@ -228,13 +228,13 @@ def unfold(b: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
     return unbatched(b, b(Reshape, y, vector(b, [0, channels * area, -1])), is_added=is_added)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Axes = tuple[int, ...]
 
 
 @ConvView.lift(DIALECT)
-def lift_conv(b: Builder, op: ConvView) -> Value | None:
+def export_conv(b: Builder, op: ConvView) -> Value | None:
     """Export Conv as a module for constant weights, else as a function; asymmetric padding is separate."""
     x = op.x
     dims, shape = b.dims(x), b.dims(op.w)
@@ -288,7 +288,7 @@ def _module(
 
 
 @ConvTransposeView.lift(DIALECT)
-def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     """Export ConvTranspose with padding and output padding."""
     dims, shape = b.dims(op.x), b.dims(op.w)
     count = len(shape) - 2

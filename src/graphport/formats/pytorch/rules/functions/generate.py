@@ -163,11 +163,11 @@ def scalar_tensor(b: Builder, s: Any = None, data: Any = None, dtype: Any = None
     return b.constant(value, wanted)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @Constant.lift(DIALECT)
-def lift_constant(b: Builder, **value: Any) -> Value | None:
+def export_constant(b: Builder, **value: Any) -> Value | None:
     """Export Constant as `pnnx.Attribute`."""
     if "sparse_value" in value:
         return None
@@ -175,7 +175,7 @@ def lift_constant(b: Builder, **value: Any) -> Value | None:
 
 
 @ConstantOfShape.lift(DIALECT)
-def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Value | None:
+def export_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Value | None:
     dims = elements_of(input)
     size: Any = input if dims is None else computed_list(b, dims)
     if size is None:
@@ -192,7 +192,7 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Va
 
 
 @Range.lift(DIALECT)
-def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | None:
+def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | None:
     """Export Range with static or symbolic bounds, else with scalar tensors."""
     dtype = dtype_of(start)
     name = next((name for name, own in DTYPES.items() if own is dtype), None)

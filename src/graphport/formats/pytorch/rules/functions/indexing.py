@@ -12,7 +12,7 @@ from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import DIALECT, called, constant_elements, length, static
-from graphport.formats.pytorch.rules.functions.arithmetic_lifts import expressed
+from graphport.formats.pytorch.rules.functions.arithmetic_export import expressed
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_number, elements_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import END
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -22,11 +22,11 @@ from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.views.indexing import SliceView
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @SliceView.lift(DIALECT)
-def lift_slice(b: Builder, op: SliceView) -> Value | None:
+def export_slice(b: Builder, op: SliceView) -> Value | None:
     """Export Slice axis by axis; PyTorch has positive steps only, so reversed axes are flipped first."""
     first, last, by = static(op.starts), static(op.ends), static(op.steps)
     known_axes = static(op.axes)
@@ -98,7 +98,7 @@ def _flipped(place: int, count: int) -> int:
 
 
 @Gather.lift(DIALECT)
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
+def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
     """Export Gather for one index, a vector, table rows, or an index tensor (gathered flat and reshaped)."""
     rank = len(b.dims(indices))
     known = static(indices)

@@ -227,14 +227,14 @@ def poisson_nll_loss(
     return _reduced(b, loss, reduction)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NEVER = -100
 """PyTorch's default `ignore_index`, which no class has."""
 
 
 @NegativeLogLikelihoodLossView.lift(DIALECT)
-def lift_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
+def export_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
     """Export NegativeLogLikelihoodLoss; PyTorch's targets are int64."""
     dims = b.dims(op.input)
     shape = (dims[0], *dims[2:]) if op.reduction == "none" else ()

@@ -138,14 +138,14 @@ def kron(b: Builder, input: Value, other: Value) -> Value:
     return b(Reshape, computed(b, "mul", x, y), vector(b, [n * m for n, m in zip(left, right, strict=True)]))
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 PNNX.lift("MatMul -> torch.matmul(input=a, other=b)")
 
 
 @GemmView.lift(DIALECT)
-def lift_gemm(b: Builder, op: GemmView) -> Value:
+def export_gemm(b: Builder, op: GemmView) -> Value:
     """Export Gemm as a module for a constant weight matrix, else as addmm."""
     weight, bias = weight_of(op.b), weight_of(op.c)
     outputs = length(b.dims(op.b), 0 if op.transB else 1)
@@ -170,7 +170,7 @@ def _transposed(b: Builder, x: Value) -> Value:
 
 
 @Einsum.lift(DIALECT)
-def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
+def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     return b.word("torch.einsum", *inputs, equation="".join(equation.split()))[0]
 
 

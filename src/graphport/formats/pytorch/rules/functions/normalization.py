@@ -178,7 +178,7 @@ nn.CosineSimilarity, F.cosine_similarity, aten::cosine_similarity(x1, x2, dim: a
 """)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 PNNX.lift("""
@@ -192,7 +192,7 @@ LRN -> size % 2 == 1: F.local_response_norm(input=x, size=size, alpha=alpha, bet
 
 
 @LayerNormalizationView.lift(DIALECT)
-def lift_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
+def export_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
     shape = _shape(b, op.x, op.scale, op.axis)
     if shape is None or b.count > 1:
         return None
@@ -200,7 +200,7 @@ def lift_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
 
 
 @RMSNormalizationView.lift(DIALECT)
-def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
+def export_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
     shape = _shape(b, op.x, op.scale, op.axis)
     if shape is None:
         return None

@@ -110,11 +110,11 @@ nn.ZeroPad3d, nn.ConstantPad3d(input, padding, value=None) -> padded(input, padd
 """)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @PadView.lift(DIALECT)
-def lift_pad(b: Builder, op: PadView) -> Value | None:
+def export_pad(b: Builder, op: PadView) -> Value | None:
     rank = len(b.dims(op.data))
     numbers, padded_axes = elements_of(op.pads), static(op.axes) if op.axes is not None else tuple(range(rank))
     stated = next((name for name, own in _MODES.items() if own == op.mode and name != "zeros"), None)

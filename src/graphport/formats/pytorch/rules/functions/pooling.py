@@ -254,7 +254,7 @@ def roi_pool(b: Builder, input: Value, boxes: Value, output_size: Any, spatial_s
     )
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Axes = tuple[int, ...]
 
@@ -289,14 +289,14 @@ def _with_indices(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str,
 
 
 @MaxPoolView.lift(DIALECT)
-def lift_max_pool(b: Builder, op: MaxPoolView) -> Value | tuple[Value, ...] | None:
+def export_max_pool(b: Builder, op: MaxPoolView) -> Value | tuple[Value, ...] | None:
     if op.storage_order and b.count > 1:
         return None
     return _emitted(b, "max", op, {"dilation": op.dilations or (1,) * len(op.kernel_shape), "return_indices": False})
 
 
 @AveragePoolView.lift(DIALECT)
-def lift_average_pool(b: Builder, op: AveragePoolView) -> Value | tuple[Value, ...] | None:
+def export_average_pool(b: Builder, op: AveragePoolView) -> Value | tuple[Value, ...] | None:
     if any(d != 1 for d in op.dilations or ()):
         return None
     divisor: dict[str, Any] = {"divisor_override_": None} if len(op.kernel_shape) > 1 else {}

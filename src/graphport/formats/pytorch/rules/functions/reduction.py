@@ -20,7 +20,7 @@ from graphport.formats.pytorch.rules.binding import (
     static,
     vector,
 )
-from graphport.formats.pytorch.rules.functions.arithmetic_lifts import NAMES
+from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES
 from graphport.formats.pytorch.rules.functions.reduction_reduced import named, reduced
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.formats.pytorch.rules.rows import PNNX
@@ -221,7 +221,7 @@ def einsum(b: Builder, *operands: Value, equation: str) -> Value:
     return b(Einsum, *operands, equation=equation)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _own_type(dtype: DType) -> dict[str, Any] | None:
@@ -267,7 +267,7 @@ ArgMin -> place("torch.argmin", data, axis, keepdims)
 
 
 @ReduceProd.lift(DIALECT)
-def lift_prod(
+def export_prod(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value | None:
     """Export ReduceProd along one axis."""
@@ -278,7 +278,7 @@ def lift_prod(
 
 
 @CumSum.lift(DIALECT)
-def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
+def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
     """Export CumSum; `reverse` by flipping before and after."""
     place, stated = static(axis), _own_type(dtype_of(x))
     if place is None or exclusive or stated is None:
@@ -291,7 +291,7 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
 
 
 @TopKView.lift(DIALECT)
-def lift_topk(b: Builder, op: TopKView) -> tuple[Value, ...] | None:
+def export_topk(b: Builder, op: TopKView) -> tuple[Value, ...] | None:
     count = static(op.k)
     if count is None:
         return None

@@ -34,7 +34,7 @@ from graphport.ops.pages.reshape import resolve_target_shape as target_of
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.reshape import Col2ImView
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _shaped(b: Builder, x: Value, target: Sequence[Any]) -> Value | None:
@@ -48,7 +48,7 @@ def _shaped(b: Builder, x: Value, target: Sequence[Any]) -> Value | None:
 
 
 @Reshape.lift(DIALECT)
-def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     known = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     y = None if known is None else _shaped(b, data, target_of(b.dims(data), known, copies_zero=not allowzero))
     if y is not None or allowzero:
@@ -57,7 +57,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 
 
 @Flatten.lift(DIALECT)
-def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     """Export Flatten: flatten the axes before `axis`, and the axes from it on."""
     dims = b.dims(input)
     rank = len(dims)
@@ -71,7 +71,7 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
 
 
 @Squeeze.lift(DIALECT)
-def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
     dims = b.dims(data)
     chosen = tuple(axis for axis, dim in enumerate(dims) if dim == 1) if axes is None else static(axes)
     if chosen is None or (axes is None and not all(isinstance(dim, int) for dim in dims)):
@@ -81,7 +81,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | 
 
 
 @Unsqueeze.lift(DIALECT)
-def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
+def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     chosen = static(axes)
     if chosen is None:
         return None
@@ -94,7 +94,7 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
 
 
 @Transpose.lift(DIALECT)
-def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value:
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     if not order:
         return called(b, "nn.Identity", input=data)
@@ -102,12 +102,12 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
 
 
 @Concat.lift(DIALECT)
-def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
+def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     return b.word("torch.cat", *inputs, dim=axis)[0]
 
 
 @Split.lift(DIALECT)
-def lift_split(
+def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
     parts = static(split)
@@ -122,14 +122,14 @@ def lift_split(
 
 
 @Tile.lift(DIALECT)
-def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
+def export_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     times = elements_of(repeats)
     sizes = None if times is None else computed_list(b, times, input)
     return None if sizes is None else called(b, "Tensor.repeat", input=input, sizes=sizes)
 
 
 @Expand.lift(DIALECT)
-def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
+def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     wanted = elements_of(shape)
     target = None if wanted is None else broadcast(b.dims(input), wanted)
     sizes: Any = None if target is None else computed_list(b, target, input)
@@ -142,7 +142,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
 
 
 @DepthToSpace.lift(DIALECT)
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value | None:
+def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value | None:
     """Export DepthToSpace; mode DCR needs reshape, transpose and reshape."""
     if mode == "CRD":
         return called(b, "F.pixel_shuffle", input=input, upscale_factor=blocksize)
@@ -159,7 +159,7 @@ def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str =
 
 
 @SpaceToDepth.lift(DIALECT)
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value | None:
+def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value | None:
     n, c, h, w = b.dims(input, 4)
     if not isinstance(c, int) or not isinstance(h, int) or not isinstance(w, int):
         return None
@@ -178,7 +178,7 @@ def _permute_then_reshape(b: Builder, x: Value, order: tuple[int, ...], target: 
 
 
 @Size.lift(DIALECT)
-def lift_size(b: Builder, data: Value) -> Value:
+def export_size(b: Builder, data: Value) -> Value:
     """Export Size: the product of the dims."""
     dims = b.dims(data)
     if all(isinstance(dim, int) for dim in dims):
@@ -189,7 +189,7 @@ def lift_size(b: Builder, data: Value) -> Value:
 
 
 @Shape.lift(DIALECT)
-def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
+def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
     """Return the sizes one by one, or as numbers if all are static."""
     dims = b.dims(data)
     axes = range(len(dims))[slice(start, end)]
@@ -201,7 +201,7 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
 
 
 @Col2ImView.lift(DIALECT)
-def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
+def export_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Export Col2Im over two axes with symmetric padding."""
     size, kernel, pads = static(op.image_shape), static(op.block_shape), op.pads or (0,) * 4
     if size is None or kernel is None or len(size) != 2 or pads[:2] != pads[2:]:

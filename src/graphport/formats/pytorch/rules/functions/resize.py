@@ -177,14 +177,14 @@ F.affine_grid, aten::affine_grid_generator(theta, size, align_corners=False)
 """)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _REFUSED = {"axes", "extrapolation_value", "keep_aspect_ratio_policy"}
 
 
 @ResizeView.lift(DIALECT)
-def lift_resize(b: Builder, op: ResizeView) -> Value | None:
+def export_resize(b: Builder, op: ResizeView) -> Value | None:
     """Export Resize by PyTorch's function if the coordinates agree; else per axis by gather or a matrix."""
     return _interpolated(b, op) or _by_axes(b, op)
 

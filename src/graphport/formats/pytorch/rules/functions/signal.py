@@ -340,11 +340,11 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
     return y if end <= total else padded(b, y, [(0, end - total)], "constant", 0.0)
 
 
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @DFTView.lift(DIALECT)
-def lift_dft(b: Builder, op: DFTView) -> Value | None:
+def export_dft(b: Builder, op: DFTView) -> Value | None:
     """Export DFT between view_as_complex and view_as_real."""
     dims = b.dims(op.input)
     place = -2 if op.axis is None else next(iter(static(op.axis) or ()), None)
@@ -372,7 +372,7 @@ def lift_dft(b: Builder, op: DFTView) -> Value | None:
 
 
 @STFTView.lift(DIALECT)
-def lift_stft(b: Builder, op: STFTView) -> Value | None:
+def export_stft(b: Builder, op: STFTView) -> Value | None:
     """Export STFT of real signals; PyTorch puts frequencies before frames."""
     dims = b.dims(op.signal)
     step = next(iter(static(op.frame_step) or ()), None)
