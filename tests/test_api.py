@@ -43,13 +43,13 @@ def small(tmp_path):
 # The package
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     for name in gp.__all__:
         assert getattr(gp, name) is not None
     assert set(gp.__all__) < set(dir(gp))
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+def test_a_name_that_is_missing_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         gp.nosuch  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -113,7 +113,7 @@ def test_load_raises_everything_at_once(tmp_path):
     assert [finding.code for finding in gp.check(path)] == found
 
 
-def test_check_tells_what_load_raises_and_warnings(net, tmp_path):
+def test_check_reports_what_load_raises_and_warnings(net, tmp_path):
     assert gp.check(net) == []
     assert [finding.code for finding in gp.check(tmp_path / "missing")] == ["IO0001"]
     nodes = [node("Foo", ["x"], ["y"], domain="com.x")]
@@ -146,7 +146,7 @@ def test_save_in_a_format_by_name(net, tmp_path):
     assert (tmp_path / "folder.x" / "graph.nnef").is_file()
 
 
-def test_save_writes_no_constants_that_nobody_reads(small, tmp_path):
+def test_save_writes_no_constants_without_consumer(small, tmp_path):
     gp.save(gp.load(small), tmp_path / "small.onnx")
     assert len(onnx.load(tmp_path / "small.onnx").graph.initializer) == 2
 
@@ -178,7 +178,7 @@ def test_a_raw_model_is_written_in_another_format(small, tmp_path):
     assert gp.compare(gp.load(small), gp.load(tmp_path / "small.onnx")).passed
 
 
-def test_what_a_format_cannot_say_is_told_and_nothing_is_written(tmp_path):
+def test_what_a_format_cannot_state_is_reported_and_nothing_is_written(tmp_path):
     nodes = [node("Foo", ["x"], ["h"], domain="com.x"), node("Hardmax", ["h"], ["y"])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [2])], [("y", [2])], domains={"com.x": 1}))
     assert "LEG0002" in codes(gp.save, gp.load(path), tmp_path / "net.nnef.tgz")
@@ -293,7 +293,7 @@ def test_convert_onto_itself(net):
         ),
     ],
 )
-def test_convert_says_why_it_does_not_verify(prepare, options, reason, tmp_path):
+def test_convert_states_why_it_does_not_verify(prepare, options, reason, tmp_path):
     source = prepare(tmp_path / "net.onnx")
     report = gp.convert(source, tmp_path / "copy.onnx", **options)
     assert report.verification is None
@@ -307,7 +307,7 @@ def sequence():
     return onnx.helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None)
 
 
-def test_convert_without_weights_says_so(tmp_path):
+def test_convert_without_weights_reports_it(tmp_path):
     path = tmp_path / "text.nnef"
     path.write_text(NNEF)
     report = gp.convert(path, tmp_path / "copy.nnef")
@@ -434,7 +434,7 @@ def test_models_of_onnx_ir_are_taken():
     assert gp.compare(gp.from_onnx(perceptron()), loaded, {"x": X}).passed
 
 
-def test_a_broken_message_is_told():
+def test_a_broken_message_is_reported():
     assert codes(gp.from_onnx, model([node("Relu", ["nothing"], ["y"])], [("x", [1])], [("y", [1])]))
 
 
@@ -458,7 +458,7 @@ def test_expressions_are_written_as_operators(tmp_path):
     assert [each.op_type for each in gp.to_onnx(fused).graph.node] == ["Add", "Max"]
 
 
-def test_a_writer_is_told_what_it_knows_alone(tmp_path):
+def test_a_writer_is_reported_what_it_knows_alone(tmp_path):
     fused = gp.from_onnx(perceptron())
     with pytest.raises(gp.DiagnosticError) as caught:
         gp.save(fused, tmp_path / "m.onnx", colour="blue")

@@ -36,7 +36,7 @@ def files(tmp_path):
     return write_onnx(tmp_path / "a.onnx", perceptron()), write_onnx(tmp_path / "b.onnx", weigh)
 
 
-def test_the_whole_computes_one_model_behind_the_other(files, tmp_path):
+def test_the_whole_computes_one_model_after_the_other(files, tmp_path):
     document = merged(*files, tmp_path / "c.onnx", "--connect", "a.y=b.x")
     assert (list(document["inputs"]), list(document["outputs"])) == (["x", "w"], ["y"])
     assert document["verify"]["passed"]

@@ -40,19 +40,19 @@ def test_every_backend_runs(name):
     np.testing.assert_allclose(found["y"].sum(), 1, rtol=1e-6)
 
 
-def test_an_unknown_backend_is_told_with_those_that_are_known():
+def test_an_unknown_backend_is_reported_with_those_that_are_known():
     finding = told(prepare, graph_of(perceptron()), "abacus")
     assert finding.code == "RUN0001"
     assert finding.help == f"backends: auto, {', '.join(BACKENDS)}"
 
 
-def test_a_backend_that_is_not_installed_is_told_with_what_to_install(monkeypatch):
+def test_a_backend_that_is_not_installed_is_reported_with_what_to_install(monkeypatch):
     monkeypatch.setitem(BACKENDS, "far", backends.Backend("no_such_package", "nowhere"))
     finding = told(prepare, graph_of(perceptron()), "far")
     assert (finding.code, finding.help) == ("RUN0002", "pip install no_such_package")
 
 
-def test_a_backend_that_is_too_old_is_told_with_its_version(monkeypatch):
+def test_a_backend_that_is_too_old_is_reported_with_its_version(monkeypatch):
     monkeypatch.setitem(BACKENDS, "old", backends.Backend("numpy", "nowhere", "99.0"))
     assert not backends.is_installed("old")
     finding = told(prepare, graph_of(perceptron()), "old")
@@ -77,14 +77,14 @@ def test_auto_goes_on_where_a_backend_does_not_load_the_model():
 
 
 @pytest.mark.parametrize("name", ["auto", *BACKENDS])
-def test_an_operator_that_nobody_runs_is_told(name):
+def test_an_operator_that_nobody_runs_is_reported(name):
     proto = model([node("Foo", ["x"], ["y"], domain="com.x")], [("x", [2])], [("y", [2])], domains={"com.x": 1})
     finding = told(prepare, graph_of(proto), name)
     assert finding.code == "RUN0003"
     assert "Foo" in finding.message
 
 
-def test_missing_weights_are_told_by_name():
+def test_missing_weights_are_reported_by_name():
     graph = Graph()
     fact = TensorFact(DType.FLOAT32, (2,))
     weights = [graph.add_constant(f"w{i}", fact) for i in range(7)]
@@ -94,7 +94,7 @@ def test_missing_weights_are_told_by_name():
     assert "w0, w1, w2, w3, w4 and 2 more" in finding.message
 
 
-def test_weights_that_nobody_reads_are_not_missed():
+def test_weights_without_consumer_are_not_missed():
     graph = graph_of(perceptron())
     graph.add_constant("unread", TensorFact(DType.FLOAT32, (2,)))
     assert list(prepare(graph).run({"x": X})) == ["y"]
@@ -105,7 +105,7 @@ def test_weights_that_nobody_reads_are_not_missed():
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["auto", "onnxruntime", "fused", "openvino", "ncnn"])
-def test_the_number_of_threads_is_told(name, threads):
+def test_the_number_of_threads_is_reported(name, threads):
     found = prepare(graph_of(perceptron()), name, threads=threads).run({"x": X})
     np.testing.assert_allclose(found["y"], prepare(graph_of(perceptron())).run({"x": X})["y"], rtol=1e-5)
 
@@ -122,12 +122,12 @@ def test_one_thread_is_what_tract_has():
         ("onnxruntime", -1, "there are no -1 threads to compute on"),
     ],
 )
-def test_threads_that_a_backend_does_not_have_are_told(name, threads, message):
+def test_threads_that_a_backend_does_not_have_are_reported(name, threads, message):
     finding = told(prepare, graph_of(perceptron()), name, threads=threads)
     assert (finding.code, finding.message) == ("RUN0011", message)
 
 
-def test_auto_leaves_threads_to_a_backend_that_cannot_be_told(monkeypatch):
+def test_auto_leaves_threads_to_a_backend_that_cannot_be_determined(monkeypatch):
     monkeypatch.setattr(backends, "is_installed", lambda name: name == "reference")
     assert list(prepare(graph_of(perceptron()), threads=2).run({"x": X})) == ["y"]
 

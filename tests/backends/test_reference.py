@@ -47,7 +47,7 @@ def test_outputs_that_are_inputs_are_among_every_value():
     assert list(session.run({"x": X}, every_value=True)) == ["y", "x"]
 
 
-def test_values_are_dropped_once_nobody_reads_them_any_more(monkeypatch):
+def test_values_are_dropped_once_no_node_reads_them_any_more(monkeypatch):
     alive: list[int] = []
     compute = interpreter._compute
 
@@ -106,7 +106,7 @@ def test_division_by_zero_is_no_warning():
     assert np.isnan(session.run({"x": np.zeros(2, np.float32)})["y"]).all()
 
 
-def test_what_goes_wrong_while_running_is_told_with_the_node():
+def test_what_goes_wrong_while_running_is_reported_with_the_node():
     session = ready(
         [node("Reshape", ["x", "s"], ["y"], name="fold")],
         [("x", [2, 3]), typed("s", [2], TensorProto.INT64)],
@@ -120,7 +120,7 @@ def test_what_goes_wrong_while_running_is_told_with_the_node():
     assert 'graph.node[0] "fold"' in str(finding.span)
 
 
-def test_all_operators_without_page_are_told_those_in_bodies_too():
+def test_all_operators_without_page_are_reported_those_in_bodies_too():
     body = Graph("then")
     body.add_output(body.append(Node("inner", [], [Value("b")], dialect="madeup")).output)
     graph = Graph()
@@ -148,7 +148,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("word", "operands"), LISTS, ids=[f"{word} {operands.index('i')}" for word, operands in LISTS])
-def test_a_list_that_has_more_axes_when_it_is_given_is_told(word, operands):
+def test_a_list_that_has_more_axes_when_it_is_given_is_reported(word, operands):
     """Its rank is not known before; that is no fault of the rule that takes its numbers."""
     results = ["y", "z"] if word in ("Split", "TopK") else ["y"]
     inputs = [("x", [2, 3]), typed("i", None, TensorProto.INT64)]

@@ -127,7 +127,7 @@ def test_damaged_bytes_are_refused_or_read(tmp_path, step):
             continue
 
 
-def test_a_file_that_is_not_there_is_the_systems_fault(tmp_path):
+def test_a_file_that_is_missing_is_the_systems_fault(tmp_path):
     with pytest.raises(FileNotFoundError):
         arrays.read(tmp_path / "in.npz")
 

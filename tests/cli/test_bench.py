@@ -59,7 +59,7 @@ def test_nodes_are_timed_by_the_profile(nets):
     assert kernel["microseconds"] >= 0
 
 
-def test_what_no_runtime_runs_is_told(tmp_path):
+def test_what_no_runtime_runs_is_reported(tmp_path):
     proto = model([node("Unheard", ["x"], ["y"], domain="far")], [("x", (1,))], [("y", (1,))], domains={"far": 1})
     onnx.save(proto, tmp_path / "far.onnx")
     code, found = bench(str(tmp_path / "far.onnx"))

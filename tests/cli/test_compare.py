@@ -43,7 +43,7 @@ def test_find_writes_two_small_models_and_how_to_run_them_again(files):
     assert again["outputs"][0]["max_abs"] == pytest.approx(found["difference"]["max_abs"])
 
 
-def test_find_tells_what_it_found(files):
+def test_find_reports_what_it_found(files):
     output = compare(*files, "--find", "--out", "small", code=1).output
     assert "the first node that computes otherwise is MatMul product3: m3 differs by" in output
     assert "at b.onnx" in output
@@ -135,7 +135,7 @@ def test_inputs_that_fit_neither_model_are_reported_as_such(files):
     assert all(finding["code"] != "RUN0014" for finding in document["diagnostics"])
 
 
-def test_a_report_on_models_with_other_inputs_says_that_nothing_was_compared(unrelated):
+def test_a_report_on_models_with_other_inputs_states_that_nothing_was_compared(unrelated):
     result = CliRunner().invoke(cli, ["report", "a.onnx", "--against", "b.onnx", "-o", "both.html"])
     assert result.exit_code == 0
     assert "written to both.html; the values are not compared: the inputs of the models differ: " in result.output

@@ -73,7 +73,7 @@ def test_a_node_is_named_for_what_it_reads_and_computes(tmp_path):
     assert document["verify"]["passed"]
 
 
-def test_what_else_is_needed_is_told(tmp_path):
+def test_what_else_is_needed_is_reported(tmp_path):
     proto = model([node("Neg", ["x"], ["h"]), node("Mul", ["h", "m"], ["y"])], [("x", [2]), ("m", [2])], [("y", [2])])
     net = write_onnx(tmp_path / "net.onnx", proto)
     result = cut(net, tmp_path / "part.onnx", "--from", "h")

@@ -28,7 +28,7 @@ def no_runtime(monkeypatch):
         monkeypatch.setitem(sys.modules, module, None)
 
 
-def test_it_tells_every_runtime_with_its_version():
+def test_it_reports_every_runtime_with_its_version():
     pieces = {piece["module"]: piece for piece in told("doctor")["pieces"]}
     assert {backend.package for backend in BACKENDS.values()} - {"numpy"} <= set(pieces)
     import onnxruntime
@@ -38,7 +38,7 @@ def test_it_tells_every_runtime_with_its_version():
     assert any("negative step" in fault for fault in pieces["tract"]["faults"])
 
 
-def test_it_tells_what_is_missing_and_what_brings_it(no_runtime):
+def test_it_reports_what_is_missing_and_what_brings_it(no_runtime):
     text = CliRunner().invoke(cli, ["doctor"]).output
     assert "pip install 'openvino" in text
     assert not any(piece["is_usable"] for piece in told("doctor")["pieces"] if piece["module"] in ("ncnn", "tract"))

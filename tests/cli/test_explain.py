@@ -76,14 +76,14 @@ def test_everything_that_is_known_is_explained():
         assert said.get("text") or said.get("sentences") is not None, name
 
 
-def test_a_pass_tells_before_and_after():
+def test_a_pass_reports_before_and_after():
     said = explain("fuse-batchnorm")
     assert "Before  h = Conv" in said["text"]
     assert "After   y = Conv" in said["text"]
     assert said["verbs"] == ["prepare", "simplify"]
 
 
-def test_a_target_tells_what_differs_and_what_it_means():
+def test_a_target_reports_what_differs_and_what_it_means():
     said = explain("ncnn")["settings"]
     assert said["axes"] == {
         "is": "2",
@@ -102,7 +102,7 @@ def test_names_that_are_not_known_are_answered_with_those_near(name, meant):
     assert meant in result.output
 
 
-def test_a_name_that_is_near_nothing_is_told_the_kinds_of_names():
+def test_a_name_that_is_near_nothing_is_reported_the_kinds_of_names():
     result = CliRunner().invoke(cli, ["explain", "9999"])
     assert result.exit_code == 2
     assert "passes (fuse-batchnorm)" in result.output

@@ -95,7 +95,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", spread(list(COMMANDS)))
-def test_bytes_that_are_no_such_file_are_told(folder, command):
+def test_bytes_that_are_no_such_file_are_reported(folder, command):
     text, ending = COMMANDS[command]
     found = {}
     for name, data in GIVEN.items():

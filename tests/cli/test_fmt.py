@@ -21,7 +21,7 @@ def fmt(*arguments):
     return CliRunner().invoke(cli, ["fmt", *map(str, arguments)])
 
 
-def test_check_tells_and_changes_nothing(file):
+def test_check_reports_and_changes_nothing(file):
     result = fmt("--check", file)
     assert result.exit_code == 1
     assert result.output == f"{file}: would change\n"

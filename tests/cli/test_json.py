@@ -158,7 +158,7 @@ def test_wrong_usage_under_json_is_json(arguments, verb, said, folder):
     assert said in finding["message"]
 
 
-def test_an_unknown_backend_is_told_before_any_work(tmp_path):
+def test_an_unknown_backend_is_reported_before_any_work(tmp_path):
     # There is no such file, which nobody has looked for yet.
     result = CliRunner().invoke(cli, ["run", str(tmp_path / "missing.onnx"), "--backend", "ort", "--json"])
     (finding,) = json.loads(result.stdout)["diagnostics"]

@@ -73,7 +73,7 @@ def test_nothing_at_all_shows_the_help():
     assert "Look at a model:" in done.stdout + done.stderr
 
 
-def test_the_version_is_told():
+def test_the_version_is_reported():
     from graphport import __version__
 
     assert run("--version").stdout == f"graphport, version {__version__}\n"

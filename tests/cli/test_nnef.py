@@ -108,7 +108,7 @@ def test_options_of_nnef_are_refused_for_other_formats(final, tmp_path, option):
     assert f"{option} does not apply to ONNX" in result.stderr
 
 
-def test_fmt_tells_what_it_would_change(final, tmp_path):
+def test_fmt_reports_what_it_would_change(final, tmp_path):
     ugly = tmp_path / "ugly.nnef"
     ugly.write_text(FINAL.replace(" = ", "="))
     assert told("fmt", "--check", final, ugly, code=1) == {"changed": [str(ugly)], "written": False}

@@ -48,7 +48,7 @@ def test_the_document_has_passes_nodes_and_the_verification(net, tmp_path):
     assert [each.op_type for each in onnx.load(tmp_path / "ready.onnx").graph.node] == ["Conv", "Clip"]
 
 
-def test_the_table_says_what_each_pass_did_and_with_v_why_not(net, tmp_path):
+def test_the_table_states_what_each_pass_did_and_with_v_why_not(net, tmp_path):
     plain = run("prepare", net, tmp_path / "ready.onnx")
     assert plain.exit_code == 0
     assert (

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_line_says_how_much_is_done_and_what_is_left():
+def test_a_line_states_how_much_is_done_and_what_is_left():
     assert emitted(Stage("reading a.onnx"), 3.2) == "reading a.onnx … 3 s"
     assert (
         emitted(Stage("legalizing", 4000, "nodes", 1000), 2.0)
@@ -113,7 +113,7 @@ def test_a_log_has_stages_with_times_and_findings(net, tmp_path):
     assert all(line[4] == "-" and "T" in line[:20] for line in lines)
 
 
-def test_a_packed_archive_tells_how_much_of_what_is_packed_was(tmp_path, monkeypatch):
+def test_a_packed_archive_reports_how_much_of_what_is_packed_was(tmp_path, monkeypatch):
     weights = {"w": np.zeros((64, 1024), np.float32)}
     nodes = [node("MatMul", ["x", "w"], ["y"])]
     path = write_onnx(tmp_path / "zeros.onnx", model(nodes, [("x", (1, 64))], [("y", (1, 1024))], weights))

@@ -126,7 +126,7 @@ def test_a_place_in_a_binary_file_has_words_and_no_excerpt(name, place, expected
     """)
 
 
-def test_words_for_a_place_in_a_text_stand_beside_the_line():
+def test_words_for_a_place_in_a_text_stand_next_to_the_line():
     source = Source("model.xml", "<net>\n<layer/>\n</net>\n")
     finding = Diagnostic("OV0001", "no type", Span(source, 6, 14, 'layer 17 "conv1"'))
     assert '--> model.xml:2:1 layer 17 "conv1"' in as_text([finding])
@@ -347,7 +347,7 @@ def test_color_goes_where_it_is_wanted(monkeypatch, choice, stream, environment,
     assert wants_color(choice, stream) is expected
 
 
-def test_json_says_all_that_the_text_says():
+def test_json_states_all_that_the_text_says():
     text = "x = 1;\ny = bad;"
     finding = Diagnostic("NNEF0302", "no such name", span_of("bad", text), "assign it", Severity.WARNING)
     assert json.loads(json.dumps(as_json(finding))) == {

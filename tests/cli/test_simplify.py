@@ -46,7 +46,7 @@ def test_passes_of_the_other_verb_are_wrong_usage(net, tmp_path):
     assert "no pass 'split-parameters'" in result.stderr
 
 
-def test_every_change_is_told(net, tmp_path):
+def test_every_change_is_reported(net, tmp_path):
     told = run("simplify", net, tmp_path / "small.onnx", "-v").stdout
     assert "merge-duplicates did:\n  Relu b: Relu a computes an equal result" in told
     assert "verified: ONNX Runtime on net.onnx and ONNX Runtime on small.onnx agree on 7 test inputs of 3 sizes" in told
@@ -58,7 +58,7 @@ def test_the_opset_is_chosen_and_options_of_others_are_wrong_usage(net, tmp_path
     assert run("simplify", net, tmp_path / "small.onnx", "--flatten").exit_code == 2
 
 
-def test_what_the_model_held_is_told_before_and_after(net, tmp_path):
+def test_what_the_model_held_is_reported_before_and_after(net, tmp_path):
     told = run("simplify", net, tmp_path / "small.onnx", "--no-verify").stdout
     lines = [line.split() for line in told.splitlines()]
     assert ["before", "after"] in lines
@@ -68,7 +68,7 @@ def test_what_the_model_held_is_told_before_and_after(net, tmp_path):
     assert "fuse-batchnorm" not in told, "a pass that found nothing"
 
 
-def test_work_is_told_of_both_at_the_same_sizes(tmp_path):
+def test_work_is_reported_of_both_at_the_same_sizes(tmp_path):
     nodes = [node("MatMul", "x z", "a"), node("Identity", "a", "b"), node("MatMul", "b z", "y")]
     shapes = [info("x", ["N", "K"]), info("z", ["K", "K"])]
     net = write_onnx(tmp_path / "net.onnx", model(nodes, shapes, [info("y", ["N", "K"])], opset=13))

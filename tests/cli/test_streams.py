@@ -36,7 +36,7 @@ def test_a_model_is_read_from_standard_input_and_called_so(net):
     assert "graphport-" not in cut.stdout  # the temporary folder
 
 
-def test_a_model_goes_to_standard_output_and_what_is_told_to_the_error_one(net, tmp_path):
+def test_a_model_goes_to_standard_output_and_what_is_reported_to_the_error_one(net, tmp_path):
     done = run("convert", "-", "-", "--to", "nnef", "--input", "x=1x4", given=net.read_bytes())
     assert done.exit_code == 0, done.stderr
     with tarfile.open(fileobj=io.BytesIO(done.stdout_bytes)) as archive:

@@ -161,7 +161,7 @@ def test_wrong_usage_ends_with_2(arguments):
 
 
 @pytest.mark.parametrize("verb", ["check", "shapes", "inspect", "run"])
-def test_a_missing_file_is_told(verb, tmp_path):
+def test_a_missing_file_is_reported(verb, tmp_path):
     path = tmp_path / "missing.onnx"
     result = run(verb, path)
     assert result.exit_code == 1
@@ -171,14 +171,14 @@ def test_a_missing_file_is_told(verb, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["check", "shapes", "inspect", "run"])
-def test_a_file_in_no_format_is_told(verb, tmp_path):
+def test_a_file_in_no_format_is_reported(verb, tmp_path):
     path = tmp_path / "net.bin"
     path.write_bytes(b"hello")
     assert codes(told(verb, path, code=1)) == ["IO0002"]
 
 
 @pytest.mark.parametrize("verb", ["check", "shapes", "inspect", "run"])
-def test_a_wrong_input_is_told(verb, net):
+def test_a_wrong_input_is_reported(verb, net):
     document = told(verb, net, "--input", "nosuch=1x4", code=1)
     assert codes(document) == ["SHAPE0003"]
     assert codes(told(verb, net, "--input", "x=1x5", code=1)) == ["SHAPE0003"]
@@ -203,7 +203,7 @@ def test_check_of_a_valid_model(fixture, request):
     assert document == {"valid": True, "format": "onnx" if fixture == "net" else "nnef", "diagnostics": []}
 
 
-def test_check_tells_warnings_and_ends_with_0(strange):
+def test_check_reports_warnings_and_ends_with_0(strange):
     result = run("check", strange)
     assert result.exit_code == 0
     assert "warning[LEG0001]" in result.stdout
@@ -212,7 +212,7 @@ def test_check_tells_warnings_and_ends_with_0(strange):
     assert [(f["code"], f["severity"], f["line"]) for f in document["diagnostics"]] == [("LEG0001", "warning", None)]
 
 
-def test_check_tells_everything_with_line_and_column(tmp_path):
+def test_check_reports_everything_with_line_and_column(tmp_path):
     path = tmp_path / "wrong.nnef"
     path.write_text(NNEF.replace("relu(h)", "rellu(g)").replace("conv(x, w, b,", "conv(x, w, b, striide = [],"))
     document = told("check", path, code=1)
@@ -222,7 +222,7 @@ def test_check_tells_everything_with_line_and_column(tmp_path):
     assert all(f["column"] and f["severity"] == "error" for f in document["diagnostics"])
 
 
-def test_check_takes_shapes_and_tells_what_they_break(tmp_path):
+def test_check_takes_shapes_and_reports_what_they_break(tmp_path):
     nodes = [node("MatMul", ["x", "w"], ["y"], name="product")]
     proto = model(nodes, [("x", ["N", "K"])], [("y", None)], {"w": np.ones((4, 2), np.float32)})
     path = write_onnx(tmp_path / "net.onnx", proto)
@@ -287,7 +287,7 @@ def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
     ]
 
 
-def test_check_tells_what_is_taken_for_granted(net):
+def test_check_reports_what_is_taken_for_granted(net):
     granted = "assumed for the input x: N at least 1; --input x=0..x4 says that it may be empty"
     assert run("check", net, "-v").stdout.splitlines()[1:] == [granted]
     assert run("check", net).stdout.splitlines()[1:] == []
@@ -332,7 +332,7 @@ def test_inspect_as_json(net):
     }
 
 
-def test_inspect_tells_numbers_where_formulas_are_long(tmp_path):
+def test_inspect_reports_numbers_where_formulas_are_long(tmp_path):
     # A sequence beside its past, times weights: the sum of all has products of three symbols.
     nodes = [
         node("Concat", ["past", "x"], ["whole"], axis=1),
@@ -364,7 +364,7 @@ def test_inspect_tells_numbers_where_formulas_are_long(tmp_path):
     assert "example" not in told("inspect", path, *(part for each in bound for part in ("--input", each)))
 
 
-def test_inspect_tells_what_a_format_cannot_express(strange):
+def test_inspect_reports_what_a_format_cannot_express(strange):
     result = run("inspect", strange)
     assert "warning[LEG0001]" in result.stderr
     assert "no: com.example.Foo (1)" in result.stdout
@@ -396,7 +396,7 @@ def test_convert_verifies(small, tmp_path):
     assert document["skipped"] is None
 
 
-def test_convert_without_verification_says_so(small, tmp_path):
+def test_convert_without_verification_reports_it(small, tmp_path):
     result = run("convert", small, tmp_path / "small.onnx", "--no-verify")
     assert "not verified: not asked for" in result.stdout
     document = told("convert", small, tmp_path / "small.onnx", "--verify-limit", 0)
@@ -422,7 +422,7 @@ def test_convert_writes_the_opset_that_is_asked_for(small, tmp_path):
     assert "--opset does not apply to NNEF" in result.stderr
 
 
-def test_convert_tells_all_that_cannot_be_expressed_and_writes_nothing(strange, tmp_path):
+def test_convert_reports_all_that_cannot_be_expressed_and_writes_nothing(strange, tmp_path):
     target = tmp_path / "strange.nnef.tgz"
     result = run("convert", strange, target)
     assert result.exit_code == 1
@@ -462,12 +462,12 @@ def test_convert_that_changes_numbers_ends_with_1(small, tmp_path, monkeypatch):
         ("old.xml", ["--ir-opset", "8"], b"<net "),
     ],
 )
-def test_convert_tells_writers_what_they_are_told(net, tmp_path, target, options, mark):
+def test_convert_reports_writers_what_they_are_reported(net, tmp_path, target, options, mark):
     assert told("convert", net, tmp_path / target, *options, "--input", "x=2x4")["verify"]["passed"]
     assert mark in (tmp_path / target).read_bytes()
 
 
-def test_convert_puts_large_weights_beside_the_model(tmp_path):
+def test_convert_puts_large_weights_next_to_the_model(tmp_path):
     digits = Path(gp.__file__).parent / "examples" / "digits"
     assert told("convert", digits, tmp_path / "apart.onnx", "--external-data")["verify"]["passed"]
     assert (tmp_path / "apart.onnx.data").stat().st_size > 50_000
@@ -570,29 +570,29 @@ def test_run_makes_inputs_up(net):
         pytest.param({"x": X[:, :3]}, ["RUN0008"], id="another shape"),
     ],
 )
-def test_run_tells_inputs_that_do_not_fit(net, tmp_path, given, expected):
+def test_run_reports_inputs_that_do_not_fit(net, tmp_path, given, expected):
     np.savez(tmp_path / "in.npz", **given)
     assert codes(told("run", net, "--inputs", tmp_path / "in.npz", code=1)) == expected
 
 
-def test_run_tells_a_malformed_file(net, tmp_path):
+def test_run_reports_a_malformed_file(net, tmp_path):
     (tmp_path / "in.npz").write_bytes(b"PK\x03\x04 not really")
     assert codes(told("run", net, "--inputs", tmp_path / "in.npz", code=1)) == ["IO0005"]
 
 
-def test_run_tells_a_file_that_is_not_there(net, tmp_path):
+def test_run_reports_a_file_that_is_missing(net, tmp_path):
     document = told("run", net, "--inputs", tmp_path / "in.npz", code=1)
     assert codes(document) == ["IO0004"]
     assert document["diagnostics"][0]["file"] == str(tmp_path / "in.npz")
     assert document["diagnostics"][0]["message"] == "the operating system reports: No such file or directory"
 
 
-def test_run_tells_a_place_that_cannot_be_written(net, tmp_path):
+def test_run_reports_a_place_that_cannot_be_written(net, tmp_path):
     (tmp_path / "file").write_text("")
     assert codes(told("run", net, "--outputs", tmp_path / "file" / "out.npz", code=1)) == ["IO0004"]
 
 
-def test_run_tells_an_unknown_backend(net):
+def test_run_reports_an_unknown_backend(net):
     document = told("run", net, "--backend", "abacus", code=2)
     assert codes(document) == ["RUN0001"]
     assert document["diagnostics"][0]["help"] == f"backends: auto, {', '.join(BACKENDS)}"
@@ -693,7 +693,7 @@ def test_ops_explains_the_word_of_a_format():
     assert told("ops", "Upsample")["formats"]["onnx"] == ["Resize"]
 
 
-def test_ops_tells_what_is_meant_by_an_unknown_name():
+def test_ops_reports_what_is_meant_by_an_unknown_name():
     document = told("ops", "LeakyRely", code=2)
     assert codes(document) == ["LEG0003"]
     assert document["diagnostics"][0]["help"].startswith("did you mean LeakyRelu")

@@ -224,7 +224,7 @@ REALS = np.random.default_rng(5).normal(size=(2, 3)).astype(np.float32)
         pytest.param(REALS, None, False, id="nothing"),
     ],
 )
-def test_numbers_in_another_order_are_told_from_other_numbers(x, y, moved):
+def test_numbers_in_another_order_are_distinguished_from_other_numbers(x, y, moved):
     assert first_difference._is_moved(x, y) is moved
     assert first_difference._is_moved(y, x) is moved
 
@@ -237,6 +237,6 @@ def test_numbers_in_another_order_are_told_from_other_numbers(x, y, moved):
         pytest.param([REALS], REALS.astype(np.int8), False, id="a sequence"),
     ],
 )
-def test_codes_are_told_from_real_numbers(x, y, coded):
+def test_codes_are_distinguished_from_real_numbers(x, y, coded):
     assert first_difference._is_coded(x, y) is coded
     assert first_difference._is_coded(y, x) is coded

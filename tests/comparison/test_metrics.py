@@ -125,7 +125,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_difference_tells_both_names_and_is_symmetric_in_whether_it_passes(kind):
+def test_every_kind_of_difference_reports_both_names_and_is_symmetric_in_whether_it_passes(kind):
     a, b = KINDS[kind]
     found = difference("y", a, b, other="z")
     assert (found.name, found.other) == ("y", "z")
@@ -142,13 +142,13 @@ def test_what_programs_read_has_the_numbers_that_there_are():
     assert difference("y", A, A.copy()).as_json()["first"] is None
 
 
-def test_sequences_tell_their_largest_difference():
+def test_sequences_report_their_largest_difference():
     assert difference("s", [A, A], [A + 1e-5, A]).max_abs == pytest.approx(1e-5, rel=0.1)
     assert difference("s", [], []).max_abs == 0.0
     assert difference("s", [A, A], [A + 1, A + 2]).max_abs == 1.0
 
 
-def test_opposite_directions_are_told_from_equal_ones():
+def test_opposite_directions_are_distinguished_from_equal_ones():
     assert difference("y", A, -A).cosine == pytest.approx(-1.0)
     assert difference("y", A * 1j, A * -1j).cosine == pytest.approx(-1.0)
     assert difference("y", np.zeros(3), np.ones(3)).cosine == 1.0
@@ -235,7 +235,7 @@ def test_the_verdict_names_the_first_value_that_differs():
     assert Comparison((other,), (same, other)).caption == "the outputs differ; the first value that differs is k"
 
 
-def test_integers_that_differ_are_told_from_noise_and_from_other_faults():
+def test_integers_that_differ_are_distinguished_from_noise_and_from_other_faults():
     assert difference("y", np.array([1, 2]), np.array([1, 3])).is_of_integers
     assert difference("y", np.array([True]), np.array([False])).is_of_integers
     for a, b in ((A, A + 1), (A, np.full_like(A, np.nan)), (A, A[0]), (np.array([1]), np.array([1]))):
@@ -268,7 +268,7 @@ def test_json_has_no_infinity_and_a_measure_only_where_there_is_one():
     assert json.loads(json.dumps(told, allow_nan=False)) == told
 
 
-def test_an_output_without_partner_is_told_by_its_name():
+def test_an_output_without_partner_is_reported_by_its_name():
     lost = compare_outputs({"a": A, "b": A}, {"a": A}).outputs[1]
     assert (lost.name, lost.other, lost.passed) == ("b", "", False)
     assert "no such output" in (lost.reason or "")
@@ -312,7 +312,7 @@ def test_blocks_change_nothing(block, monkeypatch):
             assert getattr(found, name) == pytest.approx(getattr(expected, name))
 
 
-def test_the_first_wrong_element_is_told_by_its_place():
+def test_the_first_wrong_element_is_reported_by_its_place():
     a = np.arange(24).reshape(2, 3, 4)
     for place in np.ndindex(a.shape):
         for kind in (np.int64, np.float32, object):
@@ -334,7 +334,7 @@ def test_infinities_of_other_signs_and_nan_in_other_places_are_unlike():
     assert (found.max_abs, found.mean_abs, found.reason, found.first) == (1.0, pytest.approx(1 / 3), None, (2,))
 
 
-def test_a_sequence_is_told_by_its_first_wrong_element_and_compared_within_the_same_tolerance():
+def test_a_sequence_is_reported_by_its_first_wrong_element_and_compared_within_the_same_tolerance():
     near = [A, A + np.float32(0.3)]
     assert not difference("s", [A, A], near).passed
     assert difference("s", [A, A], near, relative=0.1).passed

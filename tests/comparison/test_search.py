@@ -77,7 +77,7 @@ def products(*factors: float) -> Graph:
 # Which value
 
 
-def test_the_first_of_several_faults_is_told_and_not_the_loudest():
+def test_the_first_of_several_faults_is_reported_and_not_the_loudest():
     found = found_in(products(2, 2, 2, 2), products(2, 2.1, 2, 200))
     assert (found.value.name, found.partner.name, found.is_beyond) == ("h2", "h2", True)
     assert found.difference.max_abs == pytest.approx(1.2, rel=1e-4)
@@ -85,7 +85,7 @@ def test_the_first_of_several_faults_is_told_and_not_the_loudest():
     np.testing.assert_array_equal(found.inputs["h1"], 2 * X)
 
 
-def test_where_each_node_is_within_tolerance_the_one_that_adds_most_is_told():
+def test_where_each_node_is_within_tolerance_the_one_that_adds_most_is_reported():
     rounded = [2 * (1 + share * 1e-5) for share in (4, 0, 9, 5, 0)]
     found = found_in(products(2, 2, 2, 2, 2), products(*rounded))
     assert (found.value.name, found.is_beyond, found.difference.passed) == ("h3", False, True)
@@ -93,7 +93,7 @@ def test_where_each_node_is_within_tolerance_the_one_that_adds_most_is_told():
     assert search(products(2, 2), products(2, 2)).run() is None
 
 
-def test_both_values_are_told_by_their_own_names():
+def test_both_values_are_reported_by_their_own_names():
     a = net("%h = Neg(%x)", "%y = Abs(%h)")
     for last in ("%z = Exp(%h)", "%z = NoSuchOperator(%h)", "%z = Transpose(%h)"):
         found = found_in(a, net("%h = Neg(%x)", last))
@@ -124,7 +124,7 @@ def test_limits_of_names_of_the_second_graph_alone_change_nothing():
         assert (found.value.name, found.partner.name, found.is_beyond) == ("other_h2", "h2", True)
 
 
-def test_a_value_of_another_size_is_told():
+def test_a_value_of_another_size_is_reported():
     found = found_in(net("%y = Identity(%x)"), net(AXIS, "%y = ReduceSum(%x, %axis)"))
     assert (found.value.name, found.difference.reason) == ("y", "shape [2, 3] against [2, 1]")
 
@@ -150,7 +150,7 @@ def test_of_what_is_equal_nothing_is_measured(monkeypatch):
     assert search(products(2, 2), products(2, 2)).run() is None
 
 
-def test_what_is_another_one_in_every_run_is_told_apart_and_not_blamed():
+def test_what_is_another_one_in_every_run_is_distinguished_and_not_blamed():
     noisy = ("%r = RandomNormalLike(%x)", "%y = Add(%x, %r)")
     looked = search(net(*noisy), net(*noisy))
     assert looked.run() is None
@@ -278,7 +278,7 @@ def test_what_does_not_compute_has_no_equal_values_within_and_differs():
 # What does not compute at all
 
 
-def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_behind_it():
+def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_after_it():
     a = net("%h = Neg(%x)", "%k = Abs(%h)", "%l = Exp(%k)", "%y = Sin(%l)")
     for renamed, told in (("k", ("k", 1)), ("other", ("l", 2))):
         b = net("%h = Neg(%x)", f"%{renamed} = NoSuchOperator(%h)", f"%l = Exp(%{renamed})", "%y = Sin(%l)")
@@ -288,7 +288,7 @@ def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_behind
         assert (found.difference.passed, "NoSuchOperator" in found.difference.reason) == (False, True)
 
 
-def test_where_nothing_behind_it_has_a_partner_nothing_is_told():
+def test_where_nothing_after_it_has_a_partner_nothing_is_reported():
     a, b = net("%y = Neg(%x)"), net("%lost = NoSuchOperator(%x)", "%behind = Abs(%lost)", "%y = Neg(%x)")
     assert search(a, b).run() is None
 
@@ -311,7 +311,7 @@ def test_the_next_value_with_a_partner_is_the_nearest():
 # Layouts and codes
 
 
-def test_a_value_in_another_layout_is_told_only_where_nothing_else_is_wrong():
+def test_a_value_in_another_layout_is_reported_only_where_nothing_else_is_wrong():
     a = net("%h = Neg(%x)", "%k = Identity(%h)", "%y = Exp(%k)")
     turned = "%h = Neg(%x)", "%k = Transpose(%h)", "%t = Transpose(%k)"
     found = found_in(a, net(*turned, "%y = Exp(%t)"))
@@ -330,7 +330,7 @@ def test_what_is_given_in_another_layout_is_not_wrong_by_itself():
     assert looked.run() is None
 
 
-def test_an_axis_too_few_is_told_in_the_place_of_what_becomes_wrong_by_it():
+def test_an_axis_too_few_is_reported_in_the_place_of_what_becomes_wrong_by_it():
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
     a = net(AXIS, "%s = ReduceSum(%x, %axis) {keepdims = 1}", "%y = Sub(%x, %s)")
     b = net(AXIS, "%s = ReduceSum(%x, %axis) {keepdims = 0}", "%y = Sub(%x, %s)")
@@ -463,7 +463,7 @@ def looped(word: str, last: str = "Sub", taken: str = "") -> Graph:
 HALF = floats(0.5)
 
 
-def test_a_fault_in_a_body_is_told_in_the_first_run_that_shows_it(monkeypatch):
+def test_a_fault_in_a_body_is_reported_in_the_first_run_that_shows_it(monkeypatch):
     """Of 0.5 the absolute value is what it is itself; of -0.5, in the second run, it is not."""
     found = found_in(looped("Abs"), looped("Identity"), HALF)
     assert (found.value.name, words(found)) == ("changed", (["Abs"], ["Identity"]))

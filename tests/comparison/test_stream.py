@@ -71,7 +71,7 @@ def test_elements_of_less_than_a_byte_take_one_and_wide_ones_what_they_have(monk
     assert [len(nodes) for nodes in stream.sliced(graph)] == [2, 2]
 
 
-def test_a_value_is_let_go_of_once_nobody_reads_it_any_more(monkeypatch):
+def test_a_value_is_let_go_of_once_no_node_reads_it_any_more(monkeypatch):
     monkeypatch.setattr(stream, "MOST_BYTES", 64)
     draw = np.random.default_rng(2)
     plain, held = stream.computed, []
@@ -221,7 +221,7 @@ def test_a_forced_graph_computes_each_slice_from_the_numbers_of_the_first(dtype,
 
 
 @pytest.mark.parametrize("most_nodes", [1, 4, 256])
-def test_a_node_that_does_not_compute_ends_a_forced_stream_behind_all_before_it(most_nodes, monkeypatch):
+def test_a_node_that_does_not_compute_ends_a_forced_stream_after_all_before_it(most_nodes, monkeypatch):
     monkeypatch.setattr(stream, "MOST_NODES", most_nodes)
     draw = np.random.default_rng(5)
     for place in range(6):
@@ -258,7 +258,7 @@ def test_a_stream_holds_what_is_read_later_and_what_is_still_to_be_held_against_
         assert done == len(a)
 
 
-def test_of_a_slice_nothing_is_asked_but_what_is_read_behind_it_or_compared(monkeypatch):
+def test_of_a_slice_nothing_is_asked_but_what_is_read_after_it_or_compared(monkeypatch):
     monkeypatch.setattr(stream, "MOST_NODES", 3)
     asked, plain = [], stream.computed
 

@@ -19,12 +19,12 @@ from graphport.ops.pages.matmul import Gemm, MatMul
 from tests.models import model, node, perceptron, typed
 
 
-def test_what_every_format_says_has_no_gaps():
+def test_what_every_format_states_has_no_gaps():
     graph, _ = legalize(from_proto(perceptron(1)))
     assert coverage(graph) == {name: {} for name, kind in FORMATS.items() if kind.writes and kind.takes_any_model}
 
 
-def test_operators_of_another_domain_are_said_by_onnx_alone():
+def test_operators_of_another_domain_are_stated_by_onnx_alone():
     proto = model(
         [node("Foo", ["x"], ["y"], domain="com.example")], [("x", [2])], [("y", [2])], domains={"com.example": 1}
     )
@@ -43,7 +43,7 @@ def test_words_of_another_format_are_not_said_by_onnx_in_bodies_either():
     assert missing_operators(graph, FORMATS["onnx"])["nnef.strange"] >= 2
 
 
-def test_a_branch_cannot_be_said_in_nnef():
+def test_a_branch_cannot_be_expressed_in_nnef():
     branch = [helper.make_graph([node("Relu", ["x"], [name])], name, [], [typed(name, [2])]) for name in "ab"]
     proto = model(
         [node("If", ["c"], ["y"], then_branch=branch[0], else_branch=branch[1])],
@@ -75,7 +75,7 @@ class Sealed(Storage):
         pytest.param(ConvTranspose, (1, 64, 8, 8), (64, 512, 3, 3), {}, id="transposed convolution"),
     ],
 )
-def test_whether_a_format_can_say_a_network_is_told_without_its_weights(page, shape, weights, attributes):
+def test_whether_a_format_can_state_a_network_is_reported_without_its_weights(page, shape, weights, attributes):
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, shape))
     sealed = Sealed(DType.FLOAT32, weights)

@@ -166,7 +166,7 @@ def test_an_operand_as_result_keeps_both_names(speak):
     assert [value.name for value in graph.outputs] == ["y0"]
 
 
-def test_a_declared_shape_that_cannot_be_is_told():
+def test_a_declared_shape_that_cannot_be_is_reported():
     proto = model([node("Relu", ["x"], ["y"])], [("x", [2, 3])], [("y", [3, 2])])
     graph, findings = legalize(from_proto(proto))
     assert [finding.code for finding in findings] == ["SHAPE0002"]
@@ -192,7 +192,7 @@ def test_bodies_are_legalized_with_what_surrounds_them():
     np.testing.assert_allclose(found.sum(axis=1), [1, 1], rtol=1e-6)
 
 
-def test_what_the_file_declares_behind_an_opaque_node_stays_however_often_it_is_legalized():
+def test_what_the_file_declares_after_an_opaque_node_stays_however_often_it_is_legalized():
     nodes = [node("Foo", ["x"], ["h"], domain="com.example"), node("Relu", ["h"], ["y"])]
     proto = model(nodes, [("x", [2])], [typed("y", ["R", "K"], TensorProto.FLOAT)], domains={"com.example": 1})
     graph, _ = legalize(from_proto(proto))

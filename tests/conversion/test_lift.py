@@ -31,7 +31,7 @@ def graph_of(nodes, outputs, inputs=(("x", [2, 3]),), constants=None):
     return legalize(from_proto(model(nodes, inputs, outputs, constants)))[0]
 
 
-def test_all_that_cannot_be_said_is_told_at_once_with_counts():
+def test_all_that_cannot_be_expressed_is_reported_at_once_with_counts():
     nodes = [node("Hardmax", ["x"], ["a"]), node("Hardmax", ["a"], ["b"]), node("Relu", ["b"], ["c"])]
     nodes += [node("NonZero", ["c"], ["d"]), node("Foo", ["c"], ["e"], domain="com.example")]
     proto = model(nodes, [("x", [2, 3])], [("e", [2, 3])], domains={"com.example": 1})
@@ -69,7 +69,7 @@ def test_public_names_stay():
     assert [value.name for value in lifted.outputs] == ["z", "y"]
 
 
-def test_an_output_that_is_said_by_its_operand_keeps_its_name(say):
+def test_an_output_that_is_stated_by_its_operand_keeps_its_name(say):
     say("Relu", lambda b, x: (x,))
     say("Identity", lambda b, input: b.word("copy", input))
     graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
@@ -80,7 +80,7 @@ def test_an_output_that_is_said_by_its_operand_keeps_its_name(say):
     assert [value.name for value in lifted.outputs] == ["y"]
 
 
-def test_an_inner_value_that_is_said_by_its_operand_goes(say):
+def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
     say("Relu", lambda b, x: (x,))
     say("Sigmoid", lambda b, x: b.word("sigmoid", x))
     graph = graph_of([node("Relu", ["x"], ["h"]), node("Sigmoid", ["h"], ["y"])], [("y", [2, 3])])
@@ -125,7 +125,7 @@ def test_a_rule_may_be_made_of_canonical_operators(say):
     verify(lifted)
 
 
-def test_what_a_part_cannot_be_said_for_is_told_of_the_whole(say):
+def test_what_a_part_cannot_be_expressed_for_is_reported_of_the_whole(say):
     say("Softsign", lambda b, x: (b(Div, b(Abs, x), b(Abs, x)),))
     say("Div", lambda b, left, right: b.word("div", left, right, facts=[left.fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
@@ -161,7 +161,7 @@ def test_a_name_goes_to_the_first_result_alone():
         assert [value.name for value in lifted.outputs] == ["y", "m", "i"]
 
 
-def test_of_lengths_that_nothing_said_reads_only_their_readers_are_told():
+def test_of_lengths_that_nothing_said_reads_only_their_readers_are_reported():
     """A shape that only what cannot be said reads is no reason of its own."""
     nodes = [node("Shape", ["x"], ["s"]), node("Neg", ["s"], ["n"]), node("Expand", ["x", "n"], ["y"])]
     graph = graph_of(nodes, [("y", None)])
@@ -204,7 +204,7 @@ MANY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Ceil", "Floor", "Exp")
 
 
 @pytest.mark.parametrize("count", [1, 6, 7, 8])
-def test_what_many_fail_for_alike_is_told_once(say, count):
+def test_what_many_fail_for_alike_is_reported_once(say, count):
     refusing(say, *MANY, cause="nothing is said at night", help="wait for the day")
     nodes = [node("Tanh" if count > 2 else "Relu", ["x"], ["again"])]
     nodes += [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(MANY[:count])]
@@ -220,7 +220,7 @@ def test_what_many_fail_for_alike_is_told_once(say, count):
     assert "graph.node[0]" in str(finding.span)
 
 
-def test_causes_are_told_before_reasons_and_each_by_itself(say):
+def test_causes_are_reported_before_reasons_and_each_by_itself(say):
     refusing(say, "Relu", cause="one")
     refusing(say, "Abs", cause="two")
     refusing(say, "Neg")
@@ -234,7 +234,7 @@ def test_causes_are_told_before_reasons_and_each_by_itself(say):
     assert ["graph.node[1]" in str(findings[0].span), "graph.node[0]" in str(findings[2].span)] == [True, True]
 
 
-def test_what_is_left_to_its_readers_is_told_where_nothing_else_is(say):
+def test_what_is_left_to_its_readers_is_reported_where_nothing_else_is(say):
     refusing(say, "Relu", is_secondary=True)
     refusing(say, "Abs")
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
@@ -254,7 +254,7 @@ def test_where_a_model_may_be_cut_is_what_is_computed_before_it(say):
     assert helps == {"Sum": cut, "Hardmax": "choose another format"}
 
 
-def test_what_nodes_are_refused_for_alike_is_told_once_whatever_values_are_called(say):
+def test_what_nodes_are_refused_for_alike_is_reported_once_whatever_values_are_called(say):
     def refuse(b, x):
         message = f"{x.name} is {x.fact}, which is too little"
         raise UnsupportedError(message)

@@ -12,7 +12,7 @@ from tests.passes.cases import info, model, node, some
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize(("kernel", "dilations"), [((3, 3), (2, 2)), ((2, 3), (3, 1)), ((3, 3), (1, 1))])
-def test_padding_beside_dilation_is_stated(auto_pad, kernel, dilations, tmp_path):
+def test_padding_next_to_dilation_is_stated(auto_pad, kernel, dilations, tmp_path):
     conv = node("Conv", "x w", "y", auto_pad=auto_pad, dilations=dilations)
     proto = model([conv], [info("x", ["N", 3, "H", "W"])], [info("y", None)], {"w": some(4, 3, *kernel)})
     read = gp.from_onnx(proto)

@@ -30,19 +30,19 @@ def model(folder, text: str = TEXT) -> gp.Model:
 
 
 @pytest.mark.parametrize("format", ["onnx", "openvino", "nnef", "ncnn", "tflite"])
-def test_writers_tell_the_reason(tmp_path, format):
+def test_writers_report_the_reason(tmp_path, format):
     for loaded in (model(tmp_path), gp.simplify(model(tmp_path), verify=False)[0]):
         with pytest.raises(DiagnosticError, match=REASON):
             gp.save(loaded, tmp_path / "out", format=format)
 
 
 @pytest.mark.parametrize("backend", ["reference", "onnxruntime", "openvino"])
-def test_backends_tell_the_reason(tmp_path, backend):
+def test_backends_report_the_reason(tmp_path, backend):
     with pytest.raises(DiagnosticError, match=REASON):
         gp.run(model(tmp_path), {}, backend=backend)
 
 
-def test_each_reason_is_told_once(tmp_path):
+def test_each_reason_is_reported_once(tmp_path):
     text = TEXT.replace("4 3", "5 4").replace(
         "F.relu                  relu  1 1 1 2",
         "nn.AdaptiveAvgPool2d    pool2 1 1 0 3 output_size=(3000,1)\nF.relu relu 1 1 1 2",
@@ -54,7 +54,7 @@ def test_each_reason_is_told_once(tmp_path):
     assert finding.message.count(REASON) == 1
 
 
-def test_where_a_model_may_be_cut_is_told(tmp_path):
+def test_where_a_model_may_be_cut_is_reported(tmp_path):
     nodes = [node("Relu", ["x"], ["h"]), node("NonZero", ["h"], ["y"])]
     loaded = gp.from_onnx(onnx_model(nodes, [("x", [1, 3])], [("y", None, TensorProto.INT64)], opset=17))
     with pytest.raises(DiagnosticError) as caught:

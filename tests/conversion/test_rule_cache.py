@@ -322,7 +322,7 @@ def test_results_are_those_of_the_last_step_in_order():
     assert net.kept(one, last, answer=(*last.outputs, None)) is not None
 
 
-def test_what_a_rule_says_or_asks_besides_is_not_kept():
+def test_what_a_rule_states_or_asks_besides_is_not_kept():
     findings: list[Any] = []
     net = Net()
     net.repetition = RuleCache(net.graph, findings)
@@ -375,7 +375,7 @@ ATTRIBUTES = [
 
 
 @pytest.mark.parametrize("name", ["key", "key_to_lift"])
-def test_attributes_tell_nodes_apart(name):
+def test_attributes_distinguish_nodes(name):
     def key(attributes):
         net = Net(attributes=dict(attributes))
         net.node.inputs = ()
@@ -392,7 +392,7 @@ def test_attributes_tell_nodes_apart(name):
     assert [key(each) for each in (deep, stored, body, {"a": (1, stored["a"])})] == [None] * 4
 
 
-def test_attributes_are_told_apart_by_what_they_say_and_not_by_which_objects_they_are():
+def test_attributes_are_distinguished_by_what_they_state_and_not_by_which_objects_they_are():
     net = Net()
     keys = set()
     for number in range(5000):
@@ -402,7 +402,7 @@ def test_attributes_are_told_apart_by_what_they_say_and_not_by_which_objects_the
     assert len(keys) == len({key for _, _, key in keys}) == 21
 
 
-def test_operands_tell_nodes_apart():
+def test_operands_distinguish_nodes():
     net = Net()
     graph, x, z, c = net.graph, net.x, net.z, net.c
     h = graph.insert_before(net.node, Node("Relu", [x], [Value("h", FACT)], dialect="d")).output
@@ -440,7 +440,7 @@ def test_operands_tell_nodes_apart():
     assert key(graph.add_constant("k", FACT, None)) == absent
 
 
-def test_versions_words_and_wanted_results_tell_nodes_apart():
+def test_versions_words_and_wanted_results_distinguish_nodes():
     net = Net(outputs=2)
     keys = [net.repetition.key(net.node, 1), net.repetition.key(net.node, 2), net.repetition.key(net.node, None)]
     net.node.restate("Other", "d", {})
@@ -453,7 +453,7 @@ def test_versions_words_and_wanted_results_tell_nodes_apart():
     assert len(set(keys)) == len(keys)
 
 
-def test_what_is_lifted_is_told_apart_by_who_made_its_operands():
+def test_what_is_lifted_is_distinguished_by_who_made_its_operands():
     net = Net()
     graph, x = net.graph, net.x
     made = [

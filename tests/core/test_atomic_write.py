@@ -66,7 +66,7 @@ def test_a_link_stays_one(tmp_path):
     assert target.read_bytes() == b"new"
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+def test_a_folder_that_is_missing_is_not_made(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "none" / "file"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_replaced_or_removed_is_renamed(tmp_path, monkeypa
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
-def test_what_is_no_file_is_told_by_name(tmp_path):
+def test_what_is_no_file_is_reported_by_name(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name, words in {"folder": "it is a folder", "pipe": "a pipe, a socket or a device"}.items():
@@ -302,7 +302,7 @@ def test_a_file_system_without_such_a_queue_is_written_to(tmp_path, monkeypatch)
     assert (tmp_path / "model").read_bytes() == b"abcde" * 4000
 
 
-def test_an_obstacle_is_told_in_the_words_of_the_system(tmp_path):
+def test_an_obstacle_is_reported_in_the_words_of_the_system(tmp_path):
     assert obstacle(tmp_path) == ""
     assert obstacle(tmp_path / "nowhere") == "No such file or directory"
 
@@ -362,7 +362,7 @@ def test_another_thread_moves_files_and_leaves_signals_alone(tmp_path):
     assert (tmp_path / "a.xml").read_bytes() == b"one"
 
 
-def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_told(tmp_path, monkeypatch):
+def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_reported(tmp_path, monkeypatch):
     def refuse(self, target):
         raise PermissionError(errno.EACCES, "Permission denied")
 

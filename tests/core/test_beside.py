@@ -42,7 +42,7 @@ def test_what_leads_out_is_refused(folder, location):
     assert caught.value.help == "keep weights beside the model, under a relative path without '..'"
 
 
-def test_a_file_that_is_not_there_and_one_that_is_no_file(folder):
+def test_a_file_that_is_missing_and_one_that_is_no_file(folder):
     with pytest.raises(AbsentError, match="cannot be read: No such file"):
         open_sidecar(folder, None, "x.bin")
     with pytest.raises(AbsentError, match="is no regular file"):
@@ -80,7 +80,7 @@ def test_what_was_opened_stays_what_it_is(folder):
     assert content(file) == NUMBERS
 
 
-def test_what_is_refused_says_what_to_do(folder, tmp_path):
+def test_what_is_refused_states_what_to_do(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     for told, location, kind, remedy in (
         (None, "w.bin", AbsentError, "say where its files are"),

@@ -95,7 +95,7 @@ def test_the_setting_allows_more_and_less(monkeypatch):
             assert budget.entries == MOST_MADE
 
 
-def test_bounds_of_readers_are_told_by_name(monkeypatch):
+def test_bounds_of_readers_are_reported_by_name(monkeypatch):
     assert limit("nnef.depth", 7) == 7
     monkeypatch.setenv(LIMITS, "nnef.depth=20, onnx.inlined=3  nnef.depth=9,caffe=x,own=-1,last=" + "9" * 18)
     assert [limit(name, 7) for name in ("nnef.depth", "onnx.inlined", "caffe", "own", "nnef")] == [20, 3, 7, 7, 7]

@@ -94,7 +94,7 @@ def test_an_error_survives_the_way_between_processes():
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301  our own bytes
 
 
-def test_errors_are_raised_with_the_warnings_beside_them():
+def test_errors_are_raised_with_the_warnings_next_to_them():
     findings = [Diagnostic("NNEF0002", "b", severity=Severity.WARNING), Diagnostic("NNEF0001", "a")]
     with pytest.raises(DiagnosticError) as caught:
         raise_errors(iter(findings))

@@ -177,7 +177,7 @@ def test_decisions_are_right_for_every_value():
         pytest.param(-N, 1, False, id="above"),
     ],
 )
-def test_sums_are_told_from_numbers_by_their_divisors_and_bounds(dim, number, expected):
+def test_sums_are_distinguished_from_numbers_by_their_divisors_and_bounds(dim, number, expected):
     assert decide_equal(dim, number) is expected
     assert decide_equal(number, dim) is expected
     assert decide_equal(dim - number, 0) is expected

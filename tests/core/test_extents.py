@@ -222,7 +222,7 @@ def test_only_what_is_open_is_kept_as_a_constraint_and_with_its_first_place():
     assert Constraint(a, "<=", 3) in extents.constraints
 
 
-def test_the_last_reason_that_touches_a_contradiction_is_told():
+def test_the_last_reason_that_touches_a_contradiction_is_reported():
     extents = Extents()
     a, b, c = (extents.declare(name) for name in "ABC")
     for symbol, number in ((a, 2), (b, 3), (c, 4)):
@@ -270,7 +270,7 @@ def test_a_name_is_made_of_the_first_short_symbol():
     assert called(*(str(number) for number in range(10, 25))) == "d"
 
 
-def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_told():
+def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_reported():
     extents, told = Extents(), []
     a, b = Symbol("A"), Symbol("B")
     short = a * b + 1

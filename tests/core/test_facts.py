@@ -49,7 +49,7 @@ def test_facts_look_like_this(fact, text):
     assert str(fact) == text
 
 
-def test_what_is_not_known_is_said_to_be_unknown():
+def test_what_is_not_known_is_stated_to_be_unknown():
     assert (FLOAT.dims, FLOAT.rank) == ((N, 3), 2)
     for ask in ("dims", "rank", "known", "numbers"):
         with pytest.raises(Unknown):
@@ -175,7 +175,7 @@ def test_a_named_dim_is_as_long_as_it_is_at_least():
     assert named(fact, "y") == TensorFact(DType.BOOL, (Symbol("y.0", 0, 9), N, Symbol("y.2", 0)))
 
 
-def test_elements_keep_the_real_numbers_beside_them():
+def test_elements_keep_the_real_numbers_next_to_them():
     fact = TensorFact(DType.FLOAT32, (1,), None, (0.5,))
     assert fact.with_elements([1]) == TensorFact(DType.FLOAT32, (1,), (1,), (0.5,))
     assert str(TensorFact(DType.INT8, (OPEN, N, OPEN))) == "int8[?, N, ?]"

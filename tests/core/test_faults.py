@@ -39,7 +39,7 @@ def _stumble(*_, **__):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_reading_rule_that_stumbles_leaves_its_node_and_is_told(monkeypatch):
+def test_a_reading_rule_that_stumbles_leaves_its_node_and_is_reported(monkeypatch):
     monkeypatch.setattr(registry, "lowering", lambda *_: _stumble)
     legal, findings = legalize(_relu("nnef", "relu"))
     assert [node.op for node in legal] == ["nnef.relu"]
@@ -80,7 +80,7 @@ def test_a_reader_that_stumbles_names_the_file(monkeypatch, tmp_path):
     assert isinstance(caught.value.__cause__, IndexError)
 
 
-def test_the_command_line_tells_its_own_mistakes_apart(tmp_path):
+def test_the_command_line_distinguishes_its_own_errors(tmp_path):
     path = tmp_path / "m.nnef"
     path.write_text("version 1.0;\n")
     program = (
@@ -101,7 +101,7 @@ def test_the_command_line_tells_its_own_mistakes_apart(tmp_path):
     assert "IndexError" in shown.stderr
 
 
-def test_an_array_as_large_as_a_file_says_is_asked_for_first():
+def test_an_array_as_large_as_a_file_states_is_asked_for_first():
     assert budget.reserve(3, 4) == 12
     assert budget.reserve(3, -4) == 0
     with pytest.raises(
@@ -121,7 +121,7 @@ def test_what_is_made_up_is_counted_for_one_command_and_can_be_allowed(monkeypat
         assert budget.reserve(1 << 30) == 1 << 30
 
 
-def test_extents_that_no_format_can_hold_are_told(tmp_path):
+def test_extents_that_no_format_can_hold_are_reported(tmp_path):
     path = tmp_path / "m.nnef"
     path.write_text(
         "version 1.0;\ngraph g(x) -> (y)\n{\n x = external<scalar>(shape = [4611686018427387904]);\n"
@@ -142,7 +142,7 @@ def test_too_large_a_table_refuses_one_format_and_not_the_others(tmp_path):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_failed_is_told_in_a_line():
+def test_what_failed_is_reported_in_a_line():
     assert faults.described(ValueError(" a\n  b ")) == "ValueError: a b"
     assert faults.described(KeyError()) == "KeyError"
     found = faults.stumbled("the rule", ValueError("no"), severity=Severity.WARNING)

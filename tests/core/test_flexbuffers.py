@@ -85,7 +85,7 @@ def test_a_map_of_too_many_entries_is_refused():
         read_numbers(data)
 
 
-def test_a_name_that_is_no_text_is_told_byte_by_byte():
+def test_a_name_that_is_no_text_is_reported_byte_by_byte():
     data = written({"ab": 1})
     assert read_numbers(data.replace(b"ab\0", b"a\xff\0")) == {"a\\xff": 1}
 

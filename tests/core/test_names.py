@@ -84,7 +84,7 @@ def test_near_names_are_alike_or_abbreviated():
     assert len(find_similar("rel", ["rela", "relb", "relc", "reld"], most=1)) == 1
 
 
-def test_a_remedy_says_what_was_meant_or_what_there_is():
+def test_a_remedy_states_what_was_meant_or_what_there_is():
     assert did_you_mean("relu", ["Relu", "Conv"], "words") == "; did you mean 'Relu'?"
     assert did_you_mean("zzz", ["Relu", "Conv"], "words") == "; words: Relu, Conv"
 

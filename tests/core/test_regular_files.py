@@ -58,7 +58,7 @@ def test_no_format_is_read_from_a_pipe_or_a_device(tmp_path, name, make):
     assert name in str(caught.value)
 
 
-def test_weights_beside_a_model_are_no_pipe(tmp_path):
+def test_weights_next_to_a_model_are_no_pipe(tmp_path):
     (tmp_path / "m.ncnn.param").write_text(
         "7767517\n2 2\nInput in 0 1 x 0=4\nInnerProduct fc 1 1 x y 0=3 1=0 2=12\n", encoding="ascii"
     )
@@ -68,7 +68,7 @@ def test_weights_beside_a_model_are_no_pipe(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["cut", "written"])
-def test_a_mapped_file_that_somebody_changes_is_told(tmp_path, change):
+def test_a_mapped_file_that_somebody_changes_is_reported(tmp_path, change):
     path = tmp_path / "weights.bin"
     path.write_bytes(bytes(range(256)) * 64)
     file = MappedFile(path)

@@ -96,7 +96,7 @@ def test_a_file_is_found_from_another_folder(tmp_path, monkeypatch):
     assert b"".join(map(bytes, file.chunks(0, 3))) == b"abc"
 
 
-def test_a_file_that_is_not_there_is_noticed_at_once(tmp_path):
+def test_a_file_that_is_missing_is_noticed_at_once(tmp_path):
     with pytest.raises(FileNotFoundError):
         MappedFile(tmp_path / "nothing")
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_written_into_is_noticed(weights):
 
 
 @pytest.mark.parametrize("change", [lambda path: os.truncate(path, 5), lambda path: path.write_bytes(bytes(10))])
-def test_of_many_views_in_a_row_one_look_behind_them_notices_a_change(weights, change):
+def test_of_many_views_in_a_row_one_look_after_them_notices_a_change(weights, change):
     file = MappedFile(weights)
 
     def look():
@@ -426,7 +426,7 @@ def test_any_layout_in_memory_is_written_in_one():
         assert bytes_of(storage, 5) == bytes_of(storage)
 
 
-def test_an_array_holds_what_is_said():
+def test_an_array_holds_what_is_stated():
     with pytest.raises(ValueError, match="an array of float64 does not hold float32"):
         ArrayStorage(np.zeros(2), DType.FLOAT32)
     with pytest.raises(ValueError, match="an array of uint8 does not hold int4"):

@@ -59,7 +59,7 @@ def test_a_file_that_has_become_shorter_is_seen(path):
     assert found.is_cut()
 
 
-def test_bytes_that_cannot_be_mapped_are_told(path, monkeypatch):
+def test_bytes_that_cannot_be_mapped_are_reported(path, monkeypatch):
     found = windows(path)
 
     def refuse(*_, **__):
@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_mapped_as_a_whole_is_read_in_windows(path, monkey
     assert len(asked) == 2
 
 
-def test_other_faults_of_a_file_are_told_as_they_are(path, monkeypatch):
+def test_other_faults_of_a_file_are_reported_as_they_are(path, monkeypatch):
     def refuse(*_, **__):
         raise OSError(5, "Input/output error")
 

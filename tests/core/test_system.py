@@ -70,7 +70,7 @@ def test_what_is_opened_to_be_moved_is_read(tmp_path):
         assert file.read() == b"abc"
 
 
-def test_free_memory_is_half_of_all_where_only_that_is_told(monkeypatch):
+def test_free_memory_is_half_of_all_where_only_that_is_reported(monkeypatch):
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def told(text):

@@ -20,7 +20,7 @@ def archive(**members: bytes) -> bytes:
     return file.getvalue()
 
 
-def test_members_begin_behind_their_headers():
+def test_members_begin_after_their_headers():
     data = archive(a=b"first", long_name=b"second")
     entries = read_mapped_directory(Bytes(data))
     for entry, expected in zip(entries, (b"first", b"second"), strict=True):

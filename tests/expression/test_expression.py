@@ -197,7 +197,7 @@ def test_an_out_that_is_read_only_or_meets_no_tensor_is_refused():
     assert refused(Expression("size(@0)"), f32([1, 2]), out=f32([1, 2])).code == "EXPR0207"
 
 
-def test_an_out_that_overlaps_an_operand_is_computed_beside_it(tier):
+def test_an_out_that_overlaps_an_operand_is_computed_next_to_it(tier):
     memory = np.arange(100_000, dtype=np.float32)
     expected = memory[:-1] + memory[:-1] * 2
     e = Expression("add(@0,mul(@0,2))", tier=tier)

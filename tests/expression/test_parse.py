@@ -54,7 +54,7 @@ def test_a_word_of_pytorch_is_a_constant_unless_it_is_called():
         pytest.param("add()", "EXPR0101", 5, "in add( before ')'", id="no arguments"),
     ],
 )
-def test_a_malformed_text_says_where_and_what_was_expected(text, code, column, said):
+def test_a_malformed_text_states_where_and_what_was_expected(text, code, column, said):
     finding = findings_of(text)[-1]
     assert finding.code == code
     assert finding.span is not None
@@ -86,7 +86,7 @@ def test_a_function_that_is_nearly_one_is_suggested():
         ("[1,[2,3],4,]", "[1,[2,3],4]"),
     ],
 )
-def test_a_lenient_reading_takes_prefix_notation_and_says_the_canonical_form(text, canonical):
+def test_a_lenient_reading_takes_prefix_notation_and_states_the_canonical_form(text, canonical):
     parsed = parse(text, ARITIES, lenient=True)
     assert str(parsed.tree) == canonical
     (warning,) = parsed.findings
@@ -101,7 +101,7 @@ def test_a_lenient_reading_refuses_what_is_no_prefix_notation_either(text):
     assert [finding.message for finding in findings_of(text, lenient=True)] == strict
 
 
-def test_a_lenient_reading_of_a_good_text_says_nothing():
+def test_a_lenient_reading_of_a_good_text_states_nothing():
     assert parse("add(@0,mul(@1,@2))", ARITIES, lenient=True).findings == ()
 
 

@@ -11,7 +11,7 @@ def steps_of(text):
     return rpn(parse(text, ARITIES).tree, ARITIES)
 
 
-def test_steps_say_what_they_do():
+def test_steps_state_what_they_do():
     assert [(step.action, str(step), step.arity) for step in steps_of("[size(@0,1),neg(2)]")] == [
         (Action.LOAD, "@0", 0),
         (Action.PUSH, "1", 0),

@@ -58,7 +58,7 @@ def test_a_value_is_in_one_graph(adopt):
     assert free.graph is graph
 
 
-def test_inputs_and_constants_go_when_nobody_reads_them():
+def test_inputs_and_constants_go_when_no_node_reads_them():
     graph, (node,) = chain(1)
     x, w = graph.inputs[0], graph.add_constant("w", FACT)
     with pytest.raises(ValueError, match="%x is still read"):
@@ -141,7 +141,7 @@ def test_a_name_that_is_given_by_renaming_is_taken():
     assert graph.fresh("y") == "y_1"
 
 
-def test_a_body_avoids_names_around_it_and_beside_it():
+def test_a_body_avoids_names_around_it_and_next_to_it():
     graph, (a,) = chain(1)
     _, first = branch(graph, a.output, "b")
     _, second = branch(graph, a.output, "c")
@@ -308,7 +308,7 @@ def test_nodes_come_in_order():
         pytest.param(2, ["v0", "v1", "new", "v2"], ["v0", "v1", "v2", "new"], id="last"),
     ],
 )
-def test_a_node_is_put_before_and_behind_another(place, before, after):
+def test_a_node_is_put_before_and_after_another(place, before, after):
     graph, nodes = chain(3)
     new = relu(graph.inputs[0], "new")
     assert graph.insert_before(nodes[place], new) is new
@@ -422,7 +422,7 @@ def test_nodes_are_put_in_a_new_order():
 # --- walking while editing --------------------------------------------------------------------------------------------
 
 
-def test_a_walk_visits_what_is_inserted_behind_it():
+def test_a_walk_visits_what_is_inserted_after_it():
     graph, nodes = chain(2)
     seen = []
     for node in graph:

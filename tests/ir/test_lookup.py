@@ -45,7 +45,7 @@ def test_names_are_parted_at_commas_unless_they_are_one():
     assert Names(GRAPH).split(["x, h", "a, b", "outer,,twice ", "q,"]) == ["x", "h", "a, b", "outer", "twice", "q"]
 
 
-def test_a_name_that_is_not_there_is_told_with_what_is():
+def test_a_name_that_is_missing_is_reported_with_what_is():
     names = Names(GRAPH)
     found = names.missing("zzz", "node", [f"n{number}" for number in range(5)])
     assert (found.code, found.message) == ("EDIT0001", "the model has no node called 'zzz'")

@@ -129,7 +129,7 @@ TWICE_READ = [(0, 1), (0, 2), (1, 3), (2, 3)]
 @pytest.mark.parametrize(
     "edges", [TRIANGLE, CROSSED, TWICE_READ, TWICE_READ[::-1]], ids=["3", "6", "4", "4 from behind"]
 )
-def test_every_edge_of_a_match_is_there(edges):
+def test_every_edge_of_a_match_exists(edges):
     """Among nodes that read many: each has neighbours that fit, and few of them have all edges among themselves."""
     for seed in range(12):
         r = Random(seed)

@@ -46,7 +46,7 @@ def test_a_constant_may_take_a_public_name():
     verify(graph)
 
 
-def test_an_input_that_becomes_an_output_keeps_its_name_behind_an_identity():
+def test_an_input_that_becomes_an_output_keeps_its_name_after_an_identity():
     graph, (a,) = chain(1)
     reader = graph.append(relu(a.output, "r"))
     x = graph.inputs[0]
@@ -58,7 +58,7 @@ def test_an_input_that_becomes_an_output_keeps_its_name_behind_an_identity():
     verify(graph)
 
 
-def test_another_output_keeps_its_name_behind_an_identity():
+def test_another_output_keeps_its_name_after_an_identity():
     graph, (a, b) = chain(2)
     graph.add_output(a.output)
     rewrite.replace(b.output, a.output)
@@ -137,7 +137,7 @@ def test_what_no_output_depends_on_goes():
     assert rewrite.remove_dead(graph) == 0
 
 
-def test_inputs_and_results_beside_one_that_is_read_stay():
+def test_inputs_and_results_next_to_one_that_is_read_stay():
     graph = Graph()
     graph.add_input("unused")
     split = graph.append(Node("Split", [], [Value("s"), Value("t")]))

@@ -48,7 +48,7 @@ def test_an_output_that_is_gone_is_no_state():
     assert state_pairs(graph) == []
 
 
-def test_notes_that_say_half_are_none():
+def test_notes_that_state_half_are_none():
     assert state_from_notes({"state.output": "y"}) is None
     assert state_from_notes({"state.output": 3, "state.variable": "s"}) is None
 
@@ -89,7 +89,7 @@ def flagged(operand, *, other=""):
     return graph
 
 
-def test_a_state_waits_that_is_read_where_the_flag_says_so_alone():
+def test_a_state_waits_that_is_read_where_the_flag_states_so_alone():
     graph = flagged("%flag")
     assert [is_flag(value) for value in (*graph.inputs, None)] == [True, False, False, False]
     assert waiting(graph) == {"s"}

@@ -95,7 +95,7 @@ def test_a_part_of_a_body_takes_what_the_node_hands_to_it():
     np.testing.assert_array_equal(y, floats(-4, -6))
 
 
-def test_a_body_beside_a_part_of_itself_gets_other_names():
+def test_a_body_next_to_a_part_of_itself_gets_other_names():
     whole = gp.from_onnx(looped()).graph
     found = subgraph.cut(named(whole, "next", "y")).graph
     verify(found)
@@ -179,7 +179,7 @@ def test_parts_of_a_chain_compute_what_is_between(data):
     assert len(found) == last - first
 
 
-def test_names_that_are_not_there_are_told_with_those_that_are_near():
+def test_names_that_are_not_there_are_reported_with_those_that_are_near():
     with pytest.raises(DiagnosticError) as caught:
         gp.cut(gp.from_onnx(perceptron()), ["hiden"], ["scroes"])
     assert [finding.code for finding in caught.value.diagnostics] == ["EDIT0001", "EDIT0001"]

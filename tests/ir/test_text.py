@@ -70,7 +70,7 @@ def test_the_example_is_in_normal_form():
     assert to_text(graph) == EXAMPLE
 
 
-def test_the_example_says_what_it_looks_like():
+def test_the_example_states_what_it_looks_like():
     graph = from_text(EXAMPLE)
     dense, top, branch, call = graph
     n = Symbol("N", 1, 64)
@@ -346,12 +346,12 @@ def shape(*dims: Dim) -> TensorFact:
     return TensorFact(DType.INT8, dims)
 
 
-def test_bounds_are_said_once():
+def test_bounds_are_stated_once():
     n, h = Symbol("N", 1, 64), Symbol("H", None, 5)
     assert facts_of(shape(n, h), shape(h, n + 1)) == "%x0: int8[N, H] where N in 1..64 and H in ..5, %x1: int8[H, N+1]"
 
 
-def test_bounds_are_said_again_when_they_change():
+def test_bounds_are_stated_again_when_they_change():
     assert facts_of(shape(Symbol("N")), shape(Symbol("N", 0)), shape(Symbol("N", None)), shape(Symbol("N"))) == (
         "%x0: int8[N], %x1: int8[N] where N in 0.., %x2: int8[N] where N in .., %x3: int8[N] where N in 1.."
     )
@@ -362,7 +362,7 @@ def test_bounds_stand_behind_lists_and_elements():
     assert facts_of(fact) == "%x0: sequence(int64[1]{N}) where N in -3..-1"
 
 
-def test_bounds_hold_in_bodies_and_behind_them():
+def test_bounds_hold_in_bodies_and_after_them():
     text = """graph g(%x: int8[N] where N in 1..) {
       () = If() {a = graph b(%y: int8[N]) { return }, f = int8[N] where N in 2..}
       %z: int8[N] = X()
@@ -395,7 +395,7 @@ def test_symbols_of_any_name_have_bounds():
     )
 
 
-def test_what_a_symbol_stands_for_is_said_once():
+def test_what_a_symbol_stands_for_is_stated_once():
     graph = from_text("""graph g(%x: int8[H], %y: int8[T2, 2*T2] where T2 in 3.. and T2 = H+2, %z: int8[T2]) {
       return %x
     }""")
@@ -728,7 +728,7 @@ def test_numpy_has_limits_of_its_own():
         assert code == "IO0105"
 
 
-def test_all_findings_up_to_the_first_word_out_of_place_are_told():
+def test_all_findings_up_to_the_first_word_out_of_place_are_reported():
     text = textwrap.dedent("""\
         graph g(%x, %x) opsets {a = 1, a = 2} {
           %y = X(%p)

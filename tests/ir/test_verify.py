@@ -282,7 +282,7 @@ def test_bodies_side_by_side_may_use_the_same_names():
     verify(graph)
 
 
-def test_a_name_of_a_body_may_be_used_behind_it():
+def test_a_name_of_a_body_may_be_used_after_it():
     graph = model()
     graph.append(Node("Relu", [], [Value("d")]))
     verify(graph)

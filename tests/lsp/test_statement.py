@@ -65,7 +65,7 @@ def told(findings) -> list[tuple[str, int, int, int, int]]:
         pytest.param("relu(a)", "leaky_relu(a, alpha = 0.1)", "", id="nothing wrong"),
     ],
 )
-def test_what_is_told_of_a_statement_is_what_the_whole_text_tells(old, new, code):
+def test_what_is_reported_of_a_statement_is_what_the_whole_text_tells(old, new, code):
     text, source = opened(BODY), BODY.replace(old, new)
     assert source != BODY
     assert typed(text, source)

@@ -86,7 +86,7 @@ def test_bounds_of_a_symbol_hold():
         bind_inputs(graph, {"x": [9]})
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     graph = graph_with(x=[4])
     graph.add_input("s", SequenceFact(TensorFact(DType.FLOAT32, (1,))))
     with pytest.raises(DiagnosticError) as caught:

@@ -52,7 +52,7 @@ def net() -> onnx.ModelProto:
     return model(nodes, [("x", ["N", 4])], [("y", None)], {"w": weight}, domains={DOMAIN: 1})
 
 
-def test_shapes_are_inferred_behind_it():
+def test_shapes_are_inferred_after_it():
     found = gp.from_onnx(net())
     assert {name: str(fact) for name, fact in found.shapes().items() if name in ("s", "p", "y")} == {
         "s": "float32[N, 6]",
@@ -70,7 +70,7 @@ def test_it_runs():
     np.testing.assert_allclose(gp.run(found, {"x": x})["y"], np.maximum(s.reshape(2, 3, 2).mean(-1), 0), rtol=1e-5)
 
 
-def test_it_is_written_as_it_is_and_the_proof_says_who_does_not_know_it(tmp_path):
+def test_it_is_written_as_it_is_and_the_proof_states_who_does_not_know_it(tmp_path):
     source = write_onnx(tmp_path / "net.onnx", net())
     report = gp.convert(source, tmp_path / "copy.onnx")
     assert [each.op_type for each in onnx.load(tmp_path / "copy.onnx").graph.node][1:3] == ["Swish", "Pool1"]
@@ -102,7 +102,7 @@ def test_an_attribute_that_it_does_not_have_is_a_finding():
         gp.from_onnx(proto)
 
 
-def test_a_meaning_that_fails_is_told_with_its_node():
+def test_a_meaning_that_fails_is_reported_with_its_node():
     @gp.operator(DOMAIN)
     def Swish(x, *, alpha: float = 1.0):
         message = "not today"

@@ -105,7 +105,7 @@ def test_a_node_like_one_before_is_not_asked_for(monkeypatch, ask):
 
 
 @pytest.mark.parametrize("starts", [[0, 0], [0, 1]], ids=["the same", "other"])
-def test_numbers_that_a_rule_reads_tell_nodes_apart(starts):
+def test_numbers_that_a_rule_reads_distinguish_nodes(starts):
     proto = model(
         [node("Slice", f"x s{n} e", f"v{n}") for n in range(2)], [info("x", [4, 3])], [info("v1", None)], opset=10
     )

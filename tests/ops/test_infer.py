@@ -104,7 +104,7 @@ def test_broadcasting_two_symbols_gives_the_larger():
     assert fact.shape == (N, H)
 
 
-def test_a_claim_that_contradicts_is_told():
+def test_a_claim_that_contradicts_is_reported():
     graph = Graph()
     x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))
     y = graph.append(Node("Relu", [x], [Value("y", TensorFact(FLOAT, (2, 4)))])).output
@@ -162,7 +162,7 @@ def test_a_claim_stands_where_nothing_can_be_inferred():
     assert y.fact == claim
 
 
-def test_an_element_type_stays_behind_an_opaque_node_where_extents_alone_are_inferred():
+def test_an_element_type_stays_after_an_opaque_node_where_extents_alone_are_inferred():
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.STRING, (2, 3)))
     shape = graph.add_constant("shape", ints(6), storage_of([6]))

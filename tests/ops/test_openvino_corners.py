@@ -44,7 +44,7 @@ def test_a_tie_of_eight_bits_is_one_of_sixteen():
 
 @pytest.mark.parametrize("pads", [(0, 0), (1, 1)])
 @pytest.mark.parametrize("word", ["opset1.DeformableConvolution", "opset8.DeformableConvolution"])
-def test_a_bent_window_takes_the_last_entry_for_what_lies_just_behind_it(word, pads):
+def test_a_bent_window_takes_the_last_entry_for_what_lies_just_after_it(word, pads):
     places = 5 + 2 * pads[0]
     operands = [reals(1, 2, 6, 6), 2 * reals(1, 8, places, places), reals(3, 2, 2, 2)]
     flags = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": pads, "pads_end": pads}

@@ -98,7 +98,7 @@ def test_every_word_that_is_read_is_listed(dialect):
     assert {name for names in words.values() for name in names} <= set(PAGES)
 
 
-def test_words_that_functions_say_name_their_operators():
+def test_words_that_functions_state_name_their_operators():
     spoken = operator_manual.registered("nnef")
     assert spoken["relu"] == ("Relu",)
     assert spoken["sqr"] == ("Mul",)
@@ -131,7 +131,7 @@ def test_every_rule_is_seen_emitting_what_the_table_says():
         ("tflite", "CONV_2D", {"Conv", "Transpose"}),
     ],
 )
-def test_a_word_of_any_dialect_is_told_by_what_its_rule_emits(dialect, word, always):
+def test_a_word_of_any_dialect_is_reported_by_what_its_rule_emits(dialect, word, always):
     assert operator_manual.reads(dialect)[word].always == always
 
 
@@ -165,14 +165,14 @@ def test_spellings_of_an_operator():
         pytest.param("com.microsoft", "FastGelu", {"Gelu", "Add"}, {"Gelu"}, id="two arrows"),
     ],
 )
-def test_what_other_rules_and_other_arrows_emit_is_told(dialect, word, operators, always):
+def test_what_other_rules_and_other_arrows_emit_is_reported(dialect, word, operators, always):
     found = operator_manual.reading(dialect, word)
     assert found is not None
     assert set(found.operators) == operators
     assert found.always == always
 
 
-def test_what_a_dialect_has_from_another_is_told_with_what_is_known_of_either():
+def test_what_a_dialect_has_from_another_is_reported_with_what_is_known_of_either():
     registry.load("tract")
     standard, patterns = operator_manual.reads("nnef"), registry.patterns("tract")
     shared = [word for word in standard if ("tract", word) not in LOWERINGS and word not in patterns]
@@ -184,13 +184,13 @@ def test_what_a_dialect_has_from_another_is_told_with_what_is_known_of_either():
         assert own.always <= standard[word].always, word
 
 
-def test_a_word_that_nobody_reads_is_not_told():
+def test_a_word_without_consumer_is_not_reported():
     assert operator_manual.reading("pytorch", "aten.no_such_word.default") is None
     assert operator_manual.reading("onnx", "NoSuchOperator") is None
 
 
 @pytest.mark.parametrize("dialect", ["pytorch", "pnnx", "ncnn"])
-def test_a_word_is_told_to_give_an_operand_that_its_rule_hands_on(dialect):
+def test_a_word_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
     told = [word for word, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
     rules = [registry.row(LOWERINGS[dialect, word][0].function) for word in told if (dialect, word) in LOWERINGS]
     rows = [rule for rule in rules if isinstance(rule, Lowering) and rule.is_operand]
@@ -204,5 +204,5 @@ def test_a_word_is_told_to_give_an_operand_that_its_rule_hands_on(dialect):
     ("dialect", "word", "operators"),
     [("pytorch", "aten.absolute", {"Abs"}), ("pytorch", "aten.special_expit", {"Sigmoid"})],
 )
-def test_a_row_that_names_a_word_of_another_dialect_is_told_as_that_is(dialect, word, operators):
+def test_a_row_that_names_a_word_of_another_dialect_is_reported_as_that_is(dialect, word, operators):
     assert set(operator_manual.reads(dialect)[word].operators) == operators

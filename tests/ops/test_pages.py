@@ -133,7 +133,7 @@ def test_no_rule_reaches_into_the_versions_that_are_unchanged(name):
 
 
 @every("name", PAGES)
-def test_manual_says_shapes_and_source(name):
+def test_manual_states_shapes_and_source(name):
     manual = registry.pages()[name].manual
     assert "Source: " in manual
     assert "Shapes: " in manual

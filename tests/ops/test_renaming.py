@@ -77,7 +77,7 @@ NAMES = st.lists(
 
 @settings(max_examples=times(60), deadline=None)
 @given(graphs(), NAMES)
-def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(proto, names):
+def test_parts_that_are_alike_but_for_names_are_reported_what_would_have_been_found(proto, names):
     whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], ["B2", "T2", "x"], *names])
     assert (
         len({dim.dim_param for each in whole.graph.input for dim in each.type.tensor_type.shape.dim})
@@ -89,7 +89,7 @@ def test_parts_that_are_alike_but_for_names_are_told_what_would_have_been_found(
 
 
 @pytest.mark.parametrize("is_raw", [True, False])
-def test_a_decoder_whose_caches_have_axes_of_their_own_is_told_what_would_have_been_found(tmp_path, is_raw):
+def test_a_decoder_whose_caches_have_axes_of_their_own_is_reported_what_would_have_been_found(tmp_path, is_raw):
     path = tmp_path / "decoder.xml"
     openvino.save_model(openvino.convert_model(onnx_decoder(tmp_path / "a.onnx", 8)), path, compress_to_fp16=False)
     asked = 0
@@ -132,7 +132,7 @@ def test_names_are_of_no_account_and_their_order_is():
     assert len(set(mixed)) == 3
 
 
-def test_few_symbols_are_told_by_their_names():
+def test_few_symbols_are_reported_by_their_names():
     renaming = Renaming()
     first, other = f32(A, B), f32(B, C)
     few = [renaming.alike([fact], {}).key for fact in (first, f32(A, B), other)]
@@ -154,7 +154,7 @@ def test_few_symbols_are_told_by_their_names():
         pytest.param(3, id="a number"),
     ],
 )
-def test_all_else_tells_operands_apart(other):
+def test_all_else_distinguishes_operands(other):
     renaming = of_many()
     assert renaming.alike([f32(A)], {}).key != renaming.alike([f32(other)], {}).key
 
@@ -191,7 +191,7 @@ def test_what_is_required_is_required_of_each_once(symbols):
     assert [str(each) for each in inference.required] == required[0]
 
 
-def test_extents_that_are_computed_and_elements_are_told_in_the_names_of_the_operands():
+def test_extents_that_are_computed_and_elements_are_reported_in_the_names_of_the_operands():
     inference = Inference()
     pages = registry.pages()
     for x, y in ((A, B), (B, C)):

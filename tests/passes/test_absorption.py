@@ -117,7 +117,7 @@ def test_a_map_behind_is_in_the_weights(name):
 
 
 @every("name", list(FACTOR))
-def test_a_factor_behind_a_product_is_in_the_operand_that_has_the_channels(name):
+def test_a_factor_after_a_product_is_in_the_operand_that_has_the_channels(name):
     weighted = FACTOR[name]
     for k, _ in maps_of(weighted.maps):
         _, before = numbers_of(weighted, weighted.graph())

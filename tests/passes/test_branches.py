@@ -82,7 +82,7 @@ def test_a_branch_that_its_readers_cannot_take_is_never_taken(is_first, reader, 
         assert not again.done
 
 
-def test_what_reads_behind_another_node_tells_too():
+def test_indirect_consumers_count_too():
     nodes = choice(True, node("Relu", "h", "r"), node("Transpose", "r", "y", perm=[1, 0]))
     graph = gp.from_onnx(
         model(nodes, [info("x", (3, 4)), info("c", [], B)], [info("y", None)], {"k": np.array([0])}, opset=18)
@@ -99,7 +99,7 @@ def loop(count=2, body=None, more=(), condition="", outputs=("y",)):
 
 
 @pytest.mark.parametrize("count", [1, 2, MOST_TURNS])
-def test_turns_of_a_short_loop_stand_one_behind_the_other(count):
+def test_turns_of_a_short_loop_stand_one_after_the_other(count):
     for condition in ("", "k"):
         nodes = loop(condition=condition)
         ops, journal = done(unroll_loops, nodes, (("x", (3,)),), n=np.array(count), w=some(3), k=np.array(True))
@@ -107,7 +107,7 @@ def test_turns_of_a_short_loop_stand_one_behind_the_other(count):
         assert [note.text for note in journal.done] == [f"its {count} turns stand one behind the other"]
 
 
-def test_what_turns_give_beside_is_stacked_and_numbers_of_turns_are_told():
+def test_what_turns_give_next_to_is_stacked_and_numbers_of_turns_are_reported():
     body = [
         node("Cast", "i", "f", to=1),
         node("Add", "s f", "t"),
@@ -154,7 +154,7 @@ def test_large_bodies_and_unknown_beginnings_stay():
     assert (ops, journal.left) == (["Loop"], [])
 
 
-def test_operators_of_others_and_bodies_behind_a_branch_tell_nothing():
+def test_operators_of_others_and_bodies_of_branches_are_not_used():
     def made(*more):
         nodes = choice(True, node("Relu", "h", "r"), *more)
         proto = model(

@@ -63,7 +63,7 @@ def test_a_pass_that_breaks_the_graph_is_caught():
         run(chain("Relu"), PassList((Pass("bad", work, "exact"),)))
 
 
-def test_what_was_left_alone_is_told_of_the_last_run_only():
+def test_what_was_left_alone_is_reported_of_the_last_run_only():
     def work(graph: Graph, journal: Journal) -> None:
         def rule(each: Node) -> None:
             raise NotApplicable(f"it is {each.op_type}")
@@ -116,7 +116,7 @@ def test_constants_have_room_for_a_tenth_and_no_more():
     assert (outcome.changes, len(outcome.left)) == (1, 2)
 
 
-def test_a_model_is_not_changed_and_the_report_says_what_was_done():
+def test_a_model_is_not_changed_and_the_report_states_what_was_done():
     proto = model(
         [node("Conv", "x w", "h", name="c"), bn("h", "y")],
         [info("x", ["N", 4, 7])],
@@ -202,7 +202,7 @@ def test_passes_that_never_end_are_stopped(monkeypatch):
     assert len(seen) == 7
 
 
-def test_changes_are_counted_as_they_are_told():
+def test_changes_are_counted_as_they_are_reported():
     (outcome,) = run(chain("Relu"), [counting("a", 3)])
     assert outcome.changes == 3
 

@@ -62,7 +62,7 @@ def test_two_that_make_the_result_as_large_only_together_are_left_once():
     assert ops == ["Expand", "Add"]
 
 
-def test_two_that_are_made_larger_beside_a_large_one_are_told_together():
+def test_two_that_are_made_larger_next_to_a_large_one_are_reported_together():
     nodes = [node("Expand", "row s", "e"), node("Expand", "one s", "f"), node("Sum", "e x f", "y")]
     ops, journal = dropped(nodes, sizes={"s": [2, 3, 4]})
     assert ops == ["Sum"]

@@ -60,7 +60,7 @@ def test_what_stands_before_takes_it(name):
     assert [note.text.partition(" of ")[0] for note in journal.done] == ["became weights"]
 
 
-def test_the_journal_says_where_it_went():
+def test_the_journal_states_where_it_went():
     def told(case, name=""):
         nodes, shape, _ = BEFORE[case]
         nodes = [type(each).FromString(each.SerializeToString()) for each in nodes]
@@ -184,7 +184,7 @@ def test_what_stands_behind_takes_it(name):
         ),
     ],
 )
-def test_what_stands_behind_and_takes_nothing(more, outputs, reason):
+def test_what_stands_after_and_takes_nothing(more, outputs, reason):
     nodes, shape, _ = BEHIND["conv"]
     ops, journal = fused([*nodes, *more], shape, outputs=outputs, exact=True, g2=some(3, 4))
     assert ops[0] == "BatchNormalization"

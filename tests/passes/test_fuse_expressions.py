@@ -229,7 +229,7 @@ def test_backends_run_a_graph_with_expressions(backend):
         np.testing.assert_allclose(found[name], array, rtol=3e-6, atol=1e-6, equal_nan=True)
 
 
-def test_what_cannot_be_said_to_its_end_leaves_nothing_behind():
+def test_what_cannot_be_expressed_to_its_end_leaves_nothing_behind():
     graph = Graph()
     x, y = (graph.add_input(name, TensorFact(DType.FLOAT32, (Symbol("N"), 3))) for name in "xy")
     text = "mul(add(@0,@1),size(@1,1))"

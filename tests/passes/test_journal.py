@@ -47,7 +47,7 @@ def test_bodies_of_nodes_that_are_gone_are_not_looked_at():
     assert [(note.node.split()[0], note.text) for note in journal.done] == [("If", "gone"), ("Sigmoid", "seen")]
 
 
-def test_why_a_node_was_left_is_told_of_it():
+def test_why_a_node_was_left_is_reported_of_it():
     graph, journal = branching(), Journal()
 
     def rule(each):

@@ -20,7 +20,7 @@ from tests.passes.alone import X, done, read
 from tests.passes.cases import I64, B, info, model, node, some
 
 
-def test_reshapes_that_no_constant_can_say_stay_two():
+def test_reshapes_that_no_constant_can_state_stay_two():
     two = [node("Unsqueeze", "x a", "h"), node("Reshape", "h s", "y")]
     ops, journal = done(merge_reshapes, two, a=[0], s=[6, 4])
     assert ops == ["Reshape"]

@@ -35,7 +35,7 @@ def cuts(draw):
 
 @given(cuts(), st.booleans(), st.booleans())
 @settings(max_examples=times(60))
-def test_one_entry_however_its_bounds_are_said_is_gathered(cut, is_from_behind, squeezes_from_behind):
+def test_one_entry_however_its_bounds_are_stated_is_gathered(cut, is_from_behind, squeezes_from_behind):
     axis, start, end, step = cut
     constants = {
         "a": np.array([start]),

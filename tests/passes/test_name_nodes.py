@@ -39,7 +39,7 @@ def test_names_in_bodies_count():
     assert [each.name for each in graph] + [each.name for each in body] == ["a", "a_1"]
 
 
-def test_what_is_told_of_a_node_has_its_operator_and_its_name():
+def test_what_is_reported_of_a_node_has_its_operator_and_its_name():
     graph = chain(("Relu", ""), ("Neg", "n"))
     first, last = graph
     assert (label(first), label(last)) == ("Relu h", "Neg n")
@@ -52,7 +52,7 @@ def test_what_is_told_of_a_node_has_its_operator_and_its_name():
     assert [str(note) for note in journal.left] == ["Neg n: it stays"]
 
 
-def test_a_rule_is_tried_on_its_operators_and_says_what_it_did():
+def test_a_rule_is_tried_on_its_operators_and_states_what_it_did():
     graph, journal, seen = chain(("Relu", ""), ("Neg", "n"), ("Abs", "")), Journal(), []
 
     def rule(node: Node) -> str | None:
@@ -72,7 +72,7 @@ def test_a_rule_is_tried_on_its_operators_and_says_what_it_did():
     assert not journal.wanted
 
 
-def test_what_wants_room_says_how_much():
+def test_what_wants_room_states_how_much():
     journal = Journal()
 
     def rule(node: Node) -> str | None:
@@ -98,7 +98,7 @@ def test_bodies_of_nodes_that_are_gone_are_left():
     assert seen == ["Loop", "Neg"]
 
 
-def test_operators_of_others_are_told_by_their_dialect():
+def test_operators_of_others_are_reported_by_their_dialect():
     graph, seen = chain(("Relu", "")), []
     assert graph.first_node is not None
     graph.first_node.restate("Relu", "custom", {})

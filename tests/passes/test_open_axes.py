@@ -63,7 +63,7 @@ def test_where_a_zero_is_a_length_the_rest_is_asked_for():
     assert targets_of(graph) == [[-1, 12]]
 
 
-def test_an_axis_that_stands_behind_an_open_one_cannot_be_told():
+def test_an_axis_that_stands_after_an_open_one_cannot_be_determined():
     graph, _ = reopened([2, "M", 4], [[2, -1, 2, 2]], [2, Symbol("M"), 8])
     assert targets_of(graph) == [[2, -1, 2, 2]]
 
@@ -141,7 +141,7 @@ def test_what_is_expanded_for_a_batch_is_for_the_new_one(target, new, expected):
     assert graph.outputs[0].fact.shape == tuple(expected)
 
 
-def test_what_is_expanded_for_a_batch_stands_beside_it():
+def test_what_is_expanded_for_a_batch_stands_next_to_it():
     constants = {"c": np.arange(4, dtype=np.float32).reshape(1, 1, 4), "s": np.array([2, 1, 4], np.int64)}
     nodes = [node("Expand", "c s", "e"), node("Concat", "e x", "y", axis=1)]
     graph, errors = of_graph(nodes, [("x", [2, 3, 4])], constants, [3, 3, 4])

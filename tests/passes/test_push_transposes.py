@@ -85,7 +85,7 @@ def test_what_has_an_axis_or_another_operand_is_not_passed():
     assert applied(proto, push_transposes, {"x": X, "z": FULL})[0] == ["Transpose", "Add", "Transpose"]
 
 
-def test_a_constant_that_makes_the_value_larger_stays_behind_its_transpose():
+def test_a_constant_that_makes_the_value_larger_stays_after_its_transpose():
     grown = some(4, 5, 2, 3, seed=2)
     nodes = [node("Transpose", "x", "t", perm=[2, 0, 1]), node("Add", "t k", "h")]
     nodes.append(node("Transpose", "h", "y", perm=[0, 2, 3, 1]))

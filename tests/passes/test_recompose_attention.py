@@ -95,7 +95,7 @@ def test_the_scale_comes_from_anywhere(nodes):
     assert attributes(result) == {"scale": pytest.approx(0.4, rel=1e-6)}
 
 
-def test_a_scale_that_follows_from_the_size_of_a_head_is_not_said():
+def test_a_scale_that_follows_from_the_size_of_a_head_is_not_stated():
     result = simplified(APART, [*SCORES, *AFTER, *SHARES], constants={"s": np.float32(D**-0.5)})
     assert attributes(result) == {}
 
@@ -198,7 +198,7 @@ def test_an_opset_that_is_asked_for_allows_it(tmp_path):
         assert [each.op_type for each in written.graph.node].count("Attention") == (expected == 24)
 
 
-def test_formats_that_cannot_say_it_are_given_the_parts():
+def test_formats_that_cannot_state_it_are_given_the_parts():
     assert "recompose-attention" in {each.name for each in supported_passes(SIMPLIFY, "openvino")}
     assert "recompose-attention" not in {each.name for each in supported_passes(SIMPLIFY, "caffe")}
 

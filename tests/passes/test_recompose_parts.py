@@ -83,7 +83,7 @@ def but(parts, *others):
     ],
     ids=lambda each: " ".join(one.op_type for one in each),
 )
-def test_a_layer_normalization_however_it_is_said(others):
+def test_a_layer_normalization_however_it_is_stated(others):
     assert tried(recompose_layernorm, but(NORM, *others))[0] == ["LayerNormalization"]
 
 

@@ -90,7 +90,7 @@ def test_numbers_that_are_too_large_keep_it(work):
     assert [each.op for each in graph] == ["BatchNormalization"]
 
 
-def test_results_that_nobody_reads_go_with_it():
+def test_results_without_consumer_go_with_it():
     given = model([bn("x", "y m v", training_mode=1)], [info("x", SHAPES[4])], [info("y", None)], norm(4), opset=17)
     for work in (batchnorm_to_conv, batchnorm_to_scale):
         graph, journal = gp.from_onnx(given).graph, Journal()

@@ -17,7 +17,7 @@ def made(like):
     return graph
 
 
-def test_a_known_type_is_said():
+def test_a_known_type_is_stated():
     graph = made(TensorFact(DType.FLOAT16, None))
     resolve_casts(graph, Journal())
     (node,) = graph

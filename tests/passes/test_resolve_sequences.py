@@ -183,7 +183,7 @@ def test_a_place_is_one_of_the_items(three, place, is_there):
 
 
 @pytest.mark.parametrize(("place", "is_there"), [(3, True), (4, False), (-3, True), (-4, False)])
-def test_what_is_inserted_may_stand_behind_the_last_item(place, is_there):
+def test_what_is_inserted_may_stand_after_the_last_item(place, is_there):
     for three in THREES:
         nodes = [three, node("SequenceInsert", "s x p", "t"), node("SequenceLength", "t", "n")]
         if is_there:

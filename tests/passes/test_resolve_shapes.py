@@ -10,7 +10,7 @@ from tests.passes.alone import done, read
 from tests.passes.cases import node
 
 
-def test_targets_that_say_what_is_known():
+def test_targets_that_state_what_is_known():
     assert target_shape([2, 3], [5]) == (2, 3)
     graph = read([node("Relu", "x", "y")], (("x", ("N", 3, "M")),))
     n, three, m = graph.inputs[0].fact.shape

@@ -56,7 +56,7 @@ def test_every_framework_that_can_be_parsed_has_a_format(framework, format):
     assert format in FORMATS, framework
 
 
-def test_the_framework_is_told_by_the_content(tmp_path):
+def test_the_framework_is_reported_by_the_content(tmp_path):
     write_onnx(tmp_path / "net.bin", perceptron())
     net = Network("net")
     net.conv("conv", net.input("x", 1, 3, 4, 4), 3, 2, 1)
@@ -186,7 +186,7 @@ def test_a_path_of_weights_and_a_normalization_is_found():
     assert [[each.op for each in path] for path in found] == [["Conv", "BatchNormalization"]]
 
 
-def test_with_two_readers_both_stay_right_and_the_reason_is_told():
+def test_with_two_readers_both_stay_right_and_the_reason_is_reported():
     nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "h", "r"), node("Add", "k r", "y")]
     result, report = prepared(nodes, {**W, **norm(6)})
     assert words(result) == ["Conv", "Conv", "Relu", "Add"]
@@ -195,7 +195,7 @@ def test_with_two_readers_both_stay_right_and_the_reason_is_told():
     assert report.passed
 
 
-def test_parameters_that_are_computed_are_told():
+def test_parameters_that_are_computed_are_reported():
     given = {name: array for name, array in norm(6).items() if name != "mean"}
     proto = model([node("Conv", "x w", "h"), bn("h", "y")], [X, info("mean", [6])], [Y], {**W, **given})
     result, report = gp.prepare(gp.from_onnx(proto))
@@ -203,7 +203,7 @@ def test_parameters_that_are_computed_are_told():
     assert "input_mean are not float constants" in left(report, "fuse-batchnorm")[0]
 
 
-def test_epsilon_is_the_default_where_none_is_said():
+def test_epsilon_is_the_default_where_none_is_stated():
     variance = {**norm(6), "var": np.full(6, 1e-5, np.float32)}
     result, _ = prepared([node("Conv", "x w", "h"), bn("h", "y")], {**W, **variance})
     found = result.graph.first_node.operands[1].storage.numpy()
@@ -301,7 +301,7 @@ def test_a_reader_that_reads_twice_has_two_parameters():
 # Identity算子 and 孤立算子: inputs stay although they are unused
 
 
-def test_inputs_that_nobody_reads_stay():
+def test_inputs_without_consumer_stay():
     proto = model([node("Relu", "x", "y"), node("Neg", "z", "d")], [X, info("z", [2])], [Y])
     result, _ = gp.prepare(gp.from_onnx(proto))
     assert (list(result.inputs), words(result)) == (["x", "z"], ["Relu"])

@@ -52,7 +52,7 @@ def test_what_every_reader_does_is_done_once(verb, op):
 
 
 @pytest.mark.parametrize("verb", ["simplify", "prepare"])
-def test_what_each_reader_does_otherwise_stays_beside_a_large_weight_and_the_report_says_so(verb):
+def test_what_each_reader_does_otherwise_stays_next_to_a_large_weight_and_the_report_reports_it(verb):
     nodes = [
         node("Conv", "x w", "h"),
         bn("h", "y"),
@@ -99,7 +99,7 @@ def test_a_copy_of_a_large_weight_takes_in_what_only_its_reader_does():
     assert words(result).count("Conv") == 2
 
 
-def test_shared_parameters_can_be_kept_and_the_report_says_which():
+def test_shared_parameters_can_be_kept_and_the_report_states_which():
     result, report, growth = made("prepare", TWO, ["y"], {"shared": "keep"}, w=LARGE, c=some(64))
     assert (readers(result, 1), readers(result, 2), growth) == (1, 1, 1)
     assert [note.partition(": ")[2] for note in left(report)] == [

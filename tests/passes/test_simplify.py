@@ -230,7 +230,7 @@ def test_shared_weights_stay_shared_and_equal_ones_become_so():
     assert [value.name for value in result.graph.constants] == ["w"]
 
 
-def test_quantized_weights_are_not_undone_and_the_report_says_so():
+def test_quantized_weights_are_not_undone_and_the_report_reports_it():
     w = np.random.default_rng(0).integers(-127, 127, (40, 50)).astype(np.int8)
     nodes = [node("Cast", "w", "f", to=TensorProto.FLOAT), node("Mul", "f s", "g"), node("MatMul", "x g", "y")]
     result, report = simplified(nodes, [info("x", [2, 40])], [Y], {"w": w, "s": some(50)})

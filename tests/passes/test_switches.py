@@ -120,7 +120,7 @@ def test_a_pass_that_is_left_out_does_nothing(name):
 
 
 @every("name", SNIPPETS)
-def test_a_pass_says_what_it_does_and_when_not(name):
+def test_a_pass_states_what_it_does_and_when_not(name):
     (each,) = (each for each in PREPARE if each.name == name)
     said = " ".join((each.work.__doc__ or "").split())
     assert "Before " in said
@@ -129,7 +129,7 @@ def test_a_pass_says_what_it_does_and_when_not(name):
     assert "Preserves values" in said
 
 
-def test_the_command_tells_why_a_rule_kept_its_hands_off(tmp_path):
+def test_the_command_reports_why_a_rule_kept_its_hands_off(tmp_path):
     nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "h", "r"), node("Add", "k r", "y")]
     onnx.save(model(nodes, [info("x", MAPS)], [info("y", None)], {**W, **norm(6)}), tmp_path / "net.onnx")
     arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "--only", "fuse-batchnorm", "-v"]
@@ -138,7 +138,7 @@ def test_the_command_tells_why_a_rule_kept_its_hands_off(tmp_path):
     assert "fuse-batchnorm left alone:\n  BatchNormalization k: h has another consumer; " in result.output
 
 
-def test_the_command_tells_where_nodes_would_be_computed(tmp_path):
+def test_the_command_reports_where_nodes_would_be_computed(tmp_path):
     nodes = [node("Conv", "x w", "h", name="c"), node("Greater", "h k", "y", name="g")]
     proto = model(nodes, [info("x", MAPS)], [info("y", None, 9)], {**W, "k": np.float32(0)})
     onnx.save(proto, tmp_path / "net.onnx")

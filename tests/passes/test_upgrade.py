@@ -108,7 +108,7 @@ def nets(draw: st.DrawFn) -> Net:
 
 @settings(max_examples=times(25))
 @given(nets(), st.booleans())
-def test_nodes_of_old_forms_are_told_and_compute_what_they_did(net: Net, condition: bool) -> None:
+def test_nodes_of_old_forms_are_reported_and_compute_what_they_did(net: Net, condition: bool) -> None:
     told = gp.load(net.proto.SerializeToString(), raw=True)
     feeds = {"c": np.array(condition), "x": some(*SHAPE)}
     session = onnxruntime.InferenceSession(net.proto.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -123,7 +123,7 @@ def test_nodes_of_old_forms_are_told_and_compute_what_they_did(net: Net, conditi
     assert find_upgraded_nodes(prepared.graph).done == ()
 
 
-def test_words_of_formats_without_versions_are_told(tmp_path) -> None:
+def test_words_of_formats_without_versions_are_reported(tmp_path) -> None:
     raw = gp.load(write_nnef(tmp_path / "net"), raw=True)
     notes = find_upgraded_nodes(raw.graph).done
     assert [str(note) for note in notes] == [

@@ -24,7 +24,7 @@ from tests.passes.cases import info, model, node
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_the_verdict_says_so(tmp_path, monkeypatch, name, error):
+def test_the_verdict_reports_it(tmp_path, monkeypatch, name, error):
     def stop(*_arguments):
         raise error
 

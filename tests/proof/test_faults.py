@@ -29,7 +29,7 @@ def _codes(made, tmp_path):
 
 
 @pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 0, 3)])
-def test_a_file_that_ends_onnx_runtime_is_told(perm, tmp_path):
+def test_a_file_that_ends_onnx_runtime_is_reported(perm, tmp_path):
     """ONNX Runtime 1.31.1 ends its process with each of these, by a signal."""
     assert "ONNX0611" in _codes(_net(perm, np.float16), tmp_path)
 

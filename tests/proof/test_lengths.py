@@ -57,7 +57,7 @@ def decoder(caches: tuple[str, ...] = ("P",), more: int = 0) -> onnx.ModelProto:
     return model(nodes, inputs, outputs, TABLES | {"more": np.array(more), "one_axis": np.array([1])})
 
 
-def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_says_so(tmp_path):
+def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_reports_it(tmp_path):
     path = write_onnx(tmp_path / "net.onnx", decoder())
     proof = gp.convert(path, tmp_path / "net.xml").proof
     assert proof.passed
@@ -78,7 +78,7 @@ def test_what_needs_no_relation_gets_none(tmp_path):
     assert proof.relations == ()
 
 
-def test_lengths_that_no_relation_explains_are_told_not_to_be_proven(tmp_path):
+def test_lengths_that_no_relation_explains_are_reported_as_unproven(tmp_path):
     # The mask has eight entries more: the eight of a first try do, but no others.
     path = write_onnx(tmp_path / "net.onnx", decoder(more=6))
     proof = gp.verify(path, path)

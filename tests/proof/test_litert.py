@@ -66,7 +66,7 @@ def test_the_backend_computes_a_graph_and_every_value_of_it(tmp_path: Path, weig
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-5, atol=1e-5)
 
 
-def test_the_backend_says_why_it_computes_nothing(tmp_path: Path) -> None:
+def test_the_backend_states_why_it_computes_nothing(tmp_path: Path) -> None:
     told = [
         helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [5, 5]),
         helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, []),

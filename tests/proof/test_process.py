@@ -113,7 +113,7 @@ def test_a_runtime_that_takes_more_memory_than_allowed_is_killed(tmp_path, monke
     assert not process.is_alive
 
 
-def test_a_runtime_that_ends_is_told_at_once_though_a_child_of_its_own_keeps_the_pipes_open(tmp_path, monkeypatch):
+def test_a_runtime_that_ends_is_reported_at_once_though_a_child_of_its_own_keeps_the_pipes_open(tmp_path, monkeypatch):
     (tmp_path / "leaving.py").write_text(LEAVING)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("leaving", "Leaving", "numpy", "leaving"))
@@ -123,7 +123,7 @@ def test_a_runtime_that_ends_is_told_at_once_though_a_child_of_its_own_keeps_the
     assert not process.is_alive
 
 
-def test_one_that_has_ended_is_told_to_have_when_it_is_asked_again(tmp_path, monkeypatch):
+def test_one_that_has_ended_is_reported_to_have_when_it_is_asked_again(tmp_path, monkeypatch):
     (tmp_path / "ending.py").write_text("import os, sys; sys.stdin.buffer.read(8); os._exit(3)")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("ending", "Ending", "numpy", "ending"))

@@ -141,7 +141,7 @@ def test_a_wrong_conversion_names_its_first_wrong_node(sources, tmp_path, monkey
         assert found["sentence"].startswith(f"first wrong: {operator} {name} ({sources['onnx']}: graph.node[{place}]")
 
 
-def test_verify_tells_the_first_wrong_node(sources, tmp_path):
+def test_verify_reports_the_first_wrong_node(sources, tmp_path):
     wrong = gp.load(sources["onnx"])
     sabotage.scale_weight(wrong.graph)
     gp.save(wrong, tmp_path / "wrong.xml")
@@ -152,7 +152,7 @@ def test_verify_tells_the_first_wrong_node(sources, tmp_path):
     assert "c of wrong.xml differs by" in told
 
 
-def test_a_node_that_is_not_found_in_time_is_not_told(sources, tmp_path, monkeypatch):
+def test_a_node_that_is_not_found_in_time_is_not_reported(sources, tmp_path, monkeypatch):
     sabotaged(monkeypatch, sabotage.scale_weight)
     monkeypatch.setattr(first_difference, "_SECONDS", 0.0)
     proof = gp.convert(sources["onnx"], tmp_path / "copy.xml").proof

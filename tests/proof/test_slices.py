@@ -32,7 +32,7 @@ def head(path, factor=1.0, offset=0.0):
 
 
 @pytest.mark.parametrize("factor", [0.94, 1.02, 0.997])
-def test_scores_beside_coordinates_are_compared_by_themselves(tmp_path, factor):
+def test_scores_next_to_coordinates_are_compared_by_themselves(tmp_path, factor):
     proof = gp.verify(head(tmp_path / "a.onnx"), head(tmp_path / "b.onnx", factor))
     assert proof.failed
     assert "in part 1 of the Concat (axis 2)" in proof.sentence

@@ -277,7 +277,7 @@ def test_nan_that_reaches_an_output_from_outside_of_a_domain_is_undefined(tmp_pa
     assert undefined_result(guarded, below) is None
 
 
-def test_elements_beside_nan_refute(tmp_path):
+def test_elements_next_to_nan_refute(tmp_path):
     nodes = [
         node("Abs", ["x"], ["a"]),
         node("Sub", ["minus", "a"], ["below"]),

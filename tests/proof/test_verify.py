@@ -54,7 +54,7 @@ def test_two_files_are_proven_equal_and_the_proof_can_be_repeated(net, tmp_path)
     assert told("verify", net, tmp_path / "net.xml", "--proof", proof, code=0)["changed"] == ["net.xml"]
 
 
-def test_what_differs_is_told_with_its_place(net, tmp_path):
+def test_what_differs_is_reported_with_its_place(net, tmp_path):
     other = onnx.load(net)
     weight = onnx.numpy_helper.to_array(other.graph.initializer[0]).copy()
     weight[2, 1, 0] += 0.25
@@ -81,7 +81,7 @@ def test_results_are_compared_by_position(tmp_path):
         pytest.param([node("Mul", "x nan", "y")], "was NaN for all test inputs", id="no number"),
     ],
 )
-def test_what_proves_nothing_is_said_to(tmp_path, nodes, reason):
+def test_what_proves_nothing_is_stated_to(tmp_path, nodes, reason):
     constants = {"none": np.array([0]), "nan": np.array(np.nan, np.float32)}
     used = {name: array for name, array in constants.items() if any(name in each.input for each in nodes)}
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [info("x", [4])], [info("y", None)], used))
@@ -118,7 +118,7 @@ def test_a_result_that_is_listed_twice_is_two(tmp_path):
 
 
 @pytest.mark.parametrize("is_rounded", [False, True])
-def test_what_a_runtime_does_where_nobody_tells_it_otherwise_is_noted(tmp_path, is_rounded):
+def test_what_a_runtime_does_where_nobody_reports_it_otherwise_is_noted(tmp_path, is_rounded):
     import onnxruntime
 
     before = [node("QuantizeLinear", "x r", "q"), node("DequantizeLinear", "q r", "h")] if is_rounded else []

@@ -18,12 +18,12 @@ def state():
     return found
 
 
-def test_numbers_beyond_the_range_are_told(state):
+def test_numbers_beyond_the_range_are_reported(state):
     assert reasons(state, asymmetric(-0.5, 1, DType.UINT8))[0].startswith("saturated: 2")
 
 
 @pytest.mark.parametrize(("beyond", "is_told"), [(1, False), (2, True)], ids=["a thousandth", "two"])
-def test_more_than_a_thousandth_beyond_the_range_is_told(beyond, is_told):
+def test_more_than_a_thousandth_beyond_the_range_is_reported(beyond, is_told):
     x = np.full(1000, 0.5, np.float32)
     x[:beyond] = 4.0
     found = Statistics()

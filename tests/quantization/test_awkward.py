@@ -18,7 +18,7 @@ MET = [
 
 
 @every(("name", "target"), MET)
-def test_awkward_models_are_quantized_or_told(name, target, tmp_path):
+def test_awkward_models_are_quantized_or_reported(name, target, tmp_path):
     check(name, target, tmp_path)
 
 

@@ -94,7 +94,7 @@ def test_a_product_that_is_an_output_keeps_its_name():
 
 
 @pytest.mark.parametrize("axes", [(2, 3), (3, 2), (-1,), (1, -2)])
-def test_padding_of_some_axes_is_said_for_all(axes):
+def test_padding_of_some_axes_is_stated_for_all(axes):
     pads = np.arange(1, 2 * len(axes) + 1)
     nodes = [node("Pad", ["x", "p", "", "a"], ["y"])]
     found = gp.from_onnx(
@@ -109,7 +109,7 @@ def test_padding_of_some_axes_is_said_for_all(axes):
     pytest.param({"scales": [2.0, 1.5]}, id="factors"),
     pytest.param({"sizes": [2, 3]}, id="shorter"),
 ])  # fmt: skip
-def test_new_lengths_of_some_axes_are_said_for_all(lengths):
+def test_new_lengths_of_some_axes_are_stated_for_all(lengths):
     kinds = {"sizes": np.int64, "scales": np.float32}
     ((name, numbers),) = lengths.items()
     inputs = ["x", "", "s"] if name == "scales" else ["x", "", "", "s"]
@@ -122,7 +122,7 @@ def test_new_lengths_of_some_axes_are_said_for_all(lengths):
 
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
-def test_automatic_padding_of_dilated_convolutions_is_said_in_numbers(mode):
+def test_automatic_padding_of_dilated_convolutions_is_stated_in_numbers(mode):
     """ONNX Runtime refuses it while it runs."""
     nodes = [node("Conv", ["x", "w"], ["y"], auto_pad=mode, dilations=[2, 1], strides=[1, 2])]
     found = gp.from_onnx(model(nodes, [("x", ["N", 3, 7, 8])], [("y", None)], {"w": _numbers(4, 3, 3, 2)}))

@@ -26,7 +26,7 @@ def _uneven():
     return nets.samples(nets.residual(), 40)["x"] * np.geomspace(50, 0.1, 40).astype(np.float32)[:, None, None, None]
 
 
-def test_a_moving_average_over_uneven_samples_is_told():
+def test_a_moving_average_over_uneven_samples_is_reported():
     (finding,), snr = _warnings(_uneven(), "moving-average")
     assert "the method moving-average cuts so much off" in finding.message
     assert "--method auto" in finding.help
@@ -34,7 +34,7 @@ def test_a_moving_average_over_uneven_samples_is_told():
     assert _warnings(_uneven(), "auto")[1] > snr + 10
 
 
-def test_a_percentile_that_keeps_half_is_told():
+def test_a_percentile_that_keeps_half_is_reported():
     assert _warnings(nets.samples(nets.residual(), 40)["x"], "percentile", percentile=60.0)[0]
 
 
@@ -51,7 +51,7 @@ def test_methods_that_do_no_harm_are_not(method):
         pytest.param(1.9, False, id="less is not"),
     ],
 )
-def test_more_than_four_times_the_noise_of_the_whole_range_is_told(times, is_told):
+def test_more_than_four_times_the_noise_of_the_whole_range_is_reported(times, is_told):
     """Steps within a bin of the histogram make noise of step² / 12: twice the step is four times the noise, 6 dB."""
     state = Statistics()
     state.add(np.linspace(-1, 1, 5000, dtype=np.float32).reshape(50, 100), samples=50)

@@ -37,7 +37,7 @@ def _run(place, *options):
     return result
 
 
-def test_a_model_is_written_and_its_noise_told(place):
+def test_a_model_is_written_and_its_noise_is_reported(place):
     result = _run(place, "--no-latency")
     assert result.exit_code == 0, result.output
     assert "dB on" in result.stdout
@@ -110,7 +110,7 @@ def test_what_is_wrong_in_a_file_of_settings_has_its_place(place):
     ] * 2
 
 
-def test_every_layer_is_told_where_it_is_computed_and_why(place):
+def test_every_layer_is_reported_where_it_is_computed_and_why(place):
     quick = ("--no-latency", "--no-verify", "--preset", "fast", "--float", "first")
     assert "every layer:" not in _run(place, *quick).stdout
     told = _run(place, *quick, "-v").stdout.partition("every layer:")[2].splitlines()
@@ -126,7 +126,7 @@ def test_a_layer_is_explained(place):
     assert document["explained"]["name"] == "second"
 
 
-def test_a_layer_that_is_not_there_is_told(place):
+def test_a_layer_that_is_missing_is_reported(place):
     result = _run(place, "--json", "--no-latency", "--preset", "fast", "--explain", "nobody")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["diagnostics"][0]["code"] == "QUANT0010"
@@ -140,7 +140,7 @@ def test_wrong_usage_ends_with_two(place, options):
     assert _run(place, *options).exit_code == 2
 
 
-def test_data_that_do_not_fit_are_told_before_work(place):
+def test_data_that_do_not_fit_are_reported_before_work(place):
     np.savez(place / "samples.npz", z=np.ones(3, np.float32))
     result = _run(place, "--json")
     assert result.exit_code == 1
@@ -183,7 +183,7 @@ def untouched(place, monkeypatch):
     pytest.param("out.pnnx.param", ["--target", "ncnn"], "QUANT0014", id="another without grids"),
     pytest.param("out.param", ["--target", "onnxruntime"], "QUANT0014", id="a format with other grids"),
 ])  # fmt: skip
-def test_where_nothing_can_be_written_is_told_before_work(untouched, destination, options, code):
+def test_where_nothing_can_be_written_is_reported_before_work(untouched, destination, options, code):
     words = ["quantize", untouched / "net.onnx", untouched / destination, "--calibration", untouched / "samples.npz"]
     result = CliRunner().invoke(cli, [str(word) for word in [*words, *options, "--json"]])
     finding = json.loads(result.stdout)["diagnostics"][0]
@@ -198,12 +198,12 @@ def test_a_remedy_shows_a_shape_that_the_input_can_have(untouched):
 
 
 @pytest.mark.parametrize("name", ["nowhere/seen.npz", "."])
-def test_where_no_statistics_can_be_kept_is_told_before_work(untouched, name):
+def test_where_no_statistics_can_be_kept_is_reported_before_work(untouched, name):
     result = _run(untouched, "--json", "--resume", untouched / name)
     assert (result.exit_code, json.loads(result.stdout)["diagnostics"][0]["code"]) == (1, "QUANT0016")
 
 
-def test_an_interruption_says_what_is_kept(place, monkeypatch):
+def test_an_interruption_states_what_is_kept(place, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
@@ -253,7 +253,7 @@ def test_an_ir_file_has_the_grids_of_openvino(place):
     assert json.loads(result.stdout)["settings"]["target"] == "openvino"
 
 
-def test_every_preset_tells_the_noise_of_layers(place):
+def test_every_preset_reports_the_noise_of_layers(place):
     document = json.loads(_run(place, "--json", "--no-latency", "--preset", "fast").stdout)
     assert document["worst"]
     assert all(layer["own_db"] > 0 and layer["accumulated_db"] > 0 for layer in document["layers"])
@@ -270,7 +270,7 @@ def test_a_goal_is_not_met_by_quantizing_nothing(place):
     assert f"{document['snr_db']:.2f} dB" in finding["message"]
 
 
-def test_a_ruined_model_is_told(place):
+def test_a_ruined_model_is_reported(place):
     found = nets.depthwise(imbalance=10, activation="Relu")
     gp.save(found, place / "net.onnx")
     np.savez(place / "samples.npz", **nets.samples(found))
@@ -324,7 +324,7 @@ def test_times_are_those_that_users_have(monkeypatch, backend):
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_what_openvino_has_by_itself_is_told_where_it_is_there(place, monkeypatch, is_there):
+def test_what_openvino_has_by_itself_is_reported_where_it_exists(place, monkeypatch, is_there):
     if not is_there:
         monkeypatch.setattr("graphport.quantization.engine.is_installed", lambda name: name != "openvino")
     result = _run(place, "--preset", "fast", "--target", "openvino", "--no-latency")
@@ -349,7 +349,7 @@ def test_a_result_is_timed_in_the_words_that_are_written_for_its_target(monkeypa
     assert "Sum" in {node.op for node in seen[0]}
 
 
-def test_a_result_that_is_slower_is_told(place, monkeypatch):
+def test_a_result_that_is_slower_is_reported(place, monkeypatch):
     times = {"source_ms": 1.0, "target_ms": 2.0, "speed_up": 0.5}
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times)
     told = _run(place, "--preset", "fast").stderr

@@ -26,7 +26,7 @@ def test_the_ratio_of_all_samples_lies_in_it(count, spread, least):
     assert np.median([high / low for low, high in found]) < (30 if count == 4 else 10)
 
 
-def test_few_samples_say_nothing():
+def test_few_samples_state_nothing():
     assert ratio_interval([1.0] * 3, [0.1, 0.2, 0.3]) is None
     assert ratio_interval([1.0] * 4, [0.0] * 4) == (0.0, 0.0)
     assert share_interval(0, 0) is None
@@ -38,7 +38,7 @@ def test_a_share_lies_in_its_interval_also_at_the_ends():
     assert share_interval(5, 20) == pytest.approx((0.1119, 0.4687), abs=1e-3)
 
 
-def test_noise_is_told_apart_by_samples():
+def test_noise_is_distinguished_by_samples():
     """The same numbers in one run and in runs of one sample; without an axis of samples a run is one."""
     r = np.random.default_rng(5)
     x, y = r.normal(size=(2, 6, 3))

@@ -135,7 +135,7 @@ def test_what_went_before_may_be_given_and_may_be_nothing():
         gather(found.graph, {**given, "input_ids": _tokens(8, 0)})
 
 
-def test_perplexity_is_told_beside_one_precision(tmp_path):
+def test_perplexity_is_reported_next_to_one_precision(tmp_path):
     found, tokens = cached(), _tokens(6, 9, 3)
     source, target, text = tmp_path / "net.onnx", tmp_path / "out.onnx", tmp_path / "text.npy"
     gp.save(found, source)

@@ -164,7 +164,7 @@ def test_the_reason_is_that_of_the_method(method, sigmoid, before):
     assert (reasons["behind"], reasons["before"]) == (sigmoid, before)
 
 
-def test_overrides_win_and_say_so():
+def test_overrides_win_and_state_so():
     decisions = dispatch(network(), floating=["first", "behind"], quantized=["before"])
     found = {each.name: str(d.reason) for each, d in decisions.items() if "asked" in d.reason}
     assert found == {
@@ -216,7 +216,7 @@ def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
                 assert any(str(getattr(value.fact, "dtype", "float")).find("float") >= 0 for value in each.results)
 
 
-def test_what_dispatch_leaves_alone_is_told_with_its_rule():
+def test_what_dispatch_leaves_alone_is_reported_with_its_rule():
     found = nets.products()
     with pytest.raises(
         gp.DiagnosticError, match=r"QUANT0007.*the dispatch method keeps it float: it is not between two conv"

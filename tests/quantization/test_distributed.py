@@ -37,7 +37,7 @@ def test_layers_of_a_language_model_are_rounded_on_two_machines_to_the_last_bit(
     assert all("round_layer" in each.asked for each in two_machines.made)
 
 
-def test_a_machine_of_another_version_is_told(two_machines, monkeypatch):
+def test_a_machine_of_another_version_is_reported(two_machines, monkeypatch):
     found, versions = nets.residual(), iter(["0.1", "0.2", "0.2"])
     monkeypatch.setattr(distributed, "_version", lambda: next(versions))
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0012.*the cluster has graphport 0\.1, 0\.2, this is 0\.2"):
@@ -69,19 +69,19 @@ def test_a_model_survives_the_way_to_another_machine():
     assert np.array_equal(gp.run(found, x)["y"], gp.run(gp.Model(again), x)["y"])
 
 
-def test_unknown_ways_are_told():
+def test_unknown_ways_are_reported():
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0011.*'smoke'.*methods: ray"):
         observer("smoke")
 
 
-def test_without_ray_the_remedy_is_told(monkeypatch):
+def test_without_ray_the_remedy_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0011.*pip install 'ray"):
         gp.quantize(found, nets.samples(found), distributed="ray")
 
 
-def test_a_cluster_that_is_not_there_is_told(monkeypatch, tmp_path):
+def test_a_cluster_that_is_missing_is_reported(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     found = nets.residual()

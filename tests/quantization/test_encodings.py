@@ -34,7 +34,7 @@ def _tensors(proto):
     return results | {value.name for value in proto.graph.input} | {t.name for t in proto.graph.initializer}
 
 
-def test_the_model_beside_is_real_and_near(written):
+def test_the_model_next_to_is_real_and_near(written):
     _, made, proto, _ = written
     assert not {node.op_type for node in proto.graph.node} & {"QuantizeLinear", "DequantizeLinear", "Cast"}
     x = nets.samples(nets.residual(), 32, seed=5)
@@ -43,7 +43,7 @@ def test_the_model_beside_is_real_and_near(written):
     assert nets.snr(gp.run(nets.residual(), x)["y"], y) > made.report.snr_db - 1
 
 
-def test_every_tensor_that_is_told_is_one_of_the_model(written):
+def test_every_tensor_that_is_reported_is_one_of_the_model(written):
     target, made, proto, text = written
     told = encodings_of(made.graph)
     assert told.activations
@@ -78,7 +78,7 @@ def test_tensorrt_reads_scales_as_the_bits_of_floats():
         assert not told[name].zero.any()
 
 
-def test_the_example_of_tensorrts_documentation_is_said_in_the_same_digits():
+def test_the_example_of_tensorrts_documentation_is_stated_in_the_same_digits():
     assert struct.pack(">f", np.float32(0.007813)).hex().startswith("3c00")
     assert struct.unpack(">f", bytes.fromhex("3c92aa10"))[0] == pytest.approx(0.0179033577, rel=1e-6)
 
@@ -101,7 +101,7 @@ def test_limits_of_qnn_are_those_of_the_codes():
     assert all(entry["offset"] == -128 for entry in stated["param_encodings"]["w1"])
 
 
-def test_layers_that_stay_real_are_told_to_rknn():
+def test_layers_that_stay_real_are_reported_to_rknn():
     x = nets.samples(nets.residual(), 48)
     made = gp.quantize(nets.residual(), x, "rknn", preset="fast", float_nodes=("second",))
     from graphport.quantization.encodings import text_of

@@ -158,7 +158,7 @@ def test_a_channel_that_was_never_seen_is_left_alone():
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.3, 0.5, 1.0])
-def test_scales_behind_a_normalization_are_those_of_the_formula(strength):
+def test_scales_after_a_normalization_are_those_of_the_formula(strength):
     """SmoothQuant: `a / p ** (1 - strength)`, with the part `p` that a channel has in a row of weights times `a`."""
     found = nets.products()
     states = _seen(found, nets.samples(found, 24))

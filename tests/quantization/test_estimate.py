@@ -106,7 +106,7 @@ def test_what_stays_real_costs_little_time_and_holds_few_weights(part):
     assert sum(sizes[item] for item in chosen) <= part * sum(sizes.values())
 
 
-def test_a_layer_of_few_products_is_dear_where_much_is_to_be_rounded_behind_it():
+def test_a_layer_of_few_products_is_dear_where_much_is_to_be_rounded_after_it():
     """A first convolution of one channel: sixty-four maps are rounded instead of one."""
     r = np.random.default_rng(0)
     shapes = {"w1": (64, 1, 3, 3), "w2": (64, 64, 1, 1), "w3": (64, 1, 3, 3), "w4": (64, 64, 1, 1)}

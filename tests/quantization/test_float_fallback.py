@@ -66,7 +66,7 @@ def test_a_cheap_layer_whose_input_is_rounded_badly_stays_real(preset):
     assert "third" not in found
 
 
-def test_what_is_written_says_so():
+def test_what_is_written_reports_it():
     quantized = gp.quantize(_narrow_first(), _samples())
     first = next(item for item in quantized.graph if item.name == "first")
     assert first.operands[0].is_input

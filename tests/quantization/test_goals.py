@@ -40,7 +40,7 @@ def test_the_best_point_that_meets_the_goals_is_taken(goals, expected):
     assert goals.select_point(POINTS).point == expected
 
 
-def test_a_goal_is_met_by_the_lower_end_of_what_is_told_of_other_samples():
+def test_a_goal_is_met_by_the_lower_end_of_what_is_reported_of_other_samples():
     points = [_point(1, 30.2, 0.4, margin=0.5), _point(2, 30.6, 0.5, margin=0.5), _point(3, 30.8, 0.6, margin=2)]
     assert Goals(snr=30).select_point(points).point == 2
     assert Goals(snr=30).missed(points[1]) == 0

@@ -87,7 +87,7 @@ def code(error: pytest.ExceptionInfo[gp.DiagnosticError]) -> str:
     return error.value.diagnostics[0].code
 
 
-def test_what_is_no_picture_is_told(tmp_path: Path):
+def test_what_is_no_picture_is_reported(tmp_path: Path):
     where = folder(tmp_path / "p", count=1)
     (where / "00.png").write_bytes(b"no picture")
     with pytest.raises(gp.DiagnosticError, match=r"00\.png") as error:
@@ -101,7 +101,7 @@ def test_a_size_that_nobody_knows_is_asked_for(tmp_path: Path):
     assert code(error) == "QUANT0002"
 
 
-def test_pictures_of_which_nothing_is_said_are_refused(tmp_path: Path):
+def test_pictures_of_which_nothing_is_stated_are_refused(tmp_path: Path):
     with pytest.raises(gp.DiagnosticError, match="contains images"):
         gather(net().graph, folder(tmp_path / "p", count=1))
 
@@ -116,7 +116,7 @@ def test_the_command_line_takes_them(tmp_path: Path):
 
 
 @pytest.mark.parametrize("verb", ["quantize", "cast"])
-def test_missing_samples_are_told_before_work(tmp_path: Path, verb: str):
+def test_missing_samples_are_reported_before_work(tmp_path: Path, verb: str):
     more = ["--to", "float16"] if verb == "cast" else []
     said = [verb, str(tmp_path / "no.onnx"), str(tmp_path / "b.onnx"), "--calibration", str(tmp_path / "none"), *more]
     found = CliRunner().invoke(cli, said)

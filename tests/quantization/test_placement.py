@@ -88,7 +88,7 @@ def test_targets_that_round_inputs_of_layers_only(name):
     assert _names(placement.points) <= {"x", "ar", "f"}
 
 
-def test_an_operator_without_a_kernel_stays_floating_and_says_so():
+def test_an_operator_without_a_kernel_stays_floating_and_reports_it():
     weight = np.ones((2, 2, 2, 2), np.float32)
     found = gp.from_onnx(
         model([node("ConvTranspose", ["x", "w"], ["y"])], [("x", [1, 2, 3, 3])], [("y", [1, 2, 4, 4])], {"w": weight})
@@ -98,7 +98,7 @@ def test_an_operator_without_a_kernel_stays_floating_and_says_so():
     assert list(placement.floating.values()) == ["onnxruntime has no integer kernel for ConvTranspose"]
 
 
-def test_a_product_of_two_activations_stays_floating_and_says_so():
+def test_a_product_of_two_activations_stays_floating_and_reports_it():
     found = gp.from_onnx(model([node("MatMul", ["x", "x"], ["y"])], [("x", [2, 4, 4])], [("y", [2, 4, 4])]))
     assert list(_placed(found).floating.values()) == ["both of its operands are computed"]
 

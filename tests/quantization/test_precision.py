@@ -50,7 +50,7 @@ def test_no_smaller_set_of_layers_reaches_the_goal(seed):
         assert len(report.floating) == fewest
 
 
-def test_what_noise_comes_to_a_layer_is_told_as_it_is_without_that_of_real_layers(monkeypatch):
+def test_what_noise_comes_to_a_layer_is_reported_as_it_is_without_that_of_real_layers(monkeypatch):
     monkeypatch.setattr(Noise, "margin", property(lambda _: 0.0))
     found = _chain(1)
     inputs = nets.samples(found, 32, 1)

@@ -46,7 +46,7 @@ def test_quantized_models_are_good(name, preset):
 
 
 @pytest.mark.parametrize("name", list(NETS))
-def test_the_report_tells_the_noise_of_what_is_written(name):
+def test_the_report_reports_the_noise_of_what_is_written(name):
     found = NETS[name]()
     report = (quantized := gp.quantize(found, nets.samples(found, 160))).report
     low, high = report.snr_range
@@ -226,7 +226,7 @@ def test_float_nodes_stay_floating(tmp_path):
     assert "Conv" in _operators(quantized, tmp_path)
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_are_reported():
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError, match="QUANT0101"):
         gp.quantize(found, nets.samples(found), float_nodes=("nobody",))
@@ -245,7 +245,7 @@ def test_a_goal_is_met_with_the_fewest_floating_layers():
     assert all("noise" in layer.reasons[0] for layer in quantized.report.floating)
 
 
-def test_a_goal_that_cannot_be_met_is_said_not_to_be():
+def test_a_goal_that_cannot_be_met_is_stated_not_to_be():
     found = nets.residual()
     report = gp.quantize(found, nets.samples(found), min_snr=140.0, max_float_layers=1).report
     assert report.goal_met is False
@@ -302,7 +302,7 @@ def test_a_model_is_written_at_the_opset_of_its_source(opset, tmp_path):
     assert [item.version for item in gp.to_onnx(blocked).opset_import if not item.domain] == [21]
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     found = nets.residual()
     heard = []
     gp.quantize(found, nets.samples(found), on_progress=lambda *said: heard.append(said))
@@ -489,7 +489,7 @@ def test_written_for_nnef_the_grids_are_in_the_file(tmp_path):
 
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_weight_that_is_no_number_is_told(target, number):
+def test_a_weight_that_is_no_number_is_reported(target, number):
     weight = np.ones((4, 3), np.float32)
     weight[1, 1] = number
     found = gp.from_onnx(
@@ -499,7 +499,7 @@ def test_a_weight_that_is_no_number_is_told(target, number):
         gp.quantize(found, {"x": np.ones((9, 4), np.float32)}, target, preset="fast")
 
 
-def test_a_value_that_becomes_infinite_is_told():
+def test_a_value_that_becomes_infinite_is_reported():
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
     weight = np.full((4, 4), 1e30, np.float32)
     found = gp.from_onnx(model(nodes, [("x", ["N", 4])], [("y", ["N", 4])], {"w": weight}))

@@ -45,7 +45,7 @@ def test_settings_and_result_of_a_quantization_are_kept(quantized):
     assert "seconds" not in said["report"]
 
 
-def test_a_grid_says_what_codes_mean(quantized):
+def test_a_grid_states_what_codes_mean(quantized):
     graph = gp.load(quantized).graph
     rows = {row["value"]: row for row in section(quantized, "quantization")["grids"]}
     values = {value.name: value for value in graph.values()}
@@ -63,7 +63,7 @@ def test_every_node_is_placed_as_it_turned_out(quantized):
     assert len(places) == 9
 
 
-def test_the_steps_that_led_to_a_model_are_told(quantized):
+def test_the_steps_that_led_to_a_model_are_reported(quantized):
     said = section(quantized, "provenance")
     assert said["made_by"] == "quantize"
     (before,) = said["earlier"]

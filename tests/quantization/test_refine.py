@@ -121,7 +121,7 @@ def test_a_layer_too_wide_for_its_moments_is_left_alone():
     assert refined(codes, weight, np.zeros((1, 1, 1))) is codes
 
 
-def test_only_the_preset_best_refines_unless_it_is_said():
+def test_only_the_preset_best_refines_unless_it_is_stated():
     assert [Choices.of(Settings(preset=preset)).refines for preset in ("fast", "balanced", "best")] == [
         False,
         False,

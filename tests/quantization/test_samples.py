@@ -140,12 +140,12 @@ def test_samples_are_taken_and_left_out():
     pytest.param(3, "QUANT0001", id="a number"),
     pytest.param("nowhere.npz", "QUANT0001", id="no file"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_told(data, code):
+def test_what_does_not_fit_is_reported(data, code):
     with pytest.raises(DiagnosticError, match=code):
         gather(_graph(), data)
 
 
-def test_all_that_does_not_fit_is_told_at_once():
+def test_all_that_does_not_fit_is_reported_at_once():
     with pytest.raises(DiagnosticError) as error:
         gather(_two(), {"a": X, "c": X})
     assert len(error.value.diagnostics) == 3
@@ -191,14 +191,14 @@ def test_samples_of_another_shape_get_the_one_that_they_should_have():
 
 
 @pytest.mark.parametrize("length", [30, 200, -5])
-def test_an_archive_that_is_cut_off_is_told(tmp_path, length):
+def test_an_archive_that_is_cut_off_is_reported(tmp_path, length):
     np.savez(tmp_path / "x.npz", x=X)
     (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:length])
     with pytest.raises(DiagnosticError, match=r"QUANT0001.*the archive is cut off"):
         gather(_graph(), tmp_path / "x.npz")
 
 
-def test_a_compressed_archive_with_a_wrong_byte_is_told(tmp_path):
+def test_a_compressed_archive_with_a_wrong_byte_is_reported(tmp_path):
     np.savez_compressed(tmp_path / "x.npz", x=X)
     content = bytearray((tmp_path / "x.npz").read_bytes())
     content[60] ^= 0xFF
@@ -244,13 +244,13 @@ def test_many_samples_that_come_once_go_to_a_file(monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x09\x00"])
-def test_a_damaged_file_is_told(tmp_path, content):
+def test_a_damaged_file_is_reported(tmp_path, content):
     (tmp_path / "x.npy").write_bytes(content)
     with pytest.raises(DiagnosticError, match="QUANT0001"):
         gather(_graph(), tmp_path)
 
 
-def test_a_header_that_promises_more_than_there_is_is_told(tmp_path):
+def test_a_header_that_promises_more_than_there_is_is_reported(tmp_path):
     np.save(tmp_path / "x.npy", X)
     whole = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(whole[:-8])

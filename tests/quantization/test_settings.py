@@ -72,7 +72,7 @@ def test_text_that_is_no_settings_is_refused(text):
         Settings.from_json(text)
 
 
-def test_all_wrong_settings_are_told_at_once():
+def test_all_wrong_settings_are_reported_at_once():
     with pytest.raises(DiagnosticError) as error:
         Settings().updated(batch=0, weight_bits=5, preset="x")
     assert len(error.value.diagnostics) == 3

@@ -75,7 +75,7 @@ def test_no_values_are_remembered(tmp_path):
     pytest.param({"way": {"samples in a run": 4}}, "samples in a run was 16, is 4", id="size of runs"),
     pytest.param({"values": {"a": None, "b.c/d": None}}, "the values that are observed", id="axes"),
 ])  # fmt: skip
-def test_what_differs_is_told(tmp_path, changes, words):
+def test_what_differs_is_reported(tmp_path, changes, words):
     with pytest.raises(DiagnosticError, match=rf"QUANT0009.*{words}.*delete it"):
         remembered(_written(tmp_path / "s.npz"), _fingerprint(**changes))
 
@@ -313,6 +313,6 @@ def test_statistics_of_something_else_are_refused(tmp_path, change, words):
 
 
 @pytest.mark.parametrize(("name", "words"), [("nowhere/s.npz", "there is no folder"), ("", "it is a folder")])
-def test_a_place_where_nothing_can_be_kept_is_told(tmp_path, name, words):
+def test_a_place_where_nothing_can_be_kept_is_reported(tmp_path, name, words):
     with pytest.raises(DiagnosticError, match=f"QUANT0016.*{words}"):
         refuse_path(tmp_path / name)

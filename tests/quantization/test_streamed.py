@@ -57,7 +57,7 @@ def test_it_gives_what_is_given_to_small_models(is_large, data):
     assert _snr(found, made) == pytest.approx(_snr(found, whole), abs=0.2)
 
 
-def test_samples_that_were_held_back_tell_the_noise(is_large):
+def test_samples_that_were_held_back_report_the_noise(is_large):
     found, data = decoder(), _tokens(48)
     is_large()
     nearest, made = (gp.quantize(found, data, preset=preset, **FOUR) for preset in ("fast", "balanced"))

@@ -36,7 +36,7 @@ def test_enough_samples_that_differ_are_fine():
     pytest.param(X[:7], "QUANT0017", "all 7 samples decide", id="few"),
     pytest.param(X + np.float64(1 / 3), "QUANT0018", "rounded to float32", id="longer numbers"),
 ])  # fmt: skip
-def test_what_is_poor_is_told(data, code, words):
+def test_what_is_poor_is_reported(data, code, words):
     ((found, message),) = _said(data)
     assert found == code
     assert words in message
@@ -46,7 +46,7 @@ def test_longer_numbers_that_are_exact_are_not_worth_a_word():
     assert _said(X.astype(np.float64)) == []
 
 
-def test_every_input_with_numbers_that_are_none_is_told_at_once():
+def test_every_input_with_numbers_that_are_none_is_reported_at_once():
     inputs = [("a", ["N", 2]), ("b", ["N", 2])]
     graph = gp.from_onnx(model([node("Add", ["a", "b"], ["y"])], inputs, [("y", ["N", 2])])).graph
     a, b = np.ones((5, 2), np.float32), np.ones((5, 2), np.float32)
@@ -63,7 +63,7 @@ def test_a_number_too_large_for_the_input_is_found():
         survey(gather(_graph(), {"x": np.where(np.arange(9)[:, None] == 2, 1e300, X.astype(np.float64))}))
 
 
-def test_integers_that_do_not_fit_are_told_with_their_sample():
+def test_integers_that_do_not_fit_are_reported_with_their_sample():
     shape = ("N", 2)
     inputs = [typed("i", list(shape), TensorProto.INT32)]
     graph = gp.from_onnx(

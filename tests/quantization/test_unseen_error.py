@@ -47,7 +47,7 @@ def _noise(x, qparams):
 
 @pytest.mark.parametrize("kind", list(DRAWS))
 @pytest.mark.parametrize("channels", [1, 128])
-def test_what_new_samples_lose_beyond_a_range_is_told_from_it(kind, channels):
+def test_what_new_samples_lose_beyond_a_range_is_distinguished_from_it(kind, channels):
     """On average over draws, within a factor of three of what 3,000 others lose."""
     told, lost = [], []
     for x, _, new in _draws(kind, channels, 60, 7):
@@ -118,7 +118,7 @@ def test_tails_that_end_are_not_heavy():
 
 
 @pytest.mark.parametrize("kind", [*DRAWS, *HEAVY])
-def test_ranges_do_not_depend_on_what_is_told_of_heavy_tails(kind, monkeypatch):
+def test_ranges_do_not_depend_on_what_is_reported_of_heavy_tails(kind, monkeypatch):
     states = [_state(x) for x, *_ in _draws(kind, 16, 3, 5)]
     before = [calibrate(state, DType.UINT8, "auto") for state in states]
     monkeypatch.setattr(unseen, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)

@@ -294,7 +294,7 @@ def test_the_command_needs_no_samples_for_weights(tmp_path):
     assert document["samples"] == document["held_back"] == 0
 
 
-def test_the_noise_is_told_as_the_runtime_runs_it_too(tmp_path):
+def test_the_noise_is_reported_as_the_runtime_runs_it_too(tmp_path):
     found = decoder()
     given = _tokens()
     made = gp.quantize(found, given, preset="fast", **FOUR)
@@ -310,7 +310,7 @@ def test_the_noise_is_told_as_the_runtime_runs_it_too(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"weight_bits": 4}, {"weight_bits": 8}, {"max_bytes": 1}], ids=str)
-def test_the_runtime_by_itself_has_the_noise_that_is_told(tmp_path, options):
+def test_the_runtime_by_itself_has_the_noise_that_is_reported(tmp_path, options):
     """Also of a point of the front, and of eight bits: activations are rounded while it runs, unless a session is told not to."""
     found = decoder()
     samples = {"ids": np.random.default_rng(2).integers(0, TOKENS, size=(6, 12))}
@@ -326,7 +326,7 @@ def test_the_runtime_by_itself_has_the_noise_that_is_told(tmp_path, options):
 
 
 @pytest.mark.parametrize("options", [{"weight_bits": 4, "weight_block": 16}, {"weight_bits": 8}], ids=str)
-def test_openvino_by_itself_has_the_noise_that_is_told(tmp_path, options):
+def test_openvino_by_itself_has_the_noise_that_is_reported(tmp_path, options):
     """It rounds activations in front of such weights, and to bfloat16, where the processor has what is quick for that."""
     found = decoder()
     samples = {"ids": np.random.default_rng(2).integers(0, TOKENS, size=(6, 12))}

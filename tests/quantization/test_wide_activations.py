@@ -90,7 +90,7 @@ def test_where_all_is_on_integers_a_goal_is_met_by_16_bits():
     assert wide.report.snr_db > narrow.report.snr_db + 5
 
 
-def test_tools_with_integers_alone_are_told_16_bits_of_layers_that_a_goal_asks_for(tmp_path):
+def test_tools_with_integers_alone_are_reported_16_bits_of_layers_that_a_goal_asks_for(tmp_path):
     found = _spiked()
     data = nets.samples(found, 48)
     narrow = gp.quantize(found, data, "qnn", preset="fast", equalize=False)

@@ -56,7 +56,7 @@ def branches() -> onnx.ModelProto:
     return model(nodes, [typed("c", (), onnx.TensorProto.BOOL), ("x", (2,))], [("y", (2,))])
 
 
-def test_a_report_of_one_model_tells_nodes_values_and_weights(tmp_path):
+def test_a_report_of_one_model_reports_nodes_values_and_weights(tmp_path):
     found = valid(gp.report(gp.from_onnx(chain())))
     (said,) = found["models"]
     assert [each["op"] for each in said["nodes"]] == ["Conv", "Mul", "Relu", "Add"]
@@ -116,7 +116,7 @@ def test_models_that_cannot_be_run_are_reported_without_differences():
     assert "not compared" in found["notes"][0]
 
 
-def test_a_quantized_model_tells_its_grids_and_what_stayed_real():
+def test_a_quantized_model_reports_its_grids_and_what_stayed_real():
     samples = np.random.default_rng(1).normal(size=(8, 3, 8, 8)).astype(np.float32)
     source = gp.from_onnx(chain())
     found = valid(gp.report(source, gp.quantize(source, {"x": samples}, preset="fast")))
@@ -181,7 +181,7 @@ def test_rows_of_nodes_without_a_name_have_that_of_their_result():
     assert [row["name"] for row in gp.report(gp.from_onnx(nameless)).to_rows()] == ["y"]
 
 
-def test_values_that_are_laid_out_otherwise_are_told_as_such():
+def test_values_that_are_laid_out_otherwise_are_reported_as_such():
     def net(axes):
         nodes = [node("Transpose", ["x"], ["t"], perm=axes), node("ReduceSum", ["t"], ["y"], keepdims=0)]
         return gp.from_onnx(model(nodes, [("x", (4, 4))], [("y", ())]))

@@ -42,7 +42,7 @@ def codes(graph, given):
 # Names and shapes
 
 
-def test_everything_that_is_wrong_is_told_at_once():
+def test_everything_that_is_wrong_is_reported_at_once():
     graph = graph_with(x=(DType.FLOAT32, [2]), y=(DType.FLOAT32, [2]), z=(DType.INT32, [2]))
     given = {"x": np.zeros(3, np.float32), "z": np.array([0.5, 1]), "other": np.zeros(1)}
     assert codes(graph, given) == ["RUN0006", "RUN0008", "RUN0006", "RUN0007"]
@@ -283,7 +283,7 @@ def test_bounds_of_symbols_are_kept():
     assert free_sizes(graph) == {"N": 3, "H": 5}
 
 
-def test_an_axis_that_admits_no_length_is_told(monkeypatch):
+def test_an_axis_that_admits_no_length_is_reported(monkeypatch):
     monkeypatch.setattr(inputs, "LONGEST", 8)
     constants = {"v": np.ones((16, 2), np.float32), "w": np.ones((12, 2), np.float32)}
     nodes = [node("MatMul", ["x", "v"], ["y"]), node("MatMul", ["x", "w"], ["z"])]
@@ -303,7 +303,7 @@ def test_an_axis_that_admits_no_length_is_told(monkeypatch):
     ],
     ids=str,
 )
-def test_what_cannot_be_made_up_is_told(fact):
+def test_what_cannot_be_made_up_is_reported(fact):
     graph = Graph()
     graph.add_input("x", fact)
     with pytest.raises(DiagnosticError) as caught:
@@ -360,7 +360,7 @@ def test_what_no_array_can_hold_is_refused(shape, words):
     assert words in document.unproven
 
 
-def test_of_an_open_element_type_is_told_who_can_say_it():
+def test_of_an_open_element_type_is_reported_who_can_state_it():
     graph = Graph()
     graph.add_input("x", TensorFact(None, (1, 8)))
     with pytest.raises(DiagnosticError) as caught:

@@ -37,7 +37,7 @@ def test_what_is_read_later_is_held(nodes, count):
     assert told / MB == pytest.approx(count, abs=0.01)
 
 
-def test_a_run_holds_no_more_than_is_told():
+def test_a_run_holds_no_more_than_is_reported():
     nodes = [node("Tanh", "a", "b"), node("Exp", "b", "c"), node("Sin", "c", "d"), node("Mul", "d b", "y")]
     graph = chain(*nodes, node("Cos", "a", "unread")).graph
     session = prepare(graph, "reference")

@@ -125,7 +125,7 @@ def test_a_verb_that_needs_the_run_reports_the_limit(one_second, verb):
         verb(looping())
 
 
-def test_a_verb_that_does_without_the_run_says_so(one_second):
+def test_a_verb_that_does_without_the_run_reports_it(one_second):
     model = looping()
     report = gp.cast(model, "bfloat16").report
     assert report.snr_db is None

@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.runtimes.worker import Worker, trips
 
 
-def test_a_process_that_ends_without_an_answer_is_told():
+def test_a_process_that_ends_without_an_answer_is_reported():
     with pytest.raises(DiagnosticError) as caught:
         Worker("nothing", "graphport.backends.interpreter", [])
     (finding,) = caught.value.diagnostics

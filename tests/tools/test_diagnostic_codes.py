@@ -125,7 +125,7 @@ def test_a_code_may_be_found_in_two_places_with_one_meaning(tmp_path):
     assert problems(findings(tmp_path), tmp_path) == []
 
 
-def test_a_package_may_say_one_thing_in_several_ways(tmp_path):
+def test_a_package_may_state_one_thing_in_several_ways(tmp_path):
     write(tmp_path, {"run/a.py": 'Diagnostic("RUN0001", "one")', "run/b.py": 'Diagnostic("RUN0001", "two")'})
     assert problems(findings(tmp_path), tmp_path) == []
 

@@ -30,7 +30,7 @@ def faults():
         ({}, "part"),
     ],
 )
-def test_mixtures_and_losses_are_told_from_old_and_new(faults, found, state):
+def test_mixtures_and_losses_are_distinguished_from_old_and_new(faults, found, state):
     old, new = {"m.xml": b"1", "m.bin": b"1"}, {"m.xml": b"2", "m.bin": b"2"}
     assert faults._state(found, old, new) == state
 

@@ -119,7 +119,7 @@ def test_a_large_number_is_another_one_too():
         assert found == [1.5 * float(number), 0.5 * float(number)]
 
 
-def test_what_is_done_at_import_is_told_from_what_is_done_in_a_call():
+def test_what_is_done_at_import_is_distinguished_from_what_is_done_in_a_call():
     sites = mutations.sites(ast.parse(TEXT))
     lines = {site.node.lineno: site.in_function for site in sites}
     assert (lines[6], lines[10], lines[12], lines[16]) == (False, False, True, True)

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, save
 from tools import shape_coverage as tool
 
 
-def test_a_row_says_how_many_shapes_are_right(tmp_path, capsys):
+def test_a_row_states_how_many_shapes_are_right(tmp_path, capsys):
     nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Relu", ["x"], ["y"])]
     infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
@@ -26,6 +26,6 @@ def test_a_shape_is_judged_at_both_sizes(shape, expected):
     assert tool.verdict(shape, [(2, 5), (2, 7)], [{"d0": 5}, {"d0": 7}]) == expected
 
 
-def test_without_a_model_it_says_how_to_call_it(capsys):
+def test_without_a_model_it_states_how_to_call_it(capsys):
     assert tool.main([]) == 2
     assert "MODEL.onnx" in capsys.readouterr().err

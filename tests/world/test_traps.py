@@ -136,7 +136,7 @@ def test_every_way_gives_the_same_numbers(trap, tmp_path):
     assert {step for step, end in journey.found.items() if end != RIGHT} <= SAYS_ONLY_FLOATS | excused
 
 
-def test_pnnx_says_constants_that_are_no_operands_of_expressions(tmp_path):
+def test_pnnx_states_constants_that_are_no_operands_of_expressions(tmp_path):
     for trap in (expanded_scalar, expanded_integer, filled_scalar):
         path, feeds = trap(tmp_path / f"{trap.__name__}.onnx")
         assert travel(path, samples(path, **feeds), tmp_path).found["pnnx"] == RIGHT
@@ -187,7 +187,7 @@ def test_castlike_of_a_known_type_is_a_cast_in_every_format(tmp_path):
     assert {each.op_type for each in gp.simplify(gp.load(path), verify=False)[0].graph} == {"Mul"}
 
 
-def test_allowzero_says_nothing_where_there_is_no_zero(tmp_path):
+def test_allowzero_states_nothing_where_there_is_no_zero(tmp_path):
     reshape = [node("Reshape", ["x", "t"], ["y"], allowzero=1)]
     path = written(tmp_path, reshape, {"x": (F32, ["N", 6])}, {"y": F32}, [constant("t", [-1, 3])])
     gp.save(gp.load(path), tmp_path / "o.onnx", opset=13)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.conformance
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_reference_computes_what_is_expected_or_says_what_it_lacks(name):
+def test_the_reference_computes_what_is_expected_or_states_what_it_lacks(name):
     judge_reference(name)
 
 

@@ -6,7 +6,7 @@ from tests.every import every
 
 
 @every("name", sample())
-def test_the_reference_computes_what_is_expected_or_says_what_it_lacks(name):
+def test_the_reference_computes_what_is_expected_or_states_what_it_lacks(name):
     judge_reference(name)
 
 

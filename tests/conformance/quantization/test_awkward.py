@@ -13,5 +13,5 @@ pytestmark = pytest.mark.conformance(always=True)
 
 @pytest.mark.parametrize("target", QUANTIZING)
 @every("name", list(CASES))
-def test_awkward_models_are_quantized_or_told(name, target, tmp_path):
+def test_awkward_models_are_quantized_or_reported(name, target, tmp_path):
     check(name, target, tmp_path)

@@ -68,7 +68,7 @@ def _onnxruntime(made, inputs):
     pytest.param({}, id="unsigned"),
     pytest.param({"symmetric": True, "activation_type": "int8"}, id="signed"),
 ])  # fmt: skip
-def test_onnxruntime_computes_what_is_said(name, changes):
+def test_onnxruntime_computes_the_specified_result(name, changes):
     made = _quantized(name, "onnxruntime", **changes)
     _check(made, _onnxruntime)
     # Between signed integers the runtime moves channels to the end, where its cubic kernel does not shrink.
@@ -77,7 +77,7 @@ def test_onnxruntime_computes_what_is_said(name, changes):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_openvino_computes_what_is_said(name, tmp_path):
+def test_openvino_computes_the_specified_result(name, tmp_path):
     made = _quantized(name, "openvino")
 
     def run(found, inputs):
@@ -87,7 +87,7 @@ def test_openvino_computes_what_is_said(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_ncnn_computes_what_is_said(name, tmp_path):
+def test_ncnn_computes_the_specified_result(name, tmp_path):
     made = _quantized(name, "ncnn")
     if made is not None:
         _check(made, lambda found, x: Net(found, tmp_path).run(x), batch=1, rounds_results=False)

@@ -188,7 +188,7 @@ def test_threads_share_the_work(shapes, threads, monkeypatch):
     np.testing.assert_array_equal(out, x + y * 2)
 
 
-def test_single_numbers_beside_what_is_empty_are_divided():
+def test_single_numbers_next_to_what_is_empty_are_divided():
     expression = Expression("add(@0, floor_divide(@1, add(@1, @1)))", tier="fused")
     empty = np.zeros(0, np.int8)
     assert expression(empty, np.int8(1)).shape == (0,)

@@ -202,13 +202,13 @@ def lifted(text, node, scene):
     return rule(Builder(Inference(), scene.graph, node, dialect="d"), *node.inputs, **node.attributes)
 
 
-def test_a_row_says_an_operator_in_words_with_the_defaults_of_its_page():
+def test_a_row_states_an_operator_in_words_with_the_defaults_of_its_page():
     scene = Scene()
     answer = lifted("Celu -> alpha > 0: mul(elu(x, a=alpha), x)", Node("Celu", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "mul(elu(x, a=1.0), x)"
 
 
-def test_a_row_says_an_operator_in_others():
+def test_a_row_states_an_operator_in_others():
     scene = Scene()
     answer = lifted("Mish -> Mul(x, Tanh(Softplus(x)))", Node("Mish", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "Mul(x, Tanh(Softplus(x)))"
@@ -221,7 +221,7 @@ def test_a_row_says_an_operator_in_others():
         pytest.param("Celu -> celu(x)", {"alpha": 2.0}, id="an attribute that the row does not name"),
     ],
 )
-def test_a_row_that_cannot_say_all_says_nothing(text, attributes):
+def test_a_row_that_cannot_state_all_states_nothing(text, attributes):
     scene = Scene()
     assert lifted(text, Node("Celu", [scene.x], [Value("z")], attributes), scene) is None
 
@@ -280,7 +280,7 @@ def test_the_way_back_may_name_all_parameters():
         pytest.param("w(x) <-> Add(x, 1)", "1)", id="an operand that is a number"),
     ],
 )
-def test_what_has_no_way_back_says_where(text, at):
+def test_what_has_no_way_back_states_where(text, at):
     with pytest.raises(RowError, match="a way back") as told:
         mirror_row(row_of(text), by_name=False)
     assert_points(told.value, at)
@@ -332,7 +332,7 @@ def test_a_malformed_row_is_refused_when_it_is_registered(text, at):
         pytest.param("w(*x) -> Concat(*x, x, axis=0)", "Concat", "behind all that is left", id="behind a run"),
     ],
 )
-def test_a_row_that_does_not_fit_says_where(text, at, reason):
+def test_a_row_that_does_not_fit_states_where(text, at, reason):
     with pytest.raises(RowError, match=reason) as told:
         _ = lowering(text).operators
     assert_points(told.value, at)
@@ -376,7 +376,7 @@ def test_every_row_of_every_dialect_fits_the_pages():
         assert rule.operators is not None
 
 
-def test_what_an_operator_says_may_be_of_no_account():
+def test_what_an_operator_states_may_be_of_no_account():
     scene = Scene()
     node = Node("Celu", [scene.x], [Value("z")], {"alpha": 2.0})
     assert lifted("Celu(alpha: ignored) -> celu(x)", node, scene) is not None
@@ -401,7 +401,7 @@ def test_a_node_of_more_results_than_a_row_gives_is_left_to_others():
     assert rule(Builder(Inference(), scene.graph, node, dialect="d", count=2), scene.x) is None
 
 
-def test_a_number_beside_nothing_that_says_its_type_is_refused():
+def test_a_number_next_to_nothing_that_states_its_type_is_refused():
     with pytest.raises(RowError, match=r"like\(x, 0\)") as told:
         _ = lowering("w(x) -> Where(x, 0, 1)").operators
     assert_points(told.value, "0, 1)")

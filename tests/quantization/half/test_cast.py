@@ -242,7 +242,7 @@ def test_what_is_in_half_precision_goes_back(tmp_path):
         gp.cast(found, "float32")
 
 
-def test_bfloat16_is_said_and_computed_by_the_reference():
+def test_bfloat16_is_stated_and_computed_by_the_reference():
     found = nets.products()
     made = gp.cast(found, "bfloat16", keep_io=True)
     onnx.checker.check_model(gp.to_onnx(made), full_check=True)
@@ -252,7 +252,7 @@ def test_bfloat16_is_said_and_computed_by_the_reference():
     assert 30 < nets.snr(gp.run(found, x)["y"], given) < 55
 
 
-def test_a_file_that_its_runtime_does_not_load_is_told(tmp_path):
+def test_a_file_that_its_runtime_does_not_load_is_reported(tmp_path):
     """ONNX Runtime has no kernel for products in bfloat16; OpenVINO has."""
     gp.save(nets.products(), tmp_path / "net.onnx")
 
@@ -289,7 +289,7 @@ def _saved(found, path):
     return path
 
 
-def test_the_command_tells_what_it_did(tmp_path):
+def test_the_command_reports_what_it_did(tmp_path):
     found = nets.residual()
     gp.save(found, tmp_path / "net.onnx")
     np.savez(tmp_path / "samples.npz", **nets.samples(found))

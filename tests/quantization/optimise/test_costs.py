@@ -31,7 +31,7 @@ def test_small_models_are_timed_by_a_number_of_runs(monkeypatch):
         assert runs.count(session) == 2 + 3 * costs._RUNS  # twice before that is measured
 
 
-def test_a_clock_that_shows_nothing_of_small_models_tells_no_difference(monkeypatch):
+def test_a_clock_that_shows_nothing_of_small_models_reports_no_difference(monkeypatch):
     monkeypatch.setattr(costs.time, "process_time", lambda: 5.0)
     monkeypatch.setattr(costs, "_RUNS", 2)
 
@@ -67,7 +67,7 @@ def test_what_was_measured_counts_where_rates_are_of_another_processor():
     assert costs.steadied(measured, (costs.Times(), costs.Times())) is measured
 
 
-def test_only_one_model_is_held_beside_the_source():
+def test_only_one_model_is_held_next_to_the_source():
     held = weakref.WeakSet()
 
     class Made:

@@ -141,7 +141,7 @@ def _share(graph):
     return 1.0 - 0.1 * rounded
 
 
-def test_goals_are_met_or_the_nearest_point_is_told(monkeypatch):
+def test_goals_are_met_or_the_nearest_point_is_reported(monkeypatch):
     _timed(monkeypatch, _share)
     found = nets.residual()
     samples = nets.samples(found, 64)
@@ -202,7 +202,7 @@ def test_the_front_is_the_same_whatever_point_is_taken(monkeypatch):
     assert [each.snr_db for each in seen] == [chosen.snr_db] * 2
 
 
-def test_every_point_is_told_of_where_rounding_changes_nothing(monkeypatch):
+def test_every_point_is_reported_of_where_rounding_changes_nothing(monkeypatch):
     """Though channels of a preset are balanced otherwise, so that its nodes are others."""
     _timed(monkeypatch, _share)
     r = np.random.default_rng(0)
@@ -366,13 +366,13 @@ def test_a_table_is_read_before_samples_are(tmp_path, monkeypatch):
         gp.quantize(nets.residual(), [], latency_table=str(tmp_path / "none.json"), max_latency=0.9)
 
 
-def test_layers_that_a_table_does_not_know_are_told(tmp_path):
+def test_layers_that_a_table_does_not_know_are_reported(tmp_path):
     found, table = nets.residual(), _table(tmp_path, lambda document: document.update(nodes=[]))
     report = gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True).report
     assert "QUANT0029" in [finding.code for finding in report.findings]
 
 
-def test_a_point_that_is_slower_than_the_source_is_told(monkeypatch):
+def test_a_point_that_is_slower_than_the_source_is_reported(monkeypatch):
     found = nets.residual()
     samples = nets.samples(found, 32)
     for time, is_told in ((1.2, True), (0.9, False)):

@@ -183,7 +183,7 @@ def test_runtimes_compute_with_weights_in_bfloat16(target, tmp_path):
     assert 45 < nets.snr(gp.run(found, x)["y"], said) < 60
 
 
-def test_two_bits_are_said_in_the_operator_that_runtimes_have_them_in():
+def test_two_bits_are_stated_in_the_operator_that_runtimes_have_them_in():
     found, x = decoder(), _tokens(seed=5)
     made = gp.quantize(found, _tokens(), weights_only=True, weight_bits=2, weight_block=16)
     y, proto = _as_run(made, x)

@@ -59,7 +59,7 @@ def _integer_layers(path):
 
 
 @every("name", spread(list(OPERATORS)))
-def test_operators_compute_what_is_said(name, tmp_path):
+def test_operators_compute_the_specified_result(name, tmp_path):
     made = operator(name, "ncnn")
     check(made, lambda piece, inputs: Net(piece, tmp_path).run(inputs), batch=1, rounds_results=False)
 
@@ -74,7 +74,7 @@ def test_layers_with_weights_are_integer_ones(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
 @pytest.mark.parametrize("preset", ["fast", "balanced"])
-def test_whole_models_compute_what_is_said(name, preset, tmp_path):
+def test_whole_models_compute_the_specified_result(name, preset, tmp_path):
     found = getattr(nets, name)()
     made = gp.quantize(found, nets.samples(found, 48), "ncnn", preset=preset)
     x = nets.samples(found, 12, seed=5)
@@ -106,7 +106,7 @@ def test_files_are_as_small_as_their_integers(tmp_path):
     assert (tmp_path / "net.bin").stat().st_size < 0.3 * (tmp_path / "real.bin").stat().st_size
 
 
-def test_the_table_beside_has_the_scales_of_inputs_and_weights(tmp_path):
+def test_the_calibration_table_has_the_scales_of_inputs_and_weights(tmp_path):
     found = nets.residual(batch=1)
     data = {"x": nets.samples(nets.residual(), 16)["x"]}
     made = gp.quantize(found, data, "ncnn", cheap_layers=False)

@@ -96,7 +96,7 @@ def test_weights_are_stored_as_integers(tmp_path):
     pytest.param({"symmetric": True, "activation_type": "int8"}, id="symmetric"),
     pytest.param({"power_of_two": True}, id="powers of two"),
 ])  # fmt: skip
-def test_other_settings_are_said(changes, tmp_path):
+def test_other_settings_are_stated(changes, tmp_path):
     found = _fixed(nets.residual())
     made, again = _written(found, tmp_path, **changes)
     inputs = nets.samples(found, 1, seed=4)
@@ -104,7 +104,7 @@ def test_other_settings_are_said(changes, tmp_path):
     assert nets.snr(expected, given) > 80
 
 
-def test_a_free_batch_is_told_before_anything_is_written(tmp_path):
+def test_a_free_batch_is_reported_before_anything_is_written(tmp_path):
     found = gp.from_onnx(
         model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 1, 3, 3])], [("y", None)],
               {"w": np.ones((1, 1, 1, 1), np.float32)})

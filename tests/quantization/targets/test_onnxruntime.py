@@ -41,7 +41,7 @@ def _operators(found, tmp_path):
 
 
 @every("name", spread(list(OPERATORS)))
-def test_operators_compute_what_is_said(name):
+def test_operators_compute_the_specified_result(name):
     check(operator(name, "onnxruntime"), _run)
 
 
@@ -108,7 +108,7 @@ def test_targets_that_do_not_add_in_pairs_have_the_full_range():
     assert {Choices.of(Settings(target=name)).reach for name in ("ncnn", "tensorrt", "nnef")} == {"full"}
 
 
-def test_the_report_tells_the_processor():
+def test_the_report_reports_the_processor():
     found = nets.depthwise()
     document = gp.quantize(found, nets.samples(found), preset="fast").report.as_json()
     assert document["processor"] == processor.description()
@@ -134,7 +134,7 @@ def test_the_largest_weights_and_inputs_do_not_overflow(channels):
 
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
-def test_whole_models_compute_what_is_said(name):
+def test_whole_models_compute_the_specified_result(name):
     found = getattr(nets, name)()
     made = gp.quantize(found, nets.samples(found, 48), preset="fast")
     x = nets.samples(found, 32, seed=5)

@@ -53,7 +53,7 @@ def _text(item, name):
 
 
 @every("name", spread(list(OPERATORS)))
-def test_operators_compute_what_is_said(name, tmp_path):
+def test_operators_compute_the_specified_result(name, tmp_path):
     def run(found, inputs):
         return Compiled(found, tmp_path).run(inputs)
 
@@ -101,7 +101,7 @@ def test_odd_channels_survive_rounding_without_overflow(preset, tmp_path):
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
 @pytest.mark.parametrize("preset", ["fast", "balanced"])
-def test_whole_models_compute_what_is_said(name, preset, tmp_path):
+def test_whole_models_compute_the_specified_result(name, preset, tmp_path):
     found = getattr(nets, name)()
     made = gp.quantize(found, nets.samples(found, 48), "openvino", preset=preset)
     x = nets.samples(found, 32, seed=5)
@@ -118,7 +118,7 @@ def test_whole_models_compute_what_is_said(name, preset, tmp_path):
     pytest.param({"weights_only": True, "weight_bits": 4, "weight_block": 4}, id="weights of four bits in blocks"),
     pytest.param({"activation_bits": 16}, id="sixteen bits"),
 ])  # fmt: skip
-def test_other_settings_compute_what_is_said(changes, tmp_path):
+def test_other_settings_compute_the_specified_result(changes, tmp_path):
     found = nets.residual()
     made = gp.quantize(found, nets.samples(found, 48), "openvino", preset="fast", **changes)
     x = nets.samples(found, 16, seed=5)
@@ -166,7 +166,7 @@ def test_a_model_is_right_with_fewer_instructions_than_here(channels, size, plac
 
 @pytest.mark.parametrize("block", [4, 16, 32, 64])
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "uint8"])
-def test_blocks_that_do_not_tile_an_axis_are_said(block, dtype, tmp_path):
+def test_blocks_that_do_not_tile_an_axis_are_stated(block, dtype, tmp_path):
     """A last block that is shorter, and one that is longer than the axis."""
     found = nets.products()
     made = gp.quantize(

@@ -95,7 +95,7 @@ def test_what_is_moved_keeps_its_grid(name):
 
 
 @every("name", spread(list(MOVING)))
-def test_moving_integers_computes_what_is_said(name):
+def test_moving_integers_computes_the_specified_result(name):
     found = _model(name)
     made = quantized(found, "onnxruntime")
     check(made, lambda piece, inputs: onnxruntime.prepare(piece.graph).run(inputs))

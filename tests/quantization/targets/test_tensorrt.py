@@ -98,7 +98,7 @@ def test_the_file_is_valid_onnx_without_operators_of_others(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Conv", "Conv, depthwise", "Add", "MaxPool", "Gemm"])
-def test_operators_compute_what_is_said(name):
+def test_operators_compute_the_specified_result(name):
     """By a runtime that shares no code with the pages, node by node: its integer kernels add pairs of bytes."""
     check(
         operator(name, "tensorrt"),

@@ -103,7 +103,7 @@ def test_what_blocks_of_tract_are_not_is_refused(changes, said):
         gp.quantize(_layers(), None, "tract", **changes)
 
 
-def test_layers_that_blocks_do_not_fit_stay_real_and_say_why():
+def test_layers_that_blocks_do_not_fit_stay_real_and_state_why():
     made = gp.quantize(_layers(depth=40), None, "tract", **FOUR)
     (reason,) = [layer.reasons for layer in made.report.floating]
     assert reason == ("its 40 summed entries are no whole blocks of 32, as tract has them",)

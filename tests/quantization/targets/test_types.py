@@ -44,7 +44,7 @@ def _made(name, **changes):
 
 
 @every(("kind", "name"), spread(list(product(CHANGES, NETS))))
-def test_they_load_with_all_optimizations_and_compute_what_is_said(name, kind):
+def test_they_load_with_all_optimizations_and_compute_the_specified_result(name, kind):
     found, made = _made(name, **CHANGES[kind])
     x = nets.samples(found, 8, seed=5)
     expected = gp.run(found, x)["y"]
@@ -106,7 +106,7 @@ def test_what_a_target_has_no_form_for_is_refused_before_work(target, changes, s
     assert heard == []
 
 
-def test_all_that_a_target_has_no_form_for_is_told_at_once():
+def test_all_that_a_target_has_no_form_for_is_reported_at_once():
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError) as caught:
         gp.quantize(found, nets.samples(found), "ncnn", activation_bits=16, weight_bits=4, weight_block=8)

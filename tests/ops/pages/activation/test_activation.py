@@ -270,7 +270,7 @@ def test_older_dropout_changes_nothing_without_training(opset):
 
 
 @pytest.mark.parametrize("opset", [1, 6])
-def test_oldest_dropout_is_told_by_an_attribute(opset):
+def test_oldest_dropout_is_reported_by_an_attribute(opset):
     x = np.ones((50, 40), np.float32)
     y, mask = run_word("onnx", "Dropout", [x], opset=opset, outputs=2, is_test=1)
     compare(y, x)

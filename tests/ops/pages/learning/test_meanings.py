@@ -106,7 +106,7 @@ def test_labels(tmp_path):
     both(tmp_path, "ZipMap", [floats(3, 2)], version=1, classlabels_int64s=[5, 4])
 
 
-def test_an_entry_that_is_no_category_is_told(tmp_path):
+def test_an_entry_that_is_no_category_is_reported(tmp_path):
     with pytest.raises(DiagnosticError, match="not one of the categories"):
         _only(tmp_path)
 

@@ -147,7 +147,7 @@ def test_saying_padding_keeps_its_meaning(mode, axes):
     assert set(words) == ({"slice", "concat", "copy"} if mode == "wrap" else {"pad"})
 
 
-def test_amounts_that_are_computed_are_not_said():
+def test_amounts_that_are_computed_are_not_stated():
     assert there_and_back(Pad, [random(3), np.array([1, 1])]) is None
 
 

@@ -70,7 +70,7 @@ def test_distributions_are_what_is_asked_for():
     assert not drawn[1].any()
 
 
-def test_what_is_random_says_so():
+def test_what_is_random_reports_it():
     expected = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
     assert {page.name for page in registry.pages().values() if page.is_random} == expected
 

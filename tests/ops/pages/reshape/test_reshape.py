@@ -102,7 +102,7 @@ def test_an_extent_that_divides_another_one_of_the_tensor_is_not_zero():
     assert resolve_target_shape(parted, (-1, n), copies_zero=True)[1] == n
 
 
-def test_reshape_whose_entry_may_be_zero_says_what_is_copied_then():
+def test_reshape_whose_entry_may_be_zero_states_what_is_copied_then():
     n, height, width, other = (Symbol(name, 0) for name in ("N", "H", "W", "K"))
     kept = resolve_target_shape((n, 3 * other), (n, other, -1), copies_zero=True)
     assert kept == (n, other, 3)

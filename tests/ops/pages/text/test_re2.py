@@ -53,7 +53,7 @@ def test_what_re2_refuses_is_refused(pattern):
 
 
 @pytest.mark.parametrize("pattern", UNSAID, ids=ascii)
-def test_what_is_not_known_is_told_from_what_is_wrong(pattern):
+def test_what_is_not_known_is_distinguished_from_what_is_wrong(pattern):
     by_ort(pattern)
     with pytest.raises(UnsupportedPatternError):
         compile_re2(pattern)
