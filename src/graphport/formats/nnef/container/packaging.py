@@ -22,6 +22,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, So
 from graphport.core.progress import stage
 from graphport.core.regular_files import beginning, belonging, open_regular
 from graphport.core.storage import CHUNK, MappedFile
+from graphport.formats.nnef.container.gzip_stream import GzipStream
 from graphport.formats.nnef.container.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.container.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
 from graphport.formats.nnef.container.tensors import Payload, Region
@@ -381,11 +382,11 @@ def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
                 _write_all(opened_files.open_file(place), files[name])
 
 
-def _write_all(target: BinaryIO, payload: Payload) -> None:
+def _write_all(target: BinaryIO | GzipStream, payload: Payload) -> None:
     target.writelines(payload.chunks())
 
 
-def _write_tar(target: BinaryIO, files: Mapping[str, Payload]) -> None:
+def _write_tar(target: BinaryIO | GzipStream, files: Mapping[str, Payload]) -> None:
     for name, payload in files.items():
         target.write(tar_header(name, payload.size))
         _write_all(target, payload)
@@ -394,14 +395,11 @@ def _write_tar(target: BinaryIO, files: Mapping[str, Payload]) -> None:
 
 
 def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
-    import gzip
-
-    # Trained weights hardly compress: higher levels take several times as long for the same size.
-    with replacing(path) as target, gzip.GzipFile("", "wb", 1, target, mtime=0) as packed:
+    with replacing(path) as target, GzipStream(target) as packed:
         size = sum(payload.size for payload in files.values())
         # The progress is measured by input bytes, not by compressed output.
         with stage(f"packing {path.name}", size, "bytes", packed.tell):
-            _write_tar(packed, files)  # pyright: ignore[reportArgumentType]  it writes bytes as a file does
+            _write_tar(packed, files)
 
 
 def _write_folder(path: Path, files: Mapping[str, Payload]) -> None:
