@@ -85,6 +85,29 @@ def test_an_attribute_without_a_visible_effect_is_listed(tmp_path):
     assert "the effect of another allowzero at 'r'" in proof.coverage.never
 
 
+@pytest.mark.parametrize("name", ["b.onnx", "b.xml"])
+def test_an_epsilon_too_small_to_show_is_listed(name, tmp_path):
+    """h / max(|h|, epsilon): no input of the model reaches a norm of 1e-12 or 1.1e-12."""
+    pytest.importorskip("openvino")
+    nodes = [
+        node("Abs", ["x"], ["size"]),
+        node("Add", ["size", "x2"], ["h"]),
+        node("ReduceL2", ["h", "axes"], ["norm"], name="n"),
+        node("Max", ["norm", "epsilon"], ["limited"], name="m"),
+        node("Div", ["h", "limited"], ["y"], name="d"),
+    ]
+    x, y = [("x", FLOAT, [4, 6])], [("y", FLOAT, [4, 6])]
+    paths = []
+    for epsilon in (1e-12, 1.1e-12):
+        constants = [("axes", np.array([1], np.int64)), ("epsilon", np.float32(epsilon)), ("x2", np.float32(0.5))]
+        paths.append(_saved(tmp_path / f"{epsilon}.onnx", nodes, x, y, constants))
+    assert gp.convert(paths[0], tmp_path / f"a{name}").proof.verdict is Verdict.VERIFIED
+    gp.convert(paths[1], tmp_path / name, verify=True)
+    proof = gp.verify(paths[0], tmp_path / name)
+    assert proof.verdict is Verdict.WHERE_COVERED
+    assert any("the effect of" in each for each in proof.coverage.never)
+
+
 def test_a_mask_that_leaves_a_row_empty_is_computed_by_both_runtimes(tmp_path):
     nodes = [
         node("Where", ["m", "zero", "low"], ["w"]),

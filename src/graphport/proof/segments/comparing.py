@@ -16,7 +16,7 @@ from graphport.core.dtypes import DType
 from graphport.proof.segments import judging
 from graphport.proof.segments.bodies import body_segments
 from graphport.proof.segments.computations import Computations
-from graphport.proof.segments.effects import unseen_effects
+from graphport.proof.segments.effects import changed_epsilons, unseen_effects
 from graphport.proof.segments.extraction import RawModel
 from graphport.proof.segments.matching import Match, match_values
 from graphport.proof.segments.numbering import is_same_model
@@ -138,6 +138,8 @@ def compare_segments(
         names = dict.fromkeys(name_of(each) for each in computed if not each.is_equal)
         found.undecided = [name for name in names if name not in found.compared]
     found.unseen = list(_unseen(found, computed, segmentation, is_one_format=a.format == b.format))
+    if a.format != b.format:
+        found.unseen += changed_epsilons(a.graph, b.graph)
     return found
 
 
