@@ -44,6 +44,7 @@ def test_states_may_become_ordinary_inputs_and_outputs(name, tmp_path):
 CASES = [
     pytest.param("keras/cases/gru_both_resets.h5", "n.xml", id="recurrent layers that share a Transpose"),
     pytest.param("keras/cases/transformer_encoder.keras", "n.nnef.tgz", id="causal mask of open length in tract"),
+    pytest.param("pytorch/pt2/programs/runs.pt2", "n.onnx", id="float8e5m2 without saturation in ONNX Runtime"),
     pytest.param("pytorch/pt2/programs/network.core.pt2", "n.nnef.tgz", id="Expand to max(n, 1) in tract"),
 ]
 
@@ -81,6 +82,18 @@ def test_quotients_of_quantized_values_are_not_run_by_litert():
     assert fault is not None
     assert "quotients" in fault.what
     assert known_fault("litert", gp.load(cases / "int16.tflite").graph) is None
+
+
+def test_constants_beyond_32_bits_are_not_run_by_openvino(tmp_path):
+    pytest.importorskip("openvino")
+    x = ("x", TensorProto.FLOAT, [2])
+    y = ("y", TensorProto.UINT64, [2])
+    number = [("i", np.array([2**32, 5], np.int64))]
+    nodes = [node("Cast", ["i"], ["y"], to=TensorProto.UINT64), node("Relu", ["x"], ["z"])]
+    path = _saved(tmp_path / "a.onnx", nodes, [x], [y, ("z", TensorProto.FLOAT, [2])], number)
+    assert str(gp.convert(path, tmp_path / "b.xml").proof.verdict) == "consistent"
+    number = [("i", np.array([2**63 - 1, 5], np.int64))]
+    assert known_fault("openvino", gp.load(_saved(tmp_path / "c.onnx", nodes, [x], [y], number)).graph) is None
 
 
 def test_variables_of_a_stateful_file_are_paired_with_the_states_of_a_checkpoint(tmp_path):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.onnx.runtime import has_real_weights
@@ -72,6 +74,32 @@ def _divides_quantized(node: Node) -> bool:
     )
 
 
+def _casts_to_unsaturated_float8(node: Node) -> bool:
+    """Whether elements from 61440 to 65536, which round to infinity, may be cast."""
+    is_open = node.attributes.get("saturate", 1) == 0
+    return is_open and any(value.dtype is DType.FLOAT8E5M2 for value in node.results)
+
+
+def _reads_wide_integers(node: Node) -> bool:
+    """Whether a constant has integers beyond 32 bits; those of 62 bits and more only state that there is no limit."""
+    if node.op == "Slice":
+        return False
+    is_cast = node.op == "Cast" and node.output.dtype in _WIDE
+    for value in node.operands:
+        storage = value.storage
+        if storage is None or storage.count > _MAX_CONSTANTS or not (is_cast or value.dtype in _WIDE):
+            continue
+        sizes = np.abs(storage.numpy().astype(np.float64))
+        if bool(((sizes >= 2.0**31) & (sizes < 2.0**62)).any()):
+            return True
+    return False
+
+
+_WIDE = (DType.INT64, DType.UINT64)
+_MAX_CONSTANTS = 64
+"""Elements of a constant up to which they are looked at."""
+
+
 def _passes_bfloat16(node: Node) -> bool:
     """Whether an input or output of the model is bfloat16, which the runtime has no Python arrays of."""
     inputs = [value for value in node.inputs if value is not None and value.producer is None and value.storage is None]
@@ -88,6 +116,8 @@ FAULTS: tuple[Fault, ...] = (
         "recurrent layers over sequences of several lengths, where the batch or the number of steps is open",
         _takes_open_sequences_for_whole,
     ),
+    Fault("onnxruntime", "1.31, 1.32", "casts to float8e5m2 without saturation", _casts_to_unsaturated_float8),
+    Fault("openvino", "2026.4.1", "integers beyond 32 bits, which it computes in 32 bits", _reads_wide_integers),
     Fault("tract", "0.23.9", "slices with a negative step", _slices_backwards),
     Fault("tract", "0.23.9", "a slice from 0 to an end of 0", _slices_to_an_end_of_zero),
     Fault("tract", "0.23.9", "normalization over neighbouring channels", _is_across_channels),
