@@ -381,3 +381,14 @@ def test_requantization_rounds_the_ratio_of_two_scales(tmp_path):
     path = _saved(tmp_path / "net.onnx", nodes, *ports, numbers)
     report = gp.convert(path, tmp_path / "net.tflite")
     assert report.passed, report.proof.sentence
+
+
+def test_a_softmax_of_numbers_that_are_rounded_by_more_than_1_is_undefined(tmp_path):
+    nodes = [node("Mul", ["x", "factor"], ["h"]), node("Softmax", ["h"], ["y"])]
+    x, y = [("x", TensorProto.FLOAT, [1, 3])], [("y", TensorProto.FLOAT, [1, 3])]
+    path = _saved(tmp_path / "a.onnx", nodes, x, y, [("factor", np.float32(1e7))])
+    graph = gp.load(path).graph
+    found = undefined_result(graph, {"x": np.float32([[1, 1, 0.5]])})
+    assert found is not None
+    assert found.is_rounded
+    assert undefined_result(graph, {"x": np.float32([[0.5, 0.5, -100]])}) is None

@@ -13,7 +13,7 @@ from graphport.proof import quantization_ties, rounding, ties
 from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.record import Coverage
-from graphport.proof.coverage.undefined import undefined_result
+from graphport.proof.coverage.undefined import is_unbounded, undefined_result
 from graphport.proof.document import OutputProof
 from graphport.proof.process import UnansweredError
 from graphport.proof.slices import concat_parts, worst_slice
@@ -229,6 +229,8 @@ def is_undefined(
         sides = ([first for first, _ in defined], [second for _, second in defined])
         if not _all_passed(differences(case, pair, test_input, sides, by_slice=False)):
             return False
+    if undefined.is_rounded and (outputs is None or any(map(is_unbounded, (*outputs[0], *outputs[1])))):
+        return False
     note = f"{test_input.label} is not a test input: {undefined.reason}"
     if note not in case.notes:
         case.notes.append(note)

@@ -23,6 +23,8 @@ class Undefined:
     """Watches a run for undefined results."""
 
     reason: str | None = None
+    rounded: str | None = None
+    """Why the result depends on the order of additions, if so."""
 
     def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Look at one run of a node."""
@@ -41,11 +43,24 @@ class Undefined:
             case "QuantizeLinear":
                 if is_unbounded(np.asarray(operands[0])):
                     self.reason = f"{node.name} quantizes NaN or infinity"
+            case "Softmax" | "LogSoftmax":
+                self._exponentiate(node, np.asarray(operands[0]))
             case "BitShift":
                 if np.any(np.asarray(operands[1]) >= np.asarray(operands[0]).itemsize * 8):
                     self.reason = f"{node.name} shifts by all bits"
             case _:
                 pass
+
+    def result(self) -> UndefinedResult | None:
+        """Why the result is undefined, if it is."""
+        reason = self.reason or self.rounded
+        return None if reason is None else UndefinedResult(reason, is_rounded=self.reason is None)
+
+    def _exponentiate(self, node: Node, x: Any) -> None:
+        # An error of 1 in an exponent is a factor of e.
+        if x.dtype.kind == "f" and x.size and float(np.max(x)) * float(np.finfo(x.dtype).eps) >= 1:
+            size = f"{float(np.max(x)):.2g}"
+            self.rounded = f"{node.name} exponentiates numbers of {size}, which are rounded by 1 and more"
 
     def _cast(self, node: Node, x: Any, y: Any) -> None:
         x, y = np.asarray(x), np.asarray(y)
@@ -75,6 +90,8 @@ class UndefinedResult(NamedTuple):
     reason: str
     is_nan: bool = False
     """Whether only the elements that are NaN are undefined."""
+    is_rounded: bool = False
+    """Whether the result is finite, and depends on the order of additions only."""
 
 
 def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> UndefinedResult | None:
@@ -100,10 +117,10 @@ def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> UndefinedResult
         reason = first.message if first.code == _OUT_OF_RANGE else undefined.reason
         return None if reason is None else UndefinedResult(reason)
     except TimeoutError:
-        return None if undefined.reason is None else UndefinedResult(undefined.reason)
+        return undefined.result()
     if outside and _has_nan(found.values()):
         return UndefinedResult(f"{outside[0]} computes NaN, which reaches an output", is_nan=True)
-    return None if undefined.reason is None else UndefinedResult(undefined.reason)
+    return undefined.result()
 
 
 _UNBOUNDED = frozenset({"Log", "Div", "Reciprocal", "Atanh", "Mod"})
