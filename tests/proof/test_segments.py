@@ -13,6 +13,7 @@ from graphport.api.verify import side
 from graphport.proof.segments.comparing import compare_segments
 from graphport.proof.segments.values import decides_sizes, draw_elements, free_input
 from graphport.proof.test_inputs import TestInput
+from tests import models
 from tests.models import write_onnx
 from tests.passes.cases import I64, B, graph, info, model, node, some
 
@@ -429,3 +430,22 @@ def test_scales_that_are_the_input_of_a_segment_stay_as_they_are():
     drawn = [elements for _, elements in draw_elements(net, inputs)]
     assert all((elements[1] == seen).all() for elements in drawn)
     assert not all((elements[0] == 1).all() for elements in drawn)
+
+
+def test_equal_elements_do_not_show_the_order_of_axes(tmp_path):
+    """The sign of a mean of squares is 1 everywhere, in the layout of either format."""
+    pytest.importorskip("ai_edge_litert")
+    nodes = [
+        models.node("Mul", ["x", "x"], ["squares"]),
+        models.node("AveragePool", ["squares"], ["mean"], kernel_shape=[3, 3], strides=[3, 3]),
+        models.node("Equal", ["mean", "mean"], ["is_number"]),
+        models.node("Sign", ["mean"], ["raw_sign"]),
+        models.node("Where", ["is_number", "raw_sign", "zero"], ["sign"]),
+        models.node("Abs", ["mean"], ["size"]),
+        models.node("Relu", ["size"], ["relu"]),
+        models.node("Mul", ["sign", "relu"], ["product"]),
+        models.node("Mul", ["product", "nine"], ["y"]),
+    ]
+    made = models.model(nodes, [("x", [1, 2, 8, 7])], [("y", None)], {"nine": np.float32(9), "zero": np.float32(0)})
+    path = write_onnx(tmp_path / "a.onnx", made)
+    assert gp.convert(path, tmp_path / "b.tflite").proof.verdict.passed

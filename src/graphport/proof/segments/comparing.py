@@ -198,8 +198,10 @@ def _confirm(
 ) -> SegmentDifference | str | None:
     """The difference of a segment whose inputs are independent of each other.
 
-    Inconsistent inputs could make equivalent files differ.
+    Inconsistent inputs could make equivalent files differ, and so could an order of axes that is unknown.
     """
+    if files[0].format != files[1].format and any(each.is_ambiguous for each in segment.inputs):
+        return "the order of the axes of an input is unknown"
     larger = segmentation.grow(segment)
     if larger is None:
         return "its inputs depend on each other"

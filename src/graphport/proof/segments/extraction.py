@@ -89,6 +89,7 @@ class RawModel:
 
     def __init__(self, side: Side, folder: Path) -> None:
         self._side = side
+        self.format = side.format
         self._folder = folder
         self._values: dict[str, Value] | None = None
         self._count = 0

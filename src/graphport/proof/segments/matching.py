@@ -51,6 +51,8 @@ class Match:
     y: Any
     order: tuple[int, ...] | None = None
     """The order of the axes of `b` longer than 1 that gives those of `a`; `None` if both have one shape and order."""
+    is_ambiguous: bool = False
+    """Whether the elements agree in several orders of the axes, as equal ones do."""
     is_equal: bool = False
     """Whether both are computed in the same way from matched values: equal operators, attributes and constants."""
 
@@ -224,7 +226,8 @@ def _match(a: Value, b: Value, elements: tuple[Any, Any], limit: float) -> Match
     if best is None or not _relative_norm(one, two.transpose(best)) <= limit:
         return None
     is_moved = x.shape != y.shape or best != tuple(range(two.ndim))
-    return Match(a, b, _drop_floats(x), _drop_floats(y), best if is_moved else None)
+    is_ambiguous = two.ndim > 1 and bool((two == two.flat[0]).all()) and len(set(two.shape)) < two.ndim
+    return Match(a, b, _drop_floats(x), _drop_floats(y), best if is_moved else None, is_ambiguous)
 
 
 def _is_alike(x: Any, y: Any) -> bool:
