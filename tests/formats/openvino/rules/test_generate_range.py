@@ -208,3 +208,25 @@ def test_the_two_readings_of_the_document_are_told_apart(numbers, output_type, c
         assert f"has {counts[0]} elements" in found[0].message
         assert f"has {counts[1]}" in found[0].message
         assert len(gp.run(gp.load(path), {})["y"]) == counts[0]
+
+
+def test_a_range_away_from_its_limit_is_empty(tmp_path):
+    """OpenVINO's CPU plugin counts steps in either direction; a limit that is a size needs no Maximum."""
+    nodes = [
+        node("Range", "two limit step", "up"),
+        node("Range", "limit two back", "down"),
+        node("Shape", "x", "shape"),
+        node("Squeeze", "shape", "n"),
+        node("Range", "zero n step", "indices"),
+    ]
+    known = {name: np.array(number) for name, number in (("two", 2), ("step", 1), ("back", -1), ("zero", 0))}
+    inputs = [info("limit", [], TensorProto.INT64), info("x", ["n"])]
+    outputs = [info(name, None, TensorProto.INT64) for name in ("up", "down", "indices")]
+    gp.save(gp.from_onnx(onnx_model(nodes, inputs, outputs, known)), tmp_path / "m.xml")
+    model = openvino.Core().read_model(tmp_path / "m.xml")
+    assert [each.get_type_name() for each in model.get_ops()].count("Maximum") == 1
+    compiled = openvino.Core().compile_model(model, "CPU")
+    for limit in (-3, 1, 2, 4):
+        found = compiled({"limit": np.array(limit), "x": np.zeros(3, np.float32)})
+        for name, wanted in (("up", (2, limit)), ("down", (limit, 2, -1)), ("indices", (3,))):
+            np.testing.assert_array_equal(found[name], np.arange(*wanted), err_msg=f"{name} {limit}")

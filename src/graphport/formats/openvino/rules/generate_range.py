@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.dims import Dim, Symbolic, ceil_div, maximum
+from graphport.core.dims import Dim, Symbolic, ceil_div, decide_less, maximum
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.core.storage import ArrayStorage
@@ -20,6 +20,7 @@ from graphport.formats.openvino.rules.emitting import emitted_scalar
 from graphport.ir.graph import Node, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import integers
 from graphport.ops.pages.generate import Constant, Range, constant_value
@@ -390,8 +391,27 @@ def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[
     fact = start.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None:
         return None
-    ends = [_end(b, each, fact.dtype) for each in (start, limit, delta)]
-    return b.word("opset4.Range", *ends, output_type=fact.dtype)
+    first, last, step = (_end(b, each, fact.dtype) for each in (start, limit, delta))
+    sign = None if delta.storage is None else float(np.sign(delta.storage.numpy().reshape(())))
+    if sign and not _is_directed(start, limit, sign):
+        # OpenVINO's CPU plugin ignores the direction: range(2, 0, 1) has two elements.
+        last = emit(b, "opset1.Maximum" if sign > 0 else "opset1.Minimum", last, first)
+    return b.word("opset4.Range", first, last, step, output_type=fact.dtype)
+
+
+def _is_directed(start: Value, limit: Value, sign: float) -> bool:
+    """Whether `limit - start` is 0 or has a sign."""
+    first, last = (_element(each) for each in (start, limit))
+    if first is None or last is None:
+        return False
+    return (decide_less(last, first) if sign > 0 else decide_less(first, last)) is False
+
+
+def _element(value: Value) -> Dim | None:
+    """The known element of an integer scalar, or `None`."""
+    fact = value.fact
+    known = integers(value) or (fact.elements if isinstance(fact, TensorFact) else None)
+    return known[0] if known is not None and len(known) == 1 else None
 
 
 def _end(b: Builder, value: Value, dtype: DType) -> Value:
