@@ -128,11 +128,7 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     checking = checking or Checking()
     if checking.verify is not False:
         expect(formats.recognize(source), kind)
-    whole = load(source, edition=edition, program=program)
-    own = {name: shape for name, shape in (shapes or {}).items() if name in whole.inputs}
-    later = {name: shape for name, shape in (shapes or {}).items() if name not in own}
-    if own:
-        whole = load(source, edition=edition, program=program, shapes=own)
+    whole, later = _read_whole(source, shapes or {}, edition=edition, program=program)
     model, added = _cut(whole, inputs, outputs, later)
     own_words = None
     if kind.name == whole.format and not shapes and options.keys() <= set(kind.faithful_choices):
@@ -161,6 +157,20 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
         became.skipped,
         became.written,
     )
+
+
+def _read_whole(source: str | Path, shapes: Shapes, **options: Any) -> tuple[Model, Shapes]:
+    """Read a model with the shapes of its inputs. Return it and the shapes of other values."""
+    try:
+        whole = load(source, **options)
+    except DiagnosticError:
+        # A TorchScript file without shapes cannot be read before they are bound.
+        if not shapes:
+            raise
+        return load(source, shapes=shapes, **options), {}
+    own = {name: shape for name, shape in shapes.items() if name in whole.inputs}
+    others = {name: shape for name, shape in shapes.items() if name not in own}
+    return (load(source, shapes=own, **options) if own else whole), others
 
 
 @budget.fresh()

@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 import graphport as gp
+from graphport.api.cut import cut_file
 from graphport.formats.pytorch.torchscript import reader
 
 CASES = Path(__file__).parent / "cases"
@@ -92,6 +93,18 @@ def test_open_dims_stay_open():
 def test_shapes_are_asked_for():
     with pytest.raises(gp.DiagnosticError, match=r"TS0007.*no shapes for the input x.*--input x="):
         gp.load(CASES / "sizes.pt")
+
+
+def test_a_part_of_a_scripted_module_is_cut(tmp_path):
+    inputs, _ = recorded("encoder")
+    whole = load("encoder")
+    *_, last = (node for node in whole.graph if node.op == "LayerNormalization")
+    report = cut_file(
+        CASES / "encoder.pt", tmp_path / "part.onnx", outputs=[last.results[0].name], shapes=shapes_of(inputs)
+    )
+    assert list(report.inputs) == list(inputs)
+    with pytest.raises(gp.DiagnosticError, match="TS0007"):
+        cut_file(CASES / "encoder.pt", tmp_path / "part.onnx", outputs=[last.results[0].name])
 
 
 def test_number_without_default_is_given_or_an_input():
