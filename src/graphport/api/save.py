@@ -172,7 +172,8 @@ def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Ex
     """
 
     def lifted(dialect: str) -> Graph:
-        is_whole, newest = not options.get("allow_fragments"), options.get("ir_opset")
+        is_whole = not (options.get("allow_fragments") or options.get("allow_custom"))
+        newest = options.get("ir_opset")
         return convert_to_dialect(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
 
     stated = model.graph.note(METADATA)

@@ -186,6 +186,13 @@ WRITER = (
     ),
     grouped(
         "Written as .pt2",
+        "--allow-custom",
+        is_flag=True,
+        default=None,
+        help="Write unsupported operators as custom operators, with stubs in NAME_custom.py.",
+    ),
+    grouped(
+        "Written as .pt2",
         "--qdq",
         is_flag=True,
         default=None,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 class FileOptions(TypedDict, total=False):
     """Options of all writers, without those of the source's edition."""
 
+    allow_custom: bool | None
+    """PyTorch: write unsupported operators as custom operators, with a Python module of stubs."""
     allow_fragments: bool
     """NNEF: write unsupported operators as fragments without a body."""
     batch: int | None

@@ -298,6 +298,40 @@ def test_ngrams_of_tokens_are_counted(tmp_path, mode):
     agree_in_reference(made, tmp_path, {"x": np.array([[2, 2, 5, 4, 3, 2], [2, 5, 2, 4, 2, 2]])})
 
 
+def network_of_a_domain(**attributes):
+    nodes = [
+        h.make_node("Fancy", ["x", "", "w"], ["f"], domain="my.ops", **attributes),
+        h.make_node("Relu", ["f"], ["y"]),
+    ]
+    made = model(nodes, [("x", T.FLOAT, [2, 3])], [("y", T.FLOAT, [2, 3])], [("w", floats(3))])
+    made.graph.value_info.append(h.make_tensor_value_info("f", T.FLOAT, [2, 3]))
+    made.opset_import.append(h.make_opsetid("my.ops", 1))
+    return made
+
+
+def test_custom_operators_are_refused_unless_they_are_allowed(tmp_path):
+    onnx.save(network_of_a_domain(alpha=0.5, axes=[0, 1], mode='");import os#'), tmp_path / "source.onnx")
+    source = gp.load(tmp_path / "source.onnx")
+    with pytest.raises(gp.DiagnosticError, match=r"my\.ops\.Fancy"):
+        gp.save(source, tmp_path / "net.pt2")
+    gp.save(source, tmp_path / "net.pt2", allow_custom=True)
+    node = document(tmp_path / "net.pt2")["graph_module"]["graph"]["nodes"][0]
+    assert node["target"] == "torch.ops.graphport.my_ops_Fancy.default"
+    assert [argument["arg"] for argument in node["inputs"][1:5]] == [
+        *({"as_none": True}, {"as_tensor": {"name": "b_w"}}, {"as_float": 0.5}, {"as_ints": [0, 1]})
+    ]
+    code = (tmp_path / "net_custom.py").read_text()
+    signature = "(Tensor? x0, Tensor? x1, Tensor? x2, *, float alpha, int[] axes, str mode) -> Tensor"
+    assert f"library.define('my_ops_Fancy{signature}')" in code
+    assert "import os" not in code
+
+
+def test_a_custom_operator_has_no_tensor_attributes(tmp_path):
+    onnx.save(network_of_a_domain(value=nh.from_array(floats(2))), tmp_path / "source.onnx")
+    with pytest.raises(gp.DiagnosticError, match="the attribute value is not a number"):
+        gp.save(gp.load(tmp_path / "source.onnx"), tmp_path / "net.pt2", allow_custom=True)
+
+
 class FakeExport:
     """`torch.export` that records the program that it is given."""
 

@@ -10,8 +10,10 @@ from graphport.core.diagnostics import Diagnostic, Span
 from graphport.core.dims import TooLong
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
+from graphport.core.python_code import CodeError
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.parameters import PARAMETER, parameter_kind
+from graphport.formats.pytorch.pt2.custom_operators import NAMESPACE
 from graphport.formats.pytorch.pt2.names import Identifiers, QualifiedNames
 from graphport.formats.pytorch.pt2.schema import DTYPES, MEMORY_FORMATS, STRIDED
 from graphport.formats.pytorch.pt2.sizes import Sizes
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Source
     from graphport.core.storage import Storage
+    from graphport.formats.pytorch.pt2.custom_operators import CustomOperators
     from graphport.formats.pytorch.schemas import Argument, Schema
 
 DIALECT = "pytorch"
@@ -48,8 +51,10 @@ _NAME, _PATH = 1, 2
 class ProgramWriter:
     """Encoder of one graph of the dialect `pytorch`; errors are collected in `findings`."""
 
-    def __init__(self, graph: Graph, source: Source) -> None:
+    def __init__(self, graph: Graph, source: Source, custom: CustomOperators | None = None) -> None:
+        """Create a writer; `custom` collects operators that torch lacks, which are refused without it."""
         self.graph = graph
+        self._custom = custom
         self.findings: list[Diagnostic] = []
         self.weights: dict[str, tuple[Storage, bool]] = {}
         """Elements by qualified name, and whether they are a parameter."""
@@ -200,6 +205,8 @@ class ProgramWriter:
     # Nodes
 
     def _node(self, node: Node, values: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        if node.dialect != DIALECT and self._custom is not None:
+            return self._custom_node(node, self._custom, values)
         if node.dialect != DIALECT:
             self._error("PT0103", f"{node.op} is no operator of torch", node.origin, "convert the model with graphport")
             return {}
@@ -218,6 +225,27 @@ class ProgramWriter:
             "outputs": self._results(node, schema),
             "metadata": {},
             "is_hop_single_tensor_return": False if is_higher_order else None,
+            "name": self._node_name(node),
+        }
+
+    def _custom_node(self, node: Node, custom: CustomOperators, values: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        for value in node.results:
+            self._describe(value, values)
+        try:
+            name, schema, arguments = custom.declare(node)
+        except CodeError as error:
+            self._error("PT0104", f"{node.op}: {error}", node.origin, None)
+            return {}
+        return {
+            "target": f"torch.ops.{NAMESPACE}.{name}.default",
+            "inputs": [
+                {"name": each.name, "arg": self._argument(node, arguments[each.name], each), "kind": kind}
+                for kind, formals in ((_POSITIONAL, schema.positional), (_KEYWORD, schema.keyword))
+                for each in formals
+            ],
+            "outputs": self._results(node, schema),
+            "metadata": {},
+            "is_hop_single_tensor_return": None,
             "name": self._node_name(node),
         }
 

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.atomic_write import replacing
+from graphport.core.atomic_write import together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.formats.pytorch.graph_passes.narrow_types import report_narrow_types
 from graphport.formats.pytorch.pt2.archive import ArchiveWriter
+from graphport.formats.pytorch.pt2.custom_operators import CustomOperators
 from graphport.formats.pytorch.pt2.program_writer import ProgramWriter
 from graphport.formats.pytorch.pt2.schema import DTYPES, STRIDED
 
@@ -24,12 +25,15 @@ MODEL = "model"
 _NUMBER_OF = {dtype: number for number, dtype in DTYPES.items()}
 
 
-def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None = None) -> None:
+def write(
+    graph: Graph, path: str | Path, *, allow_custom: bool | None = None, findings: list[Diagnostic] | None = None
+) -> None:
     """Write a graph as an exported program.
 
     Args:
         graph: the graph.
         path: the output file.
+        allow_custom: write operators that torch lacks as custom operators, and stubs of them as `NAME_custom.py`.
         findings: receives a warning for each element type that torch lacks and that a wider type holds (PT0106).
 
     Raises:
@@ -39,15 +43,19 @@ def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None =
     """
     target = Path(path)
     source = Source(str(path))
-    writer = ProgramWriter(graph, source)
+    custom = CustomOperators() if allow_custom else None
+    writer = ProgramWriter(graph, source, custom)
     document = writer.document()
     if writer.findings:
         raise DiagnosticError(*writer.findings)
     if findings is not None:
         findings += report_narrow_types(graph)
     try:
-        with replacing(target) as file:
-            _write_archive(file, target.stem or MODEL, document, writer.weights)
+        with together(target) as files:
+            code = "" if custom is None else custom.code(target.name)
+            if code:
+                files.open_file(target.with_name(f"{target.stem}_custom.py")).write(code.encode())
+            _write_archive(files.open_file(target), target.stem or MODEL, document, writer.weights)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("PT0105", message, Span(source), "choose another path")) from error
