@@ -104,6 +104,22 @@ def test_a_node_like_one_before_is_not_asked_for(monkeypatch, ask):
     assert 1 <= len(asked) <= 3
 
 
+def test_broadcasting_nodes_with_different_float_constants_share_facts(monkeypatch):
+    nodes = [node("Add", f"{f'v{n - 1}' if n else 'x'} c{n}", f"v{n}") for n in range(20)]
+    proto = model(nodes, [info("x", ["N", 3])], [info("v19", ["N", 3])], opset=18)
+    proto.graph.initializer.extend(helper.make_tensor(f"c{n}", F, [3], [n, 0.5, 1.0]) for n in range(20))
+    asked: list[str] = []
+    settle = legalizer.Inference.settle
+
+    def counted(self: Any, each: Any, **options: Any) -> None:
+        asked.append(each.op_type)
+        settle(self, each, **options)
+
+    monkeypatch.setattr(legalizer.Inference, "settle", counted)
+    infer(onnx_read(proto))
+    assert 1 <= len(asked) <= 3
+
+
 @pytest.mark.parametrize("starts", [[0, 0], [0, 1]], ids=["the same", "other"])
 def test_numbers_that_a_rule_reads_distinguish_nodes(starts):
     proto = model(

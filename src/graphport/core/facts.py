@@ -28,7 +28,7 @@ MOST_REALS = 8
 """Largest number of elements of a float constant that a fact contains: the scales of Resize, the bounds of Range."""
 
 
-class Unknown(Exception):  # noqa: N818  not a fault: the answer is "not known", and the inference driver says so
+class Unknown(Exception):  # noqa: N818  no error: the inference driver sets an unknown fact
     """A shape rule needs information that the fact does not contain."""
 
 
@@ -63,9 +63,13 @@ class TensorFact:
         if not has_known_elements(dtype, shape):
             return cls(dtype, shape)
         if dtype.kind == "f":
-            numbers = storage.numpy().reshape(-1).astype(float).tolist()
-            # The same NaN object: a tuple that contains it then equals another one.
-            return cls(dtype, shape, reals=tuple([nan if isnan(number) else number for number in numbers]))
+            array = storage.numpy()
+            # `tolist` returns Python floats for float32 and float64, but not for types of ml_dtypes.
+            numbers = (array if dtype.bits >= 32 else array.astype(float)).tolist() if shape else [float(array)]
+            # Python compares tuples equal if they share one NaN object.
+            if isnan(sum(numbers)):
+                numbers = [nan if isnan(number) else number for number in numbers]
+            return cls(dtype, shape, reals=tuple(numbers))
         return cls(dtype, shape, tuple(map(int, storage.numpy().reshape(-1).tolist())))
 
     @property
@@ -118,11 +122,11 @@ class TensorFact:
     numbers = integer_elements
 
     def with_shape(self, shape: Sequence[Dim] | None) -> TensorFact:
-        """The same element type in another shape, elements forgotten."""
+        """Return a fact with this shape and no elements."""
         return TensorFact(self.dtype, None if shape is None else tuple(shape))
 
     def with_dtype(self, dtype: DType | None) -> TensorFact:
-        """The same shape with another element type, elements forgotten."""
+        """Return a fact with this dtype and no elements."""
         return TensorFact(dtype, self.shape)
 
     def with_elements(self, elements: Sequence[Dim] | None) -> TensorFact:
@@ -168,7 +172,7 @@ symbol.
 """
 
 OPEN_ELEMENT = Symbol(_OPEN, None)
-"""The same of an element, which may be negative."""
+"""An element known only at run time, which may be negative."""
 
 
 def open_dim(upper: Dim | None) -> Dim:

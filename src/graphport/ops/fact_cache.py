@@ -8,6 +8,7 @@ from graphport.core.facts import MOST_ELEMENTS, TensorFact
 from graphport.ir.attributes import as_key
 from graphport.ops import registry
 from graphport.ops.operator_facts import MAX_CACHED_FACTS
+from graphport.ops.shapes import Broadcasting
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.ops.operator_facts import OperatorFacts
 
-_NOTHING = (None, False)
+_NOTHING = (None, False, False)
 
 
 class FactCache:
@@ -36,20 +37,21 @@ class FactCache:
         self._version = 0
         # Values contain the objects whose `id` is in the key, so that their ids are not reused.
         self._known: dict[Hashable, tuple[tuple[Fact, ...], object]] = {}
-        # The op types with at least one cached result: dialect, and whether rules read elements of operands.
-        self._reads: dict[str, tuple[str, bool]] = {}
+        # The op types with at least one cached result: dialect, whether rules read elements of operands, and whether
+        # the elements of float constants have no influence.
+        self._reads: dict[str, tuple[str, bool, bool]] = {}
         self._asked: Node | None = None
         self._begun: _Begun | None = None
 
     def reuse(self, node: Node) -> bool:
         """Set the facts of the results of a node from the cache; `False` if it is not cached."""
         self._asked = node
-        dialect, reads = self._reads.get(node.op_type, _NOTHING)
+        dialect, reads, ignores_floats = self._reads.get(node.op_type, _NOTHING)
         if dialect != node.dialect:
             return False
         outputs = node.outputs
         try:
-            known = self._known.get(_key(node, outputs, reads=reads))
+            known = self._known.get(_key(node, outputs, reads=reads, ignores_floats=ignores_floats))
         except TypeError:
             # An unhashable attribute of a custom operator.
             return False
@@ -68,13 +70,12 @@ class FactCache:
         is_asked = node is self._asked
         self._asked = self._begun = None
         if is_asked and node.outputs and None not in node.outputs and not node.has_bodies:
-            dialect, reads = self._reads.get(node.op_type, _NOTHING)
+            dialect, reads, ignores_floats = self._reads.get(node.op_type, _NOTHING)
             if dialect != node.dialect:
-                reads = _reads_numbers(node)
+                reads, ignores_floats = _reads_numbers(node), _ignores_float_elements(node)
             kept = [None if value is None else value.fact for value in (*node.inputs, *node.outputs)]
-            self._begun = _Begun(
-                node.dialect, node.op_type, reads, _key(node, node.outputs, reads=reads), kept, self._moment()
-            )
+            key = _key(node, node.outputs, reads=reads, ignores_floats=ignores_floats)
+            self._begun = _Begun((node.dialect, reads, ignores_floats), node.op_type, key, kept, self._moment())
 
     def learn(self, node: Node) -> None:
         """Cache the inferred facts of the node if they hold for all equal nodes."""
@@ -93,7 +94,7 @@ class FactCache:
             self._known[begun.key] = facts, begun.kept
         except TypeError:
             return
-        self._reads[begun.word] = begun.dialect, begun.reads
+        self._reads[begun.op_type] = begun.reads
 
     def _moment(self) -> tuple[int, int, int]:
         extents = self._inference.fact_symbols.extents
@@ -101,20 +102,21 @@ class FactCache:
 
 
 class _Begun(NamedTuple):
-    dialect: str
-    word: str
-    reads: bool
+    reads: tuple[str, bool, bool]
+    op_type: str
     key: Hashable
     kept: object
     moment: tuple[int, int, int]
 
 
-def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashable:
+def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool, ignores_floats: bool) -> Hashable:
     """Return the key that equal nodes share; the number of results separates the facts of results and operands."""
     attributes = node.stated
     key: list[Hashable] = [node.dialect, node.op_type, len(outputs)]
     key += [None if value is None else id(value.fact) for value in outputs]
-    if not reads:
+    if ignores_floats:
+        key += [None if value is None else _shape_key(value.fact) for value in node.inputs]
+    elif not reads:
         key += [None if value is None else id(value.fact) for value in node.inputs]
     else:
         for value in node.inputs:
@@ -124,6 +126,20 @@ def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool) -> Hashabl
     if attributes:
         key += as_key(attributes)
     return tuple(key)
+
+
+def _shape_key(fact: Fact) -> Hashable:
+    """Return the key of a fact whose float elements have no influence."""
+    is_float_constant = type(fact) is TensorFact and fact.reals is not None and fact.elements is None
+    return (fact.dtype, fact.shape) if is_float_constant else id(fact)
+
+
+def _ignores_float_elements(node: Node) -> bool:
+    """Whether the facts of the results depend on the dtypes and shapes of float constants alone."""
+    if _reads_numbers(node):
+        return False
+    page = registry.pages().get(node.op_type)
+    return page is not None and isinstance(page.shape, Broadcasting) and not page.moves_data
 
 
 def _reads_numbers(node: Node) -> bool:

@@ -101,7 +101,7 @@ class Tensors:
 
     def _shape(self, dims: Iterable[int], place: str) -> tuple[int, ...] | None:
         shape = tuple(dims)
-        if any(dim < 0 for dim in shape):
+        if shape and min(shape) < 0:
             self._findings.error("ONNX0303", f"negative dim in shape {list(shape[:MOST_RANK])}", place)
             return None
         if len(shape) > MOST_RANK:
