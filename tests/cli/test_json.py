@@ -158,6 +158,11 @@ def test_wrong_usage_under_json_is_json(arguments, verb, said, folder):
     assert said in finding["message"]
 
 
+def test_an_unknown_target_of_latency_is_wrong_usage(tmp_path):
+    result = CliRunner().invoke(cli, ["latency", str(tmp_path / "missing.onnx"), "--target", "ort"])
+    assert (result.exit_code, "did you mean" in result.stderr or "is not one of" in result.stderr) == (2, True)
+
+
 def test_an_unknown_backend_is_reported_before_any_work(tmp_path):
     # There is no such file, which nobody has looked for yet.
     result = CliRunner().invoke(cli, ["run", str(tmp_path / "missing.onnx"), "--backend", "ort", "--json"])

@@ -10,12 +10,14 @@ import click
 from graphport.cli.options import (
     FILE,
     MODEL,
+    LateChoice,
     Verb,
     answered,
     edition_option,
     input_bindings,
     input_option,
     print_json,
+    target_names,
 )
 from graphport.cli.render import shown
 
@@ -30,7 +32,13 @@ _MOST_ROWS = 20
 @click.command(cls=Verb, name="latency")
 @click.argument("model", type=MODEL)
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Output file; default: print the table.")
-@click.option("--target", default="onnxruntime", show_default=True, help="The runtime to measure.")
+@click.option(
+    "--target",
+    type=LateChoice(target_names),
+    default="onnxruntime",
+    show_default=True,
+    help="The runtime to measure.",
+)
 @click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; default: random values.")
 @input_option
 @edition_option

@@ -46,6 +46,13 @@ class LateChoice(Choice):
         del given
 
 
+def target_names() -> Iterable[str]:
+    """Return the quantization targets."""
+    from graphport.quantization.targets import TARGETS
+
+    return TARGETS
+
+
 json_option = click.option("--json", "as_json_", is_flag=True, help="Print one JSON document and nothing else.")
 color_option = click.option(
     "--color", type=Choice([str(c) for c in Color]), default="auto", show_default=True, help="Colours in text."

@@ -20,6 +20,7 @@ from graphport.cli.options import (
     print_findings,
     print_json,
     reading_options,
+    target_names,
 )
 from graphport.cli.render import as_json, json_text, shown
 from graphport.cli.report import report_option, write_report
@@ -30,7 +31,7 @@ from graphport.core.progress import stage
 from graphport.core.regular_files import contents
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator
     from pathlib import Path
 
     from graphport.api.model import Model, QuantizedModel
@@ -54,12 +55,6 @@ _TURNS = 200
 """Minimum number of alternating runs for a reliable median."""
 
 
-def _targets() -> Iterable[str]:
-    from graphport.quantization.targets import TARGETS
-
-    return TARGETS
-
-
 _PRECISION, _GOALS, _LAYERS = "Precision", "Goals", "Selection of layers"
 _CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
 
@@ -70,7 +65,7 @@ _CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
 @samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
 @click.option(
     "--target",
-    type=LateChoice(_targets),
+    type=LateChoice(target_names),
     help="The runtime of the result (default: the native runtime of DST's format).",
 )
 @click.option("--preset", type=Choice(_PRESETS), help="Effort (default: balanced).")
