@@ -44,6 +44,7 @@ def test_states_may_become_ordinary_inputs_and_outputs(name, tmp_path):
 CASES = [
     pytest.param("keras/cases/gru_both_resets.h5", "n.xml", id="recurrent layers that share a Transpose"),
     pytest.param("keras/cases/transformer_encoder.keras", "n.nnef.tgz", id="causal mask of open length in tract"),
+    pytest.param("tflite/cases/svdf_int8.tflite", "n.xml", id="a variable of int16 in OpenVINO"),
     pytest.param("pytorch/pt2/programs/runs.pt2", "n.onnx", id="float8e5m2 without saturation in ONNX Runtime"),
     pytest.param("pytorch/pt2/programs/network.core.pt2", "n.nnef.tgz", id="Expand to max(n, 1) in tract"),
 ]

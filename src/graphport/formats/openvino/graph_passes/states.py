@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.openvino.container.shapes import UnreadableError, read_shape, write_shape
-from graphport.formats.openvino.graph_passes.variable_initializers import select_start
+from graphport.formats.openvino.graph_passes.variable_initializers import select_start, variable_dtype
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.constant_folding import Computed, folded
@@ -78,8 +78,7 @@ def hide_states(graph: Graph) -> None:
     restored = {str(node.attributes.get("variable_id")): node for node in graph if has_op_type(node, READ)}
     for state, result, kept in states.state_pairs(graph):
         fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
-        # The plugins keep no variables of 64-bit integers.
-        own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
+        own = variable_dtype(fact.dtype)
         if kept.variable not in restored:
             read = _read(graph, state, kept, own, last)
             last = read.producer

@@ -109,12 +109,16 @@ def restore(graph: Graph) -> None:
         graph.remove_input(flag)
 
 
+def variable_dtype(dtype: DType | None) -> DType | None:
+    """The element type of a variable for a state: the CPU plugin has no variables of 16-bit and 64-bit integers."""
+    return DType.INT32 if dtype in {DType.INT16, DType.UINT16, DType.INT64} else dtype
+
+
 def _read(graph: Graph, choice: Node, state: Value, start: Value) -> None:
     """Put a variable in the place of a choice."""
     fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
     kept = states.state_of(state)
-    # The plugins keep no variables of 64-bit integers.
-    own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
+    own = variable_dtype(fact.dtype)
     attributes = {
         "variable_id": state.name if kept is None else kept.variable,
         "variable_type": own,
