@@ -45,7 +45,7 @@ class Term:
 class Pattern:
     """An op type with its arguments; `key` is `None` for positional ones."""
 
-    word: str
+    op_type: str
     arguments: tuple[tuple[str | None, Term], ...]
 
 
@@ -142,7 +142,7 @@ def check(page: Page, pattern: Pattern) -> None:
     for key, term in pattern.arguments:
         if term.kind == "literal":
             continue
-        where = f"{page.name}: {pattern.word}: {term.value}"
+        where = f"{page.name}: {pattern.op_type}: {term.value}"
         if term.value in seen or not (term.value in operands or term.value in keywords):
             message = f"{where} is named twice" if term.value in seen else f"{where} is no parameter of the page"
             raise PatternError(message)
@@ -174,16 +174,16 @@ def lowered(
             continue
         value = (rest.pop(0) if rest else None) if key is None else left.pop(key, None)
         if term.kind == "literal":
-            _expect(pattern.word, key, term.value, value)
+            _expect(pattern.op_type, key, term.value, value)
         elif value is not None:
             given[term.value] = not value if term.kind == "not" else value
     unknown = [*left, *(f"operand {len(operands) - len(rest) + i + 1}" for i, x in enumerate(rest) if x is not None)]
     if unknown:
-        message = f"{pattern.word}: {', '.join(unknown)} has no canonical form"
+        message = f"{pattern.op_type}: {', '.join(unknown)} has no canonical form"
         raise UnsupportedError(message)
     positional: list[Any] = []
     keywords = {
-        name: _attribute(builder, pattern.word, value)
+        name: _attribute(builder, pattern.op_type, value)
         for name, value in given.items()
         if name in page.signature.keywords
     }
@@ -222,7 +222,7 @@ def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[
     if left or operands:
         return None
     facts = [value.fact for value in node.results]
-    return builder.emit(pattern.word, *positional, facts=facts, **keywords)
+    return builder.emit(pattern.op_type, *positional, facts=facts, **keywords)
 
 
 _CANNOT: Any = object()

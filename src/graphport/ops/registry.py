@@ -106,7 +106,7 @@ def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
         for text in page.spellings.get(dialect, ()):
             parsed = _parsed(text)
             pattern.check(page, parsed)
-            found.setdefault(parsed.word, []).append((page, parsed))
+            found.setdefault(parsed.op_type, []).append((page, parsed))
     return found
 
 

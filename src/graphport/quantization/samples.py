@@ -346,8 +346,8 @@ def _match_inputs(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     }
     uneven = {name: n for name, n in counts.items() if n != count and name not in fixed}
     if uneven or not count:
-        numbers = ", ".join(f"{name} {n}" for name, n in counts.items())
-        message = f"the inputs have different sample counts: {numbers}" if count else "there are no samples"
+        listed = ", ".join(f"{name} {n}" for name, n in counts.items())
+        message = f"the inputs have different sample counts: {listed}" if count else "there are no samples"
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, "stack them along axis 0"))
     kept = {name: step for name, step in steps.items() if name not in fixed}
     return Samples(graph, {name: columns[name] for name in kept}, kept, fixed, count)
