@@ -217,6 +217,22 @@ def test_attention_to_the_valid_keys_of_each_sample(tmp_path, kind):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if kind == np.float32 else 5e-2)
 
 
+def test_rows_of_open_shape_keep_their_constant_dims_without_iterations(tmp_path):
+    body = h.make_graph(
+        [h.make_node("Identity", ["going"], ["again"]), h.make_node("Add", ["x", "x"], ["row"])],
+        "body",
+        [h.make_tensor_value_info("i", T.INT64, []), h.make_tensor_value_info("going", T.BOOL, [])],
+        [h.make_tensor_value_info("again", T.BOOL, []), h.make_tensor_value_info("row", T.FLOAT, ["k", 4])],
+    )
+    nodes = [h.make_node("Loop", ["m", ""], ["rows"], body=body)]
+    inputs = [("m", T.INT64, []), ("x", T.FLOAT, ["k", 4])]
+    _, back = written(model(nodes, inputs, [("rows", T.FLOAT, ["n", "k", 4])]), tmp_path)
+    assert gp.run(back, {"m": np.array(2), "x": floats(3, 4)})["rows"].shape == (2, 3, 4)
+    # Torch computes the shape of no rows from the initial state.
+    storages = [value.storage for value in gp.load(tmp_path / "net.pt2", raw=True).graph.constants]
+    assert [0, 4] in [storage.numpy().tolist() for storage in storages]
+
+
 def agree_in_reference(made, folder, inputs):
     source, back = written(made, folder)
     found = gp.run(back, inputs, backend="reference")

@@ -134,7 +134,9 @@ class _Stack:
         """Return the initial states."""
         dims = [n for n in self.dims if isinstance(n, int)] if self.has_static_shape else []
         empty = b.constant(np.zeros((0, *dims), self.dtype.numpy), self.dtype)
-        return [empty] if self.has_static_shape else [empty, b.constant(np.zeros(len(self.dims), np.int64))]
+        # The shape of a row if the loop has no iterations: open dims are 0.
+        row = np.array([n if isinstance(n, int) else 0 for n in self.dims], np.int64)
+        return [empty] if self.has_static_shape else [empty, b.constant(row)]
 
     def append_row(self, inside: Builder, states: Sequence[Value]) -> list[Value]:
         """Return the states after one iteration."""
